@@ -1,0 +1,68 @@
+"""Histogram counts as plain data, so that nothing below the metrics endpoint imports a metrics library.
+
+The counts are per bucket and not cumulative; an exporter adds them up on scrape.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass, field
+from itertools import accumulate
+
+# From a tenth of a millisecond (a key served at once) to the longest back-off.
+DURATION_BUCKETS_SECONDS = (
+    0.0001,
+    0.001,
+    0.005,
+    0.01,
+    0.05,
+    0.1,
+    0.5,
+    1.0,
+    5.0,
+    10.0,
+    30.0,
+    60.0,
+    300.0,
+    1000.0,
+)
+
+
+@dataclass(frozen=True)
+class HistogramStatistics:
+    """What was observed: `counts[i]` values in (bounds[i-1], bounds[i]], the last count above all bounds."""
+
+    bounds: tuple[float, ...]
+    counts: tuple[int, ...]
+    sum: float
+
+    @property
+    def count(self) -> int:
+        """Number of all observed values."""
+        return sum(self.counts)
+
+    @property
+    def cumulative(self) -> tuple[int, ...]:
+        """Number of values up to each bound, and of all: the `le` buckets of Prometheus."""
+        return tuple(accumulate(self.counts))
+
+
+@dataclass(slots=True)
+class Histogram:
+    """Counts of durations in seconds. `len(_counts) == len(bounds) + 1`."""
+
+    bounds: tuple[float, ...] = DURATION_BUCKETS_SECONDS
+    _counts: list[int] = field(init=False)
+    _sum: float = field(init=False, default=0.0)
+
+    def __post_init__(self) -> None:
+        self._counts = [0] * (len(self.bounds) + 1)
+
+    def observe(self, seconds: float) -> None:
+        """Count one duration."""
+        self._counts[bisect_left(self.bounds, seconds)] += 1
+        self._sum += seconds
+
+    def statistics(self) -> HistogramStatistics:
+        """The counts so far."""
+        return HistogramStatistics(self.bounds, tuple(self._counts), self._sum)
