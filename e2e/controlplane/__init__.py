@@ -1,0 +1,39 @@
+"""A real Kubernetes control plane as a test tool.
+
+etcd, kube-apiserver, kube-scheduler and kube-controller-manager as released, built from source, and kwok in
+place of kubelets: GPUs are allocated by the real scheduler, without containers and without GPUs. `python -m
+e2e.controlplane up` gives one to a person, `ControlPlane.start` to a program, the fixture `cluster` to a
+test.
+"""
+
+from e2e.controlplane.api import Api, Object
+from e2e.controlplane.audit import AuditLog, Request, RequestKind
+from e2e.controlplane.cluster import WORKER_NAMESPACE, Cluster
+from e2e.controlplane.errors import ApiRefused, ApiUnreachable, ControlPlaneError, Unsupported
+from e2e.controlplane.fleet import Fleet, NodeShape
+from e2e.controlplane.identity import CONTROLLER_NAMESPACE, CONTROLLER_USER
+from e2e.controlplane.local import ControlPlane, Options
+from e2e.controlplane.provider import open_cluster
+from e2e.controlplane.waiting import wait_until
+
+__all__ = [
+    "CONTROLLER_NAMESPACE",
+    "CONTROLLER_USER",
+    "WORKER_NAMESPACE",
+    "Api",
+    "ApiRefused",
+    "ApiUnreachable",
+    "AuditLog",
+    "Cluster",
+    "ControlPlane",
+    "ControlPlaneError",
+    "Fleet",
+    "NodeShape",
+    "Object",
+    "Options",
+    "Request",
+    "RequestKind",
+    "Unsupported",
+    "open_cluster",
+    "wait_until",
+]

@@ -1,0 +1,104 @@
+"""Counting requests: the API server's own audit log, read as facts about each client.
+
+The log is written by the server as each request ends, so it shows what a client really sent, which its own
+metrics cannot prove. A watch counts when it begins (it may never end while the control plane lives);
+everything else when its answer is complete, which may be an instant after the client has read it.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from http import HTTPStatus
+from pathlib import Path
+from typing import NamedTuple
+
+
+class RequestKind(NamedTuple):
+    """What requests are counted by; `resource` carries its subresource, such as `pods/binding`."""
+
+    user: str
+    verb: str
+    resource: str
+
+
+@dataclass(frozen=True)
+class Request:
+    """One answered request; `code` is the HTTP status."""
+
+    kind: RequestKind
+    namespace: str
+    name: str
+    code: int
+    user_agent: str
+    received: str  # RFC 3339 with microseconds
+
+
+class AuditLog:
+    """Reads the log file of a running or ended API server."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __repr__(self) -> str:
+        return f"<AuditLog {self._path.name} {self.mark()} bytes>"
+
+    def mark(self) -> int:
+        """Return a position to count from later."""
+        return self._path.stat().st_size if self._path.exists() else 0
+
+    def requests(self, *, since: int = 0, user: str | None = None) -> Iterator[Request]:
+        """Yield the requests that were answered after `since` (a mark), oldest first."""
+        if not self._path.exists():
+            return
+        with self._path.open("rb") as log:
+            log.seek(since)
+            for line in log:
+                if not line.endswith(b"\n"):
+                    return  # still being written
+                request = _request(line)
+                if request is not None and user in {None, request.kind.user}:
+                    yield request
+
+    def counts(self, *, since: int = 0, user: str | None = None) -> Counter[RequestKind]:
+        """Count requests by user, verb and resource."""
+        return Counter(request.kind for request in self.requests(since=since, user=user))
+
+    def count(
+        self,
+        *,
+        since: int = 0,
+        user: str | None = None,
+        verb: str | None = None,
+        resource: str | None = None,
+    ) -> int:
+        """Count the requests that match all that is given."""
+        return sum(
+            verb in {None, request.kind.verb} and resource in {None, request.kind.resource}
+            for request in self.requests(since=since, user=user)
+        )
+
+    def refusals(self, *, since: int = 0, user: str | None = None) -> list[Request]:
+        """Return the forbidden requests: a missing right shows here even if the client swallows it."""
+        requests = self.requests(since=since, user=user)
+        return [request for request in requests if request.code == HTTPStatus.FORBIDDEN]
+
+
+def _request(line: bytes) -> Request | None:
+    event = json.loads(line)
+    verb = event.get("verb", "")
+    answered = "ResponseStarted" if verb == "watch" else "ResponseComplete"
+    if event.get("stage") not in {answered, "Panic"}:
+        return None
+    target = event.get("objectRef") or {}
+    resource = target.get("resource") or event.get("requestURI", "").partition("?")[0]
+    if subresource := target.get("subresource"):
+        resource = f"{resource}/{subresource}"
+    return Request(
+        kind=RequestKind(event.get("user", {}).get("username", ""), verb, resource),
+        namespace=target.get("namespace", ""),
+        name=target.get("name", ""),
+        code=event.get("responseStatus", {}).get("code", 0),
+        user_agent=event.get("userAgent", ""),
+        received=event.get("requestReceivedTimestamp", ""),
+    )

@@ -1,0 +1,149 @@
+"""What a test gets: a Kubernetes cluster, whoever made it.
+
+The seam between tests and providers. A provider (`provider.py`) yields a `Cluster`; what only some clusters
+can do (read an audit log, pause a component) raises `Unsupported` elsewhere, so that a test can skip by
+that.
+"""
+
+import os
+import subprocess
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from e2e.controlplane.api import Api
+from e2e.controlplane.audit import AuditLog
+from e2e.controlplane.clearing import clear
+from e2e.controlplane.component import Component
+from e2e.controlplane.errors import InvalidArgument, KubectlFailed, NotReady, Unsupported
+from e2e.controlplane.fleet import Fleet, furnish
+from e2e.controlplane.waiting import wait_until
+
+CHECKOUT = Path(__file__).parents[2]
+MANIFESTS = CHECKOUT / "manifests"
+WORKER_NAMESPACE = "openrl-system"
+
+KUBECTL_TIMEOUT_SECONDS = 60
+ESTABLISHED_TIMEOUT_SECONDS = 30
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+
+class Cluster(ABC):
+    """A context manager: leaving it stops what entering it (or a factory) started."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    @abstractmethod
+    def admin_kubeconfig(self) -> Path:
+        """A kubeconfig that may do everything."""
+
+    @property
+    @abstractmethod
+    def controller_kubeconfig(self) -> Path:
+        """A kubeconfig with the rights of the controller's ServiceAccount and no others."""
+
+    @property
+    @abstractmethod
+    def kubectl_path(self) -> Path:
+        """The kubectl that fits this cluster."""
+
+    @cached_property
+    def api(self) -> Api:
+        """A client with the administrator's rights, shared by everybody who uses this cluster."""
+        return Api.from_kubeconfig(self.admin_kubeconfig)
+
+    @property
+    def audit(self) -> AuditLog:
+        """The API server's audit log."""
+        raise Unsupported(f"{self!r} has no audit log that can be read")
+
+    def component(self, name: str) -> Component:
+        """Return a process of the control plane, to pause or kill it."""
+        raise Unsupported(f"{self!r} does not own its {name}")
+
+    def restart(self, name: str) -> None:
+        """Start a component (again) and return when it does its work."""
+        raise Unsupported(f"{self!r} does not own its {name}")
+
+    @contextmanager
+    def paused(self, name: str) -> Iterator[Component]:
+        """Freeze a component for a while: its connections stay open and nobody answers."""
+        component = self.component(name)
+        component.pause()
+        try:
+            yield component
+        finally:
+            component.resume()
+
+    def close(self) -> None:
+        if "api" in self.__dict__:
+            self.api.close()
+
+    def furnish(self, fleet: Fleet) -> list[str]:
+        """Make a fleet of nodes without kubelets; return their names."""
+        return furnish(self.api, fleet)
+
+    def clear(self, namespace: str = WORKER_NAMESPACE) -> None:
+        """Remove what a test left: everything of ours in the workers' namespace, and furnished nodes."""
+        clear(self.api, namespace)
+
+    def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
+        """Run kubectl as the administrator; return what it printed."""
+        command = [str(self.kubectl_path), f"--kubeconfig={self.admin_kubeconfig}", *arguments]
+        try:
+            answer = subprocess.run(
+                command,
+                input=stdin,
+                env=self.kubectl_environment(),
+                capture_output=True,
+                check=False,
+                text=True,
+                timeout=KUBECTL_TIMEOUT_SECONDS,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise KubectlFailed(f"kubectl {' '.join(arguments)}: {error}") from error
+        if answer.returncode != 0:
+            complaint = " ".join(answer.stderr.split()) or f"exit status {answer.returncode}"
+            raise KubectlFailed(f"kubectl {' '.join(arguments)}: {complaint}")
+        return answer.stdout
+
+    def kubectl_environment(self) -> dict[str, str]:
+        """Return the environment that kubectl runs in."""
+        return dict(os.environ)
+
+    def install(self, manifests: Path = MANIFESTS) -> None:
+        """Apply the project's manifests as its users do, and wait until their resources are served.
+
+        Validation is the server's and strict: an unknown field is an error.
+        """
+        if not (manifests / "kustomization.yaml").is_file():
+            raise InvalidArgument(f"{manifests} has no kustomization.yaml: nothing to install")
+        applied = self.kubectl("apply", "-k", str(manifests), "--validate=strict", "--output=name")
+        prefix = "customresourcedefinition.apiextensions.k8s.io/"
+        for line in applied.splitlines():
+            if line.startswith(prefix):
+                self._await_established(line.removeprefix(prefix).split()[0])
+
+    def _await_established(self, name: str) -> None:
+        def served() -> bool:
+            definition = self.api.get(f"{CRDS}/{name}")
+            conditions = {
+                item["type"]: item["status"] for item in definition.get("status", {}).get("conditions", [])
+            }
+            if conditions.get("NamesAccepted") == "False":
+                raise NotReady(f"CustomResourceDefinition {name}: its names are taken")
+            return conditions.get("Established") == "True"
+
+        what = f"CustomResourceDefinition {name} is not established"
+        wait_until(served, what, timeout_seconds=ESTABLISHED_TIMEOUT_SECONDS)

@@ -1,0 +1,77 @@
+"""A cluster that somebody else made, reached by a kubeconfig. Nothing is started or stopped.
+
+Its workers' namespace belongs to the tests while they run. Nodes and devices are made there only if the
+caller says so: a real cluster has its own, and Nodes without kubelets confuse it.
+"""
+
+import shutil
+import tempfile
+from functools import cached_property
+from pathlib import Path
+
+import yaml
+
+from e2e.controlplane.binaries import cached_binaries
+from e2e.controlplane.cluster import Cluster
+from e2e.controlplane.errors import MissingTool, Unsupported
+from e2e.controlplane.fleet import Fleet
+from e2e.controlplane.identity import CONTROLLER_NAMESPACE, CONTROLLER_SERVICE_ACCOUNT, CONTROLLER_USER
+
+TOKEN_SECONDS = 24 * 3600  # a long session; the server may grant less
+
+
+class ExternalCluster(Cluster):
+    """The cluster of a given kubeconfig."""
+
+    def __init__(self, kubeconfig: Path, *, may_furnish: bool) -> None:
+        self._kubeconfig = kubeconfig.absolute()
+        self._may_furnish = may_furnish
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+
+    def __repr__(self) -> str:
+        return f"<ExternalCluster {self._kubeconfig}>"
+
+    @property
+    def admin_kubeconfig(self) -> Path:
+        return self._kubeconfig
+
+    @cached_property
+    def controller_kubeconfig(self) -> Path:
+        """Ask for a token of the controller's ServiceAccount; the manifests must have been installed."""
+        account = f"/api/v1/namespaces/{CONTROLLER_NAMESPACE}/serviceaccounts/{CONTROLLER_SERVICE_ACCOUNT}"
+        request = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "spec": {"expirationSeconds": TOKEN_SECONDS},
+        }
+        token = self.api.create(f"{account}/token", request)["status"]["token"]
+        # kubectl resolves the cluster entry, whatever shape and files it has; only the user is replaced.
+        document = yaml.safe_load(self.kubectl("config", "view", "--minify", "--flatten", "--raw"))
+        document["users"] = [{"name": CONTROLLER_USER, "user": {"token": token}}]
+        for entry in document["contexts"]:
+            entry["context"]["user"] = CONTROLLER_USER
+        self._folder = tempfile.TemporaryDirectory(prefix="openrl-controlplane-")
+        path = Path(self._folder.name) / "controller.kubeconfig"
+        path.touch(mode=0o600)
+        path.write_text(yaml.safe_dump(document), encoding="utf-8")
+        return path
+
+    @property
+    def kubectl_path(self) -> Path:
+        if found := shutil.which("kubectl"):
+            return Path(found)
+        if built := cached_binaries():
+            return built.kubectl
+        raise MissingTool(
+            "kubectl is needed for a cluster given by a kubeconfig, and there is none on the PATH"
+        )
+
+    def furnish(self, fleet: Fleet) -> list[str]:
+        if not self._may_furnish:
+            raise Unsupported(f"{self!r} brings its own nodes: none are made there unless E2E_FURNISH=true")
+        return super().furnish(fleet)
+
+    def close(self) -> None:
+        super().close()
+        if self._folder is not None:
+            self._folder.cleanup()

@@ -1,0 +1,220 @@
+"""A control plane of real Kubernetes components on loopback ports, without containers.
+
+    with ControlPlane.start() as plane:
+        plane.furnish(Fleet(nodes=2))
+        print(plane.kubectl("get", "nodes"))
+
+`start` returns when every component has shown that it does its work. Leaving the context ends every process,
+waits for it, and removes the run folder; a guard does so when this process dies. A start that fails leaves
+nothing behind either, and prints the end of the log of the component that failed.
+"""
+
+import os
+import secrets
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from http import HTTPStatus
+from pathlib import Path
+from typing import Self
+
+from e2e.controlplane.api import Api
+from e2e.controlplane.audit import AuditLog
+from e2e.controlplane.binaries import Binaries, Progress, ensure_binaries, to_stderr
+from e2e.controlplane.cluster import MANIFESTS, Cluster
+from e2e.controlplane.component import Component
+from e2e.controlplane.errors import (
+    ApiUnreachable,
+    ComponentEnded,
+    ControlPlaneError,
+    InvalidArgument,
+    NotReady,
+)
+from e2e.controlplane.guard import Guard
+from e2e.controlplane.identity import ADMIN, CONTROLLER
+from e2e.controlplane.kubeconfig import Access
+from e2e.controlplane.layout import Layout
+from e2e.controlplane.probe import probe
+from e2e.controlplane.waiting import wait_until
+
+ETCD, APISERVER = "etcd", "kube-apiserver"
+CLIENTS = ("kube-controller-manager", "kube-scheduler", "kwok")
+COMPONENTS = (ETCD, APISERVER, *CLIENTS)
+
+START_ATTEMPTS = 5
+PORT_TAKEN = "address already in use"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """How to start a control plane. Without `binaries` they are built, or taken from the cache."""
+
+    binaries: Binaries | None = None
+    keep: bool = False  # leave the run folder (logs, audit log, data) for debugging
+    start_timeout_seconds: float = 60
+    client_qps: int = 1000  # of kube-scheduler and kube-controller-manager; their own default is 50 and 20
+    progress: Progress = to_stderr
+
+
+class ControlPlane(Cluster):
+    """Made by `start`; its components keep their ports and data when they are restarted one by one."""
+
+    def __init__(self, options: Options, binaries: Binaries) -> None:
+        """Make the run folder; nothing runs yet. Use `start` instead."""
+        self._options = options
+        self.folder = Path(tempfile.gettempdir()) / f"openrl-controlplane-{secrets.token_hex(6)}"
+        with ExitStack() as undo:
+            guard = Guard(None if options.keep else self.folder)
+            undo.callback(guard.dismiss)
+            undo.callback(self._remove_folder)
+            self.folder.mkdir(mode=0o700)
+            self._layout = Layout.create(self.folder, binaries, client_qps=options.client_qps)
+            self._components: Mapping[str, Component] = {
+                name: Component(
+                    name, self._layout.command(name), folder=self.folder, process_group=guard.process_group
+                )
+                for name in COMPONENTS
+            }
+            for component in self._components.values():
+                undo.callback(component.kill)  # the data is thrown away: no need to be polite
+            self._stack = undo.pop_all()
+
+    @classmethod
+    def start(cls, options: Options | None = None) -> Self:
+        """Start everything; return when it works. Ports that were taken meanwhile are chosen anew."""
+        options = options or Options()
+        binaries = options.binaries or ensure_binaries(options.progress)
+        for attempt in range(1, START_ATTEMPTS + 1):
+            plane = cls(options, binaries)
+            try:
+                plane._bring_up()
+            except ComponentEnded as error:
+                plane.close()
+                if attempt < START_ATTEMPTS and any(PORT_TAKEN in note for note in _notes(error)):
+                    continue
+                raise
+            except BaseException:
+                plane.close()
+                raise
+            return plane
+        raise AssertionError("the last attempt either returned or raised")
+
+    def __repr__(self) -> str:
+        return f"<ControlPlane {self._layout.server}>"
+
+    @property
+    def admin_kubeconfig(self) -> Path:
+        return self._layout.kubeconfig(ADMIN)
+
+    @property
+    def controller_kubeconfig(self) -> Path:
+        return self._layout.kubeconfig(CONTROLLER)
+
+    @property
+    def kubectl_path(self) -> Path:
+        return self._layout.binaries.kubectl
+
+    @property
+    def audit(self) -> AuditLog:
+        return AuditLog(self._layout.audit_log)
+
+    @property
+    def etcd_url(self) -> str:
+        return self._layout.etcd_url
+
+    def component(self, name: str) -> Component:
+        if name not in self._components:
+            raise InvalidArgument(f"component {name!r}: there are {', '.join(self._components)}")
+        return self._components[name]
+
+    def restart(self, name: str) -> None:
+        component = self.component(name)
+        component.stop()
+        component.start()
+        self._await_ready(name)
+
+    def install(self, manifests: Path = MANIFESTS) -> None:
+        """Install, and let the garbage collector learn the new kinds now rather than within half a minute."""
+        super().install(manifests)
+        self.restart("kube-controller-manager")
+
+    def kubectl_environment(self) -> dict[str, str]:
+        # The cache of what a cluster serves would otherwise stay behind in the user's home.
+        return {**os.environ, "KUBECACHEDIR": str(self.folder / "kubectl-cache")}
+
+    def close(self) -> None:
+        super().close()
+        self._stack.close()
+
+    def _bring_up(self) -> None:
+        started = time.monotonic()
+        for name in (ETCD, APISERVER):
+            self._components[name].start()
+            self._await_ready(name)
+        for name in CLIENTS:
+            self._components[name].start()
+        self._await_ready(*CLIENTS)
+        self._options.progress(f"Control plane ready after {time.monotonic() - started:.1f} s: {self.folder}")
+
+    def _await_ready(self, *names: str) -> None:
+        """Wait until components work. What goes wrong meanwhile carries the end of their logs."""
+        try:
+            if ETCD in names:
+                self._await(ETCD, self._etcd_ready)
+            elif APISERVER in names:
+                self._await(APISERVER, self._apiserver_ready)
+            else:
+                probe(
+                    self.api, alive=self._require_running, timeout_seconds=self._options.start_timeout_seconds
+                )
+            self._require_running(*names)
+        except NotReady as error:
+            for name in names:
+                if name in str(error):
+                    self._components[name].annotate(error)
+            raise
+
+    def _await(self, name: str, ready: Callable[[], bool]) -> None:
+        def check() -> bool:
+            self._require_running(name)
+            return ready()
+
+        timeout_seconds = self._options.start_timeout_seconds
+        wait_until(check, f"{name} is not ready", timeout_seconds=timeout_seconds)
+
+    def _require_running(self, *names: str) -> None:
+        for name in names or COMPONENTS:
+            self._components[name].require_running()
+
+    def _etcd_ready(self) -> bool:
+        with Api(Access(server=self.etcd_url, tls=None, token=None)) as etcd:
+            return _answers(etcd)
+
+    def _apiserver_ready(self) -> bool:
+        """Ask as this run's administrator: a stranger on that port has neither certificate nor token."""
+        if not self._layout.certificate_complete:
+            return False
+        if not self.admin_kubeconfig.exists():
+            self._layout.write_kubeconfigs()
+        return _answers(self.api)
+
+    def _remove_folder(self) -> None:
+        if self._options.keep:
+            self._options.progress(f"Kept {self.folder}")
+        else:
+            shutil.rmtree(self.folder, ignore_errors=not self.folder.exists())
+
+
+def _answers(api: Api) -> bool:
+    try:
+        status, _, _ = api.send("GET", "/readyz")
+    except ApiUnreachable:
+        return False
+    return status == HTTPStatus.OK
+
+
+def _notes(error: ControlPlaneError) -> list[str]:
+    return list(getattr(error, "__notes__", []))
