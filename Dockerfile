@@ -1,0 +1,40 @@
+# docker build -t open-rl-scheduler:0.1.0 .
+#
+# Everything that pip downloads is checked against the hashes of the lock files. For a release, pin the base
+# by its digest as well: --build-arg BASE=python:3.11-slim@sha256:...
+ARG BASE=python:3.11-slim
+
+FROM ${BASE} AS build
+WORKDIR /src
+COPY requirements.txt requirements-dev.txt ./
+RUN python -m venv --without-pip /opt/venv \
+    && pip --python /opt/venv/bin/python install --no-cache-dir --only-binary=:all: --require-hashes \
+        -r requirements.txt
+# The build back-end is locked among the development requirements; only this stage has it.
+RUN sed -n '/^setuptools==/,/[^\\]$/p' requirements-dev.txt > requirements-build.txt \
+    && pip install --no-cache-dir --only-binary=:all: --require-hashes -r requirements-build.txt
+COPY pyproject.toml README.md LICENSE ./
+COPY controller/ controller/
+COPY informers/ informers/
+COPY ledger/ ledger/
+COPY placement/ placement/
+RUN pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir /wheel . \
+    && pip --python /opt/venv/bin/python install --no-cache-dir --no-index --no-deps /wheel/*.whl
+
+FROM ${BASE}
+ARG VERSION=0.1.0
+ARG REVISION=unknown
+LABEL org.opencontainers.image.title="open-rl-scheduler" \
+      org.opencontainers.image.description="GPU placement controller for reinforcement-learning workers on Kubernetes (DRA)" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}"
+COPY --from=build /opt/venv /opt/venv
+# The root file system is read-only in the cluster: byte code was compiled above, none is written here.
+ENV PATH=/opt/venv/bin:${PATH} \
+    PYTHONDONTWRITEBYTECODE=1 \
+    PYTHONUNBUFFERED=1
+# A number, so that `runAsNonRoot` can be checked; no entry in /etc/passwd is needed.
+USER 65532:65532
+# Exec form: the program is process 1 and receives SIGTERM itself.
+ENTRYPOINT ["open-rl-scheduler"]

@@ -1,0 +1,132 @@
+"""The Deployment shows every setting at its default, and runs under the restricted profile."""
+
+from __future__ import annotations
+
+import re
+
+from controller.settings import OPTIONS, Settings, resolve
+from tests.manifests.tree import CONTROLLER_NAMESPACE, MANIFESTS, WORKER_NAMESPACE, Object, load, only
+
+PATH = MANIFESTS / "controller" / "deployment.yaml"
+DEPLOYMENT = load(PATH)
+POD = DEPLOYMENT["spec"]["template"]["spec"]
+(CONTAINER,) = POD["containers"]
+
+VARIABLES = {
+    "OPEN_RL_WORKER_NAMESPACE": "openrl-system",
+    "OPEN_RL_DEVICE_CLASS": "gpu.nvidia.com",
+    "OPEN_RL_DEVICE_DRIVER": "",
+    "OPEN_RL_PLACEMENT_STRATEGY": "binpack",
+    "OPEN_RL_MAX_SEATS_PER_CLAIM": "0",
+    "OPEN_RL_RECONCILE_INTERVAL": "10s",
+    "OPEN_RL_PLACEMENT_TIMEOUT": "15m",
+    "OPEN_RL_MAX_CONCURRENT_RECONCILES": "4",
+}
+
+
+def environment() -> dict[str, str]:
+    return {entry["name"]: entry["value"] for entry in CONTAINER["env"] if "value" in entry}
+
+
+def arguments() -> dict[str, str]:
+    return dict(argument.split("=", 1) for argument in CONTAINER["args"])
+
+
+def test_every_variable_is_in_the_environment_at_its_default() -> None:
+    assert environment() == VARIABLES
+
+
+def test_the_variables_are_those_that_the_controller_reads() -> None:
+    read = {option.env for option in OPTIONS.values() if option.env.startswith("OPEN_RL_")}
+
+    assert set(VARIABLES) == read
+
+
+def test_the_arguments_are_flags_without_a_variable() -> None:
+    without = {option.flag for option in OPTIONS.values() if not option.env}
+
+    assert set(arguments()) <= without
+
+
+def test_what_is_written_out_changes_no_default() -> None:
+    settings = resolve(arguments(), environment())
+
+    changed = {name for name in OPTIONS if getattr(settings, name) != getattr(Settings(), name)}
+    assert changed == {"log_format"}, "json is the default off a terminal only"
+
+
+def test_every_variable_is_explained_in_the_line_above() -> None:
+    lines = PATH.read_text().splitlines()
+    entries = [number for number, line in enumerate(lines) if re.match(r" {12}- name: [A-Z_]+$", line)]
+
+    assert len(entries) == len(CONTAINER["env"])
+    assert [lines[number] for number in entries if not lines[number - 1].strip().startswith("# ")] == []
+
+
+def test_the_pod_knows_its_own_name_and_namespace() -> None:
+    fields = {
+        entry["name"]: entry["valueFrom"]["fieldRef"]["fieldPath"]
+        for entry in CONTAINER["env"]
+        if "valueFrom" in entry
+    }
+
+    assert fields == {"POD_NAME": "metadata.name", "POD_NAMESPACE": "metadata.namespace"}
+
+
+def test_the_workers_namespace_is_the_one_that_the_role_is_for() -> None:
+    assert environment()["OPEN_RL_WORKER_NAMESPACE"] == WORKER_NAMESPACE
+    assert only("Role", "open-rl-scheduler", WORKER_NAMESPACE)
+
+
+def test_the_pod_meets_the_restricted_profile_with_a_read_only_root() -> None:
+    assert POD["securityContext"] == {
+        "runAsNonRoot": True,
+        "runAsUser": 65532,
+        "runAsGroup": 65532,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+    assert CONTAINER["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+
+
+def test_probes_ask_the_port_that_the_controller_serves_them_on() -> None:
+    (port,) = CONTAINER["ports"]
+
+    assert arguments()["--health-probe-bind-address"] == f":{port['containerPort']}"
+    assert CONTAINER["livenessProbe"]["httpGet"] == {"path": "/healthz", "port": port["name"]}
+    assert CONTAINER["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": port["name"]}
+
+
+def test_selectors_find_the_controllers_pods() -> None:
+    labels = DEPLOYMENT["spec"]["template"]["metadata"]["labels"]
+    budget = only("PodDisruptionBudget", "open-rl-scheduler", CONTROLLER_NAMESPACE)
+    selectors: list[Object] = [
+        DEPLOYMENT["spec"]["selector"],
+        budget["spec"]["selector"],
+        *(constraint["labelSelector"] for constraint in POD["topologySpreadConstraints"]),
+    ]
+
+    for selector in selectors:
+        assert selector["matchLabels"].items() <= labels.items()
+
+
+def test_two_replicas_can_be_drained_one_at_a_time() -> None:
+    budget = only("PodDisruptionBudget", "open-rl-scheduler", CONTROLLER_NAMESPACE)
+
+    assert DEPLOYMENT["spec"]["replicas"] == 2
+    assert arguments()["--leader-elect"] == "true"
+    assert budget["spec"]["maxUnavailable"] == 1
+
+
+def test_the_image_is_the_one_whose_name_and_tag_kustomize_sets() -> None:
+    (image,) = load(MANIFESTS / "kustomization.yaml")["images"]
+
+    assert CONTAINER["image"] == image["name"]
+
+
+def test_memory_is_bounded_and_cpu_is_not_throttled() -> None:
+    assert set(CONTAINER["resources"]["requests"]) == {"cpu", "memory"}
+    assert set(CONTAINER["resources"]["limits"]) == {"memory"}

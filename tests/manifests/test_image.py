@@ -1,0 +1,76 @@
+"""The image runs as the user that the Deployment names, and is built from hashed requirements only."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+
+from tests.manifests.test_deployment import POD
+from tests.manifests.tree import CHECKOUT
+
+INSTRUCTIONS = re.sub(r"\\\n\s*", "", (CHECKOUT / "Dockerfile").read_text()).splitlines()
+PROJECT = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())
+
+
+def instructions(name: str) -> list[str]:
+    return [line.removeprefix(name).strip() for line in INSTRUCTIONS if line.startswith(f"{name} ")]
+
+
+def test_it_runs_as_the_user_of_the_deployment() -> None:
+    context = POD["securityContext"]
+
+    assert instructions("USER") == [f"{context['runAsUser']}:{context['runAsGroup']}"]
+
+
+def test_the_entry_point_is_the_program_itself_without_a_shell() -> None:
+    assert instructions("ENTRYPOINT") == ['["open-rl-scheduler"]']
+    assert "open-rl-scheduler" in PROJECT["project"]["scripts"]
+    assert instructions("CMD") == []
+
+
+def test_its_version_is_the_projects() -> None:
+    assert f"VERSION={PROJECT['project']['version']}" in instructions("ARG")
+
+
+def test_both_stages_start_from_the_base_that_can_be_chosen() -> None:
+    assert instructions("ARG")[0] == "BASE=python:3.11-slim"
+    assert [line.split()[0] for line in instructions("FROM")] == ["${BASE}", "${BASE}"]
+
+
+def test_every_download_is_checked_against_a_hash() -> None:
+    commands = [part for line in instructions("RUN") for part in line.split("&&")]
+    pip = [command for command in commands if "pip " in command.replace("-pip ", "")]
+
+    assert len(pip) == 4
+    for command in pip:
+        if " wheel " in command:
+            assert "--no-deps --no-build-isolation" in command
+        else:
+            assert "--require-hashes" in command or "--no-index --no-deps" in command
+
+
+def test_the_build_requirement_is_locked_where_the_image_takes_it_from() -> None:
+    (requirement,) = PROJECT["build-system"]["requires"]
+    name = requirement.split(">=")[0]
+    locked = (CHECKOUT / "requirements-dev.txt").read_text()
+
+    assert re.search(rf"^{name}==\S+ \\\n +--hash=sha256:", locked, re.MULTILINE)
+    assert any(f"/^{name}==/" in line for line in instructions("RUN"))
+
+
+def test_the_context_holds_what_is_copied_and_the_packages_that_are_installed() -> None:
+    ignored = (CHECKOUT / ".dockerignore").read_text().splitlines()
+    let_in = {line.removeprefix("!") for line in ignored if line.startswith("!")}
+    copied = {
+        word.rstrip("/")
+        for line in instructions("COPY")
+        if not line.startswith("--from")
+        for word in line.split()[:-1]
+    }
+    included = PROJECT["tool"]["setuptools"]["packages"]["find"]["include"]
+    packages = {pattern.rstrip("*") for pattern in included}
+
+    assert ignored[1] == "*"
+    assert copied == let_in
+    assert packages < copied
+    assert PROJECT["project"]["readme"] in copied

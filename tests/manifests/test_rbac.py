@@ -1,0 +1,62 @@
+"""The controller's rights are exactly those of the contract (section 7.2): not one verb more or less."""
+
+from __future__ import annotations
+
+from controller import names
+from tests.manifests.rights import ACCOUNT, CLUSTER, CONTRACT, Grant, grants, rights
+from tests.manifests.tree import CONTROLLER_NAMESPACE, Object, objects, only
+
+
+def bindings_of_the_account() -> list[Object]:
+    return [item for item in objects() if ACCOUNT in item.get("subjects", [])]
+
+
+def test_the_controller_has_exactly_the_rights_of_the_contract() -> None:
+    pairs: list[tuple[Grant, str]] = []
+    for binding in bindings_of_the_account():
+        namespace = binding["metadata"].get("namespace")
+        reference = binding["roleRef"]
+        # A ClusterRole bound in a namespace, or over the whole cluster, would be found under another key.
+        in_namespace = namespace if reference["kind"] == "Role" else None
+        pairs += grants(only(reference["kind"], reference["name"], in_namespace), namespace or CLUSTER)
+
+    assert rights(pairs) == CONTRACT
+
+
+def test_nothing_else_is_bound_to_anybody() -> None:
+    bindings = [item for item in objects() if item["kind"] in {"RoleBinding", "ClusterRoleBinding"}]
+
+    assert [binding["subjects"] for binding in bindings] == [[ACCOUNT]] * len(bindings)
+
+
+def test_names_are_those_that_the_controller_uses() -> None:
+    assert ACCOUNT["name"] == names.SERVICE_ACCOUNT
+    assert (CONTROLLER_NAMESPACE, "leases.coordination.k8s.io", names.LEADER_LEASE) in CONTRACT
+    assert only("ServiceAccount", names.SERVICE_ACCOUNT, CONTROLLER_NAMESPACE)
+
+
+def test_people_never_write_ledgers_or_status() -> None:
+    for name in ("open-rl-workload-viewer", "open-rl-workload-editor"):
+        for (_, resource, _), verb in grants(only("ClusterRole", name), CLUSTER):
+            if resource != "workloads.openrl.io":
+                assert verb in {"get", "list", "watch"}, f"{name} may {verb} {resource}"
+
+
+def test_the_viewer_writes_nothing_and_the_editor_writes_workloads() -> None:
+    viewer = rights(grants(only("ClusterRole", "open-rl-workload-viewer"), CLUSTER))
+    editor = rights(grants(only("ClusterRole", "open-rl-workload-editor"), CLUSTER))
+
+    assert viewer[CLUSTER, "workloads.openrl.io", ""] == {"get", "list", "watch"}
+    assert editor[CLUSTER, "workloads.openrl.io", ""] == {
+        "get", "list", "watch", "create", "update", "patch", "delete",
+    }  # fmt: skip
+
+
+def test_creating_workloads_is_never_granted_by_aggregation() -> None:
+    for item in objects():
+        if item["kind"] == "ClusterRole" and any(
+            label.startswith("rbac.authorization.k8s.io/aggregate-to-")
+            for label in item["metadata"].get("labels", {})
+        ):
+            verbs = {verb for _, verb in grants(item, CLUSTER)}
+            assert verbs <= {"get", "list", "watch"}, item["metadata"]["name"]

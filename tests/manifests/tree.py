@@ -1,0 +1,63 @@
+"""Reads the manifests as kustomize would list them, without kustomize: files, and the objects in them.
+
+Only `resources` is followed. What the top level adds to every object (labels, the image's tag) is not
+applied; the scenario test installs the real build.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+CHECKOUT = Path(__file__).parents[2]
+MANIFESTS = CHECKOUT / "manifests"
+KUSTOMIZATION = "kustomization.yaml"
+
+CONTROLLER_NAMESPACE = "open-rl-scheduler"
+WORKER_NAMESPACE = "openrl-system"
+
+Object = dict[str, Any]
+
+
+def load(path: Path) -> Object:
+    """The one document of a file."""
+    (document,) = load_all(path)
+    return document
+
+
+def load_all(path: Path) -> list[Object]:
+    """Every document of a file."""
+    return list(yaml.safe_load_all(path.read_text()))
+
+
+def listed_files(folder: Path) -> Iterator[Path]:
+    """The files that the kustomization of a folder leads to, itself included, in its order."""
+    yield folder / KUSTOMIZATION
+    for entry in load(folder / KUSTOMIZATION)["resources"]:
+        path = folder / entry
+        if path.is_dir():
+            yield from listed_files(path)
+        else:
+            yield path
+
+
+def objects(folder: Path = MANIFESTS) -> list[Object]:
+    """The objects that the kustomization of a folder installs."""
+    files = [path for path in listed_files(folder) if path.name != KUSTOMIZATION]
+    return [document for path in files for document in load_all(path)]
+
+
+def only(kind: str, name: str, namespace: str | None = None) -> Object:
+    """The one installed object of that kind and name."""
+    found = [
+        item
+        for item in objects()
+        if item["kind"] == kind
+        and item["metadata"]["name"] == name
+        and item["metadata"].get("namespace") == namespace
+    ]
+    assert len(found) == 1, f"{kind} {namespace}/{name}: {len(found)} of them"
+    return found[0]
