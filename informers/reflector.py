@@ -1,0 +1,381 @@
+"""Keeps a store in step with the API server: list, watch, and what to do when either fails.
+
+The reflector is a state machine. `Listing`, `Watching` and `BackingOff` are values, `step` carries one of
+them out and returns the next, and `run` loops it; no other variable decides what happens next:
+
+    Listing --taken in--> Watching --closed in good order--> Watching, from the last version seen
+    Listing, Watching --failed--> BackingOff --slept--> Listing or Watching
+
+What is promised: a failed or interrupted list changes nothing; no failure of the server ends the loop; a
+list is asked for only when a watch cannot go on without it (410, a server that went back in time, watches
+that keep yielding nothing), and then at the last version seen, so that many clients do not read etcd at
+once. Every wait is bounded: by `timeoutSeconds` where the server is well, by `IDLE_SECONDS` where it is not.
+What is not done: lists from a cache at the start (they travel back in time) and streaming lists.
+An exception that is not an `ApiError` is a defect and ends `run`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from random import Random
+from typing import Final, Generic, NoReturn
+
+import anyio
+import anyio.lowlevel
+
+from informers.api import Api, Resource, Selectors, T, UnreadableObject, WatchEvent, WatchEventType
+from informers.backoff import Backoff
+from informers.errors import (
+    ApiError,
+    Forbidden,
+    Gone,
+    NotFound,
+    OutcomeUnknown,
+    ServerError,
+    TooLargeResourceVersion,
+    TooManyRequests,
+    Unauthorized,
+    Unreachable,
+)
+from informers.keys import ObjectKey, version_number
+from informers.store import Replacement, Store
+
+PAGE_LIMIT: Final = 500
+"""Objects per page of a consistent list: the chunk size of client-go and kubectl."""
+
+WATCH_SECONDS_MIN: Final = 300
+WATCH_SECONDS_MAX: Final = 600
+"""The server is asked to close each watch after a random time, so that clients spread over its replicas."""
+
+IDLE_SECONDS: Final = 70.0
+"""Silence after which a watch counts as broken: servers send a bookmark about every 60 s."""
+
+SHORT_WATCH_SECONDS: Final = 1.0
+"""A watch that closes before this without progress is a failure, or it would be opened in a busy loop."""
+
+FRUITLESS_WATCHES_MAX: Final = 3
+"""So many watches in a row that broke without progress, and a list has to show where we stand."""
+
+REFUSED_RETRY_SECONDS: Final = 10.0
+"""At least this long between attempts while the resource is absent or forbidden: somebody has to act."""
+
+SLICE: Final = 250
+"""Objects or events taken in before other tasks get their turn: about a millisecond."""
+
+EVERYTHING: Final = Selectors()
+
+_TELLS_NOTHING_OF_OUR_VERSION: Final = (
+    TooManyRequests,
+    Unreachable,
+    Unauthorized,
+    Forbidden,
+    ServerError,
+    OutcomeUnknown,
+)
+"""Refusals to open a watch that a list would not cure, and that a list would make worse."""
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """About to read the whole list: not older than `resource_version`, or a consistent one if it is empty."""
+
+    resource_version: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Watching:
+    """About to watch from the last version seen, after `fruitless` watches in a row that yielded nothing."""
+
+    fruitless: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class BackingOff:
+    """About to wait before going on with `then`."""
+
+    seconds: float
+    then: Listing | Watching
+
+
+State = Listing | Watching | BackingOff
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why the store is not being kept up to date at the moment."""
+
+    doing: str
+    """`list` or `watch`."""
+    reason: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"cannot {self.doing}: {self.reason}: {self.message}"
+
+
+@dataclass(frozen=True, slots=True)
+class ReflectorStatistics:
+    """What one reflector has done since it was made."""
+
+    state: State
+    problem: Problem | None
+    lists_total: int
+    """Lists begun."""
+    watches_total: int
+    """Watches asked for."""
+    short_watches_total: int
+    """Watches that the server closed at once without progress."""
+    events_total: int
+    """Lines received from watches, bookmarks included."""
+    decode_errors_total: int
+    """Objects that arrived and could not be decoded."""
+    failures_total: int
+    """Lists and watches that failed."""
+    last_heard_seconds: float | None
+    """When the server last said anything, in loop time (`anyio.current_time()`)."""
+
+
+class Reflector(Generic[T]):
+    """Lists and watches one resource into `store`, of which it is the only writer besides write-throughs."""
+
+    def __init__(
+        self,
+        api: Api,
+        resource: Resource[T],
+        store: Store[T],
+        *,
+        rng: Random,
+        namespace: str = "",
+        selectors: Selectors = EVERYTHING,
+    ) -> None:
+        self._api = api
+        self._resource = resource
+        self._store = store
+        self._rng = rng
+        self._namespace = namespace
+        self._selectors = selectors
+        self._backoff = Backoff(rng)
+        self._state: State = Listing()
+        self._problem: Problem | None = None
+        self._lists = 0
+        self._watches = 0
+        self._short_watches = 0
+        self._events = 0
+        self._decode_errors = 0
+        self._failures = 0
+        self._last_heard_seconds: float | None = None
+
+    def __repr__(self) -> str:
+        return f"<Reflector {self} {self._state} problem={self._problem}>"
+
+    def __str__(self) -> str:
+        """The resource and the namespace, for messages."""
+        return f"{self._resource} in {self._namespace}" if self._namespace else str(self._resource)
+
+    @property
+    def problem(self) -> Problem | None:
+        """What keeps the store from being up to date; `None` while all is well."""
+        return self._problem
+
+    def statistics(self) -> ReflectorStatistics:
+        """Counts of this moment."""
+        return ReflectorStatistics(
+            state=self._state,
+            problem=self._problem,
+            lists_total=self._lists,
+            watches_total=self._watches,
+            short_watches_total=self._short_watches,
+            events_total=self._events,
+            decode_errors_total=self._decode_errors,
+            failures_total=self._failures,
+            last_heard_seconds=self._last_heard_seconds,
+        )
+
+    async def run(self) -> NoReturn:
+        """List, then watch, until cancelled."""
+        state: State = Listing()
+        while True:
+            state = await self.step(state)
+
+    async def step(self, state: State) -> State:
+        """Carry out `state`: one list, one watch from opening to end, or one pause. Returns the next one."""
+        self._state = state
+        match state:
+            case Listing():
+                return await self._list(state)
+            case Watching():
+                return await self._watch(state)
+            case BackingOff():
+                await anyio.sleep(state.seconds)
+                return state.then
+
+    # Listing.
+
+    async def _list(self, state: Listing) -> State:
+        limit = 0 if state.resource_version else PAGE_LIMIT
+        try:
+            version, listed = await self._read_list(state.resource_version, limit)
+        except ApiError as error:
+            if state.resource_version and isinstance(error, Gone | TooLargeResourceVersion):
+                # The list at the last version was the cheap question; now the one that always has an answer.
+                return Listing()
+            return self._back_off("list", error, then=state)
+        last = self._store.resource_version
+        restored = version_number(version) < version_number(last)
+        if restored:
+            logger.error("%s: the server went back in time, from version %s to %s", self, last, version)
+            if state.resource_version:
+                return Listing()
+        self._store.replace(listed, version, restored=restored)
+        self._recovered()
+        return Watching()
+
+    async def _read_list(self, resource_version: str, limit: int) -> tuple[str, Replacement[T]]:
+        """Read all pages aside. Returns the version that a watch has to go on from, and the objects."""
+        self._lists += 1
+        listed = self._store.begin_replacement()
+        version = token = ""
+        while True:
+            try:
+                page = await self._api.list_page(
+                    self._resource,
+                    self._namespace,
+                    selectors=self._selectors,
+                    resource_version=resource_version,
+                    limit=limit,
+                    continue_token=token,
+                )
+            except Gone:
+                if not token or not limit:
+                    raise
+                # The list outlived etcd's history: pages would expire again, one answer cannot.
+                return await self._read_list(resource_version, limit=0)
+            self._last_heard_seconds = anyio.current_time()
+            version = version or page.resource_version
+            for unreadable in page.unreadable:
+                self._note_unreadable(unreadable)
+                listed.add_unreadable(unreadable)
+            for number, obj in enumerate(page.items, 1):
+                listed.add(obj)
+                if number % SLICE == 0:
+                    await anyio.lowlevel.checkpoint()
+            token = page.continue_token
+            if not token:
+                return version, listed
+
+    # Watching.
+
+    async def _watch(self, state: Watching) -> State:
+        began, began_seconds, opened = self._store.resource_version, anyio.current_time(), False
+        self._watches += 1
+        try:
+            async with self._api.watch(
+                self._resource,
+                self._namespace,
+                resource_version=began,
+                timeout_seconds=self._rng.randint(WATCH_SECONDS_MIN, WATCH_SECONDS_MAX),
+                idle_seconds=IDLE_SECONDS,
+                selectors=self._selectors,
+            ) as events:
+                opened = True
+                self._last_heard_seconds = anyio.current_time()
+                self._recovered()
+                in_order = await self._follow(events)
+        except ApiError as error:
+            told = opened or not isinstance(error, _TELLS_NOTHING_OF_OUR_VERSION)
+            progress = self._store.resource_version != began
+            return self._watch_failed(error, 0 if progress else state.fruitless + told)
+        if not in_order:
+            return self._back_off("watch", WentBack("a bookmark is older than what was seen"), then=Listing())
+        if self._store.resource_version != began:
+            return Watching()
+        if anyio.current_time() - began_seconds < SHORT_WATCH_SECONDS:
+            self._short_watches += 1
+            return self._watch_failed(ClosedAtOnce("closed at once without an event"), state.fruitless + 1)
+        return Watching()
+
+    async def _follow(self, events: AsyncIterator[WatchEvent[T]]) -> bool:
+        """Take in events until the server closes. Returns false, at once, if it went back in time."""
+        taken = 0
+        async for event in events:
+            self._events += 1
+            self._last_heard_seconds = anyio.current_time()
+            if event.type is WatchEventType.BOOKMARK:
+                last = self._store.resource_version
+                if version_number(event.resource_version) < version_number(last):
+                    return False
+            elif event.unreadable is not None and event.type is not WatchEventType.DELETED:
+                self._note_unreadable(event.unreadable)
+            self._store.apply_event(event)
+            taken += 1
+            if taken % SLICE == 0:
+                await anyio.lowlevel.checkpoint()
+        return True
+
+    def _watch_failed(self, error: ApiError, fruitless: int) -> State:
+        """What to do after a watch broke, the last of `fruitless` in a row that brought nothing."""
+        last = self._store.resource_version
+        match error:
+            case Gone() | TooLargeResourceVersion() | NotFound():
+                return self._back_off("watch", error, then=Listing(last))
+            case _ if fruitless >= FRUITLESS_WATCHES_MAX:
+                return self._back_off("watch", error, then=Listing(last))
+            case OutcomeUnknown() if self._was_silent():
+                # It has waited long enough, and a quiet server without bookmarks is no failure.
+                return Watching(fruitless)
+            case _:
+                return self._back_off("watch", error, then=Watching(fruitless))
+
+    def _was_silent(self) -> bool:
+        heard = self._last_heard_seconds
+        return heard is not None and anyio.current_time() - heard >= IDLE_SECONDS / 2
+
+    # Failing and recovering.
+
+    def _back_off(self, doing: str, error: ApiError, *, then: Listing | Watching) -> BackingOff:
+        self._failures += 1
+        at_least = 0.0
+        match error:
+            case TooManyRequests() | ServerError():
+                at_least = error.retry_after_seconds or 0.0
+            case Forbidden() | NotFound():
+                at_least = REFUSED_RETRY_SECONDS
+            case _:
+                pass
+        seconds = self._backoff.next_seconds(anyio.current_time(), at_least_seconds=at_least)
+        problem = Problem(doing, type(error).__name__, error.message)
+        known = self._problem is not None and (self._problem.doing, self._problem.reason) == (
+            problem.doing,
+            problem.reason,
+        )
+        level = logging.DEBUG if known else logging.INFO if isinstance(error, Gone) else logging.WARNING
+        logger.log(level, "%s: %s; trying again in %.1f s", self, problem, seconds)
+        self._problem = problem
+        return BackingOff(seconds, then)
+
+    def _recovered(self) -> None:
+        if self._problem is not None:
+            logger.info("%s: well again after: %s", self, self._problem)
+            self._problem = None
+
+    def _note_unreadable(self, unreadable: UnreadableObject) -> None:
+        self._decode_errors += 1
+        logger.error(
+            "%s: %s (version %s) cannot be decoded, its last readable state is kept: %s",
+            self,
+            ObjectKey.of(unreadable),
+            unreadable.resource_version,
+            unreadable.error,
+        )
+
+
+class ClosedAtOnce(ApiError):
+    """A watch was closed by the server as soon as it was opened."""
+
+
+class WentBack(ApiError):
+    """The server named a version older than one that it had named before."""

@@ -1,0 +1,371 @@
+"""A cache of the objects of one resource, with indexes, that reads its own writes.
+
+What is promised:
+- Per key, the newest version wins, whatever the order of arrival: an older watch event, list or late
+  answer of a write never takes the place of a newer object.
+- The answer of a write is here at once (`apply_write`). The answer of a delete hides the object at once
+  (`apply_delete`), and nothing older of that UID brings it back, as far as `TOMBSTONES_MAX` remembers.
+- A list takes effect whole or not at all. Keys that it lacks are deleted, unless written after it.
+- Objects and indexes change together, then the change is told, once, whoever brought it: watch, list or
+  write. While a list's changes are told the store already holds all of it: ahead of the news, never behind.
+- An object that cannot be decoded is marked unreadable and is neither updated nor deleted by that.
+
+What is not promised: every version in between, an order across keys that means anything, or agreement
+with the server at this moment. Objects are shared, not copied: their type has to be immutable.
+All methods are synchronous and belong to one event loop.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final, Generic
+
+from informers.api import T, UnreadableObject, WatchEvent, WatchEventType
+from informers.changes import Added, Change, Deleted, Synced, Updated
+from informers.indexed import IndexedObjects, IndexFunction
+from informers.keys import ObjectKey, version_number, version_of
+
+__all__ = ["TOMBSTONES_MAX", "ObjectKey", "Replacement", "Store", "StoreStatistics"]
+
+TOMBSTONES_MAX: Final = 8192
+"""How many deleted UIDs are remembered: many times the writes whose answers can be on their way at once."""
+
+_FOR_EVER: Final = 1 << 64
+"""Newer than every version (they are 64 bit): the tombstone of a UID that is known to be gone."""
+
+Subscriber = Callable[[Change[T]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class StoreStatistics:
+    """Sizes and counts of one store."""
+
+    objects: int
+    unreadable: int
+    """Objects that exist but could not be decoded."""
+    tombstones: int
+    """Deleted UIDs remembered."""
+    buckets: Mapping[str, int]
+    """Values that have objects, by index."""
+    resource_version: str
+    """How far the list and the watch have come; writes do not move it."""
+    synced: bool
+    """Whether a first list has been taken in."""
+    stale_total: int
+    """Arrivals that were ignored because something newer was known."""
+
+
+class Replacement(Generic[T]):
+    """A list on its way into a store: filled page by page, unseen until `Store.replace` takes it."""
+
+    def __init__(self, current: IndexedObjects[T]) -> None:
+        self._current = current.objects
+        self.contents = current.empty_copy()
+        self.unreadable: dict[ObjectKey, UnreadableObject] = {}
+
+    def __repr__(self) -> str:
+        return f"<Replacement objects={len(self.contents.objects)} unreadable={len(self.unreadable)}>"
+
+    def add(self, obj: T) -> None:
+        """Take in one object; where the store holds the same version, that one is kept and `obj` is freed."""
+        key = ObjectKey.of(obj)
+        known = self._current.get(key)
+        unchanged = (
+            known is not None
+            and known.metadata.uid == obj.metadata.uid
+            and known.metadata.resource_version == obj.metadata.resource_version
+        )
+        self.contents.put(key, known if known is not None and unchanged else obj)
+
+    def add_unreadable(self, unreadable: UnreadableObject) -> None:
+        """Take in the fact that an object exists whose content could not be decoded."""
+        self.unreadable[ObjectKey.of(unreadable)] = unreadable
+
+
+class Store(Generic[T]):
+    """Objects by key and by index. See the module for what it promises.
+
+    `indexes` maps the name of each index to its pure, total function from an object to its values.
+    """
+
+    def __init__(self, indexes: Mapping[str, IndexFunction[T]] | None = None) -> None:
+        self._contents: IndexedObjects[T] = IndexedObjects(indexes or {})
+        self._unreadable: dict[ObjectKey, UnreadableObject] = {}
+        # By UID, the version up to which everything said of that object is out of date.
+        self._tombstones: OrderedDict[str, int] = OrderedDict()
+        self._resource_version = ""
+        self._synced = False
+        self._stale_total = 0
+        self._subscribers: list[Subscriber[T]] = []
+        self._untold: deque[Change[T]] = deque()
+        self._telling = False
+
+    def __repr__(self) -> str:
+        return (
+            f"<Store objects={len(self)} unreadable={len(self._unreadable)} "
+            f"resource_version={self._resource_version or 'none'} synced={self._synced}>"
+        )
+
+    # Reading.
+
+    def __len__(self) -> int:
+        return len(self._contents.objects)
+
+    def __contains__(self, key: ObjectKey) -> bool:
+        return key in self._contents.objects
+
+    def __iter__(self) -> Iterator[T]:
+        """The objects of this moment in order of arrival; the store may change meanwhile."""
+        return iter(tuple(self._contents.objects.values()))
+
+    def get(self, key: ObjectKey) -> T | None:
+        """The object that has this key, `None` where there is none."""
+        return self._contents.objects.get(key)
+
+    def keys(self) -> tuple[ObjectKey, ...]:
+        """All keys, sorted."""
+        return tuple(sorted(self._contents.objects))
+
+    def by_index(self, index: str, value: str) -> tuple[T, ...]:
+        """The objects under `value`, in the order of their keys. Raises `KeyError` for an unknown index."""
+        return self._contents.bucket(index, value)
+
+    def index_values(self, index: str) -> tuple[str, ...]:
+        """The values that have objects, sorted. Raises `KeyError` for an unknown index."""
+        return self._contents.values(index)
+
+    @property
+    def unreadable(self) -> Mapping[ObjectKey, UnreadableObject]:
+        """The objects that exist in a version that we cannot decode. `get` may hold an older version."""
+        return MappingProxyType(self._unreadable)
+
+    @property
+    def resource_version(self) -> str:
+        """How far the list and the watch have come, empty before the first list. Writes do not move it."""
+        return self._resource_version
+
+    @property
+    def synced(self) -> bool:
+        """Whether a first list has been taken in."""
+        return self._synced
+
+    def statistics(self) -> StoreStatistics:
+        """Sizes and counts of this moment."""
+        return StoreStatistics(
+            objects=len(self),
+            unreadable=len(self._unreadable),
+            tombstones=len(self._tombstones),
+            buckets=self._contents.bucket_counts(),
+            resource_version=self._resource_version,
+            synced=self._synced,
+            stale_total=self._stale_total,
+        )
+
+    # Telling.
+
+    @property
+    def telling(self) -> bool:
+        """Whether a subscriber is being called at this moment."""
+        return self._telling
+
+    def subscribe(self, subscriber: Subscriber[T]) -> None:
+        """Call `subscriber` for each change from now on, in the step that made it. It must not raise."""
+        self._subscribers.append(subscriber)
+
+    # What the server says: one caller, the reflector.
+
+    def apply_event(self, event: WatchEvent[T]) -> None:
+        """Take in one line of the watch. A bookmark moves the version only."""
+        changes: list[Change[T]] = []
+        version = version_number(event.resource_version)
+        subject = event.object if event.object is not None else event.unreadable
+        if event.type is WatchEventType.DELETED and subject is not None:
+            uid = subject.uid if isinstance(subject, UnreadableObject) else subject.metadata.uid
+            changes = self._remove(ObjectKey.of(subject), uid, version, event.object)
+        elif event.object is not None:
+            changes = self._put(event.object)
+        elif event.unreadable is not None:
+            changes = self._mark_unreadable(event.unreadable)
+        if version > version_number(self._resource_version):
+            self._resource_version = event.resource_version
+        self._tell(changes)
+
+    def begin_replacement(self) -> Replacement[T]:
+        """An empty list to be filled aside and given to `replace`."""
+        return Replacement(self._contents)
+
+    def replace(self, listed: Replacement[T], resource_version: str, *, restored: bool = False) -> None:
+        """Take in a whole list of `resource_version`, which `listed` becomes part of.
+
+        `restored` says that the server went back in time (etcd was restored from a backup): then the list
+        is the truth even where we know newer versions, and nothing that we saw deleted counts as such.
+        """
+        changes: list[Change[T]] = []
+        if restored:
+            self._tombstones.clear()
+        self._merge_unreadable(listed, restored=restored)
+        deletions = self._merge_absent(listed, version_number(resource_version), restored=restored)
+        changes += deletions
+        changes += self._merge_listed(listed, restored=restored)
+        self._contents = listed.contents
+        self._unreadable = listed.unreadable
+        self._resource_version = resource_version
+        if not self._synced:
+            self._synced = True
+            changes.append(Synced())
+        self._tell(changes)
+
+    # What our own writes say: any caller.
+
+    def apply_write(self, obj: T) -> None:
+        """Take in the answer of a create, update or patch, or of a delete that leaves the object there."""
+        self._tell(self._put(obj))
+
+    def apply_delete(self, obj: T, *, answer: T | None = None) -> None:
+        """Take in that `obj` is gone, by the answer to its delete; one left terminating is a write.
+
+        `answer` is the object that the server sent, if it did: news of the UID that is newer than that
+        shows that it lives on after all. Without it (a bare `Status`, a 404, a UID that did not match any
+        more) the UID is gone for good, and its news is ignored until the watch confirms and ever after.
+        """
+        version = _FOR_EVER if answer is None else version_of(answer)
+        self._tell(self._remove(ObjectKey.of(obj), obj.metadata.uid, version, answer))
+
+    # Decisions: each changes objects and indexes together and returns what is to be told.
+
+    def _is_stale(self, key: ObjectKey, uid: str, version: int) -> bool:
+        """Whether something at least as new is known, of the key or of the UID."""
+        current, marked = self.get(key), self._unreadable.get(key)
+        stale = (
+            version <= self._tombstones.get(uid, -1)
+            or (current is not None and version <= version_of(current))
+            # The same UID: an older version that can be read is still worth having.
+            or (
+                marked is not None
+                and marked.uid != uid
+                and version <= version_number(marked.resource_version)
+            )
+        )
+        self._stale_total += stale
+        return stale
+
+    def _put(self, obj: T) -> list[Change[T]]:
+        key, version = ObjectKey.of(obj), version_of(obj)
+        if self._is_stale(key, obj.metadata.uid, version):
+            return []
+        current = self.get(key)
+        self._contents.put(key, obj)
+        self._forget_unreadable(key, version)
+        return self._transition(current, obj)
+
+    def _transition(self, old: T | None, new: T, *, initial: bool = False) -> list[Change[T]]:
+        if old is None:
+            return [Added(new, initial)]
+        if old.metadata.uid == new.metadata.uid:
+            return [Updated(old, new)]
+        self._bury(old.metadata.uid, version_of(new))
+        return [Deleted(old), Added(new, initial)]
+
+    def _remove(self, key: ObjectKey, uid: str, version: int, last: T | None) -> list[Change[T]]:
+        self._bury(uid, version)
+        self._forget_unreadable(key, version, uid)
+        current = self.get(key)
+        if current is None:
+            return []
+        same = current.metadata.uid == uid
+        # A deletion known by its version also ends an older object of that name whose end we missed.
+        ended = version_of(current) <= version and (same or version != _FOR_EVER)
+        if not ended:
+            self._stale_total += 1
+            return []
+        if not same:
+            self._bury(current.metadata.uid, version)
+        self._contents.discard(key)
+        return [Deleted(last if same and last is not None else current)]
+
+    def _mark_unreadable(self, unreadable: UnreadableObject) -> list[Change[T]]:
+        key, version = ObjectKey.of(unreadable), version_number(unreadable.resource_version)
+        if self._is_stale(key, unreadable.uid, version):
+            return []
+        self._unreadable[key] = unreadable
+        current = self.get(key)
+        if current is None or current.metadata.uid == unreadable.uid:
+            return []
+        # Whatever the new object holds, the old one of that name is gone.
+        self._bury(current.metadata.uid, version)
+        self._contents.discard(key)
+        return [Deleted(current)]
+
+    def _forget_unreadable(self, key: ObjectKey, version: int, uid: str | None = None) -> None:
+        marked = self._unreadable.get(key)
+        if marked is None:
+            return
+        by_version = version != _FOR_EVER and version_number(marked.resource_version) <= version
+        if by_version or marked.uid == uid:
+            del self._unreadable[key]
+
+    def _bury(self, uid: str, version: int) -> None:
+        self._tombstones[uid] = max(version, self._tombstones.get(uid, -1))
+        self._tombstones.move_to_end(uid)
+        if len(self._tombstones) > TOMBSTONES_MAX:
+            self._tombstones.popitem(last=False)
+
+    # Merging a list: `listed` is brought up to what we know better, then it becomes the contents.
+
+    def _merge_unreadable(self, listed: Replacement[T], *, restored: bool) -> None:
+        """Keep the last readable version of what is unreadable now, drop the marks that are out of date."""
+        for key, unreadable in tuple(listed.unreadable.items()):
+            current = self.get(key)
+            version = version_number(unreadable.resource_version)
+            stale = not restored and self._is_stale(key, unreadable.uid, version)
+            if stale:
+                del listed.unreadable[key]
+            if current is not None and (stale or current.metadata.uid == unreadable.uid):
+                listed.contents.put(key, current)
+
+    def _merge_absent(self, listed: Replacement[T], version: int, *, restored: bool) -> list[Change[T]]:
+        """Delete what the list lacks, except for what was written after it."""
+        changes: list[Change[T]] = []
+        for key, current in self._contents.objects.items():
+            if key in listed.contents.objects:
+                continue
+            if not restored and version_of(current) > version:
+                listed.contents.put(key, current)
+                continue
+            if not restored:
+                self._bury(current.metadata.uid, version)
+            changes.append(Deleted(current))
+        return changes
+
+    def _merge_listed(self, listed: Replacement[T], *, restored: bool) -> list[Change[T]]:
+        """Take what is new in the list, keep what is newer here, leave out what was deleted since."""
+        changes: list[Change[T]] = []
+        initial = not self._synced
+        for key, obj in tuple(listed.contents.objects.items()):
+            current = self.get(key)
+            if current is obj:
+                continue
+            if restored or not self._is_stale(key, obj.metadata.uid, version_of(obj)):
+                changes += self._transition(current, obj, initial=initial)
+            elif current is None:
+                listed.contents.discard(key)
+            else:
+                listed.contents.put(key, current)
+        return changes
+
+    def _tell(self, changes: list[Change[T]]) -> None:
+        # A subscriber that writes to the store must not have the others hear of that first.
+        self._untold.extend(changes)
+        if self._telling:
+            return
+        self._telling = True
+        try:
+            while self._untold:
+                change = self._untold.popleft()
+                for subscriber in self._subscribers:
+                    subscriber(change)
+        finally:
+            self._telling = False
