@@ -112,6 +112,11 @@ class RetryLimiter(Generic[K]):
         self._backoff = backoff
         self._bucket = bucket
 
+    @classmethod
+    def with_defaults(cls, rng: random.Random) -> RetryLimiter[K]:
+        """The limiter that controllers normally use; `rng` is the source of its jitter."""
+        return cls(ExponentialBackoff(rng), TokenBucket())
+
     def __repr__(self) -> str:
         return f"<RetryLimiter {self._backoff!r} {self._bucket!r}>"
 
