@@ -145,6 +145,11 @@ class PodUse:
     """UID of the Workload that controls the Pod, empty for others' Pods."""
     claims: tuple[str, ...] = ()
     """Names of the managed claims that it uses (workers' namespace only)."""
+    owner_key: str = ""
+    """Unit of fairness of its worker, as in a seat; empty for others' Pods."""
+    exclusive: bool = False
+    """Whether its worker shares with nobody. With `owner_key` it tells what the Pod counts for on a claim
+    where it has no seat (section 4 of the contract)."""
 
 
 @dataclass(frozen=True, slots=True)

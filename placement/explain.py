@@ -1,0 +1,172 @@
+"""Why a worker waits, in one sentence that stands still while the causes do.
+
+Section 3 of the contract, "Explain". `NoCapacity` means that waiting cannot help; `WaitingForCapacity` names
+what rules out the claims and nodes that could hold the worker. No count of claims, seats or nodes is in the
+text: it would change with every hand-off and rewrite every waiter's status. Details on demand are
+`Fleet.candidates`.
+
+Nothing here walks over claims: the answer costs the number of node classes, device sizes and seat counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from placement.catalog import Catalog, Profile
+from placement.checks import Check
+from placement.claimstate import ClaimState
+from placement.firstfit import Query
+from placement.quantity import canonical_bytes
+from placement.room import ANY_ROOM, ENDLESS_ROOM, needed
+from placement.seatindex import Group, SeatIndex, Site
+from placement.select import check_claim
+from placement.types import Explanation, Request, WaitCode
+
+MAX_SENTENCE: Final = 1024
+"""`status.reason` holds at most so many characters."""
+
+_EXCLUSIVE: Final = "exclusive workers hold devices that fit"
+_ENDING: Final = "claims that fit are ending"
+_HELD: Final = "other workers hold devices that fit"
+
+_CAUSES: Final[dict[Check, str]] = {
+    Check.SEAT_LIMIT: "claims that fit are full",
+    Check.EXCLUSIVE: _EXCLUSIVE,
+    Check.NOT_ONE_DEVICE: _EXCLUSIVE,
+    Check.ENDING: _ENDING,
+    Check.NO_SEATS: _ENDING,
+    Check.DEVICE_TAINTED: "devices of claims that fit are tainted",
+    Check.HOST_MEMORY: "nodes of claims that fit lack host memory",
+    Check.HOST_CPU: "nodes of claims that fit lack CPU",
+    Check.HOST_PODS: "nodes of claims that fit lack Pod slots",
+    Check.NODE_NOT_READY: "nodes with devices that fit are not ready",
+    Check.NODE_CORDONED: "nodes with devices that fit are cordoned",
+    Check.NODE_TAINTED: "nodes with devices that fit have taints that the template does not tolerate",
+    Check.REFUSED: "claims that fit have just refused this worker",
+    Check.NOT_SHAREABLE: _HELD,
+}
+"""In the order of the sentence. A check without a text is no cause: the claim could not have served."""
+
+
+def explain_wait(
+    catalog: Catalog,
+    index: SeatIndex,
+    request: Request,
+    refused: Iterable[tuple[ClaimState, Site | None]],
+) -> Explanation:
+    """The reason of a worker that nothing took. `refused`: the claims that have just refused it."""
+    hopeless = _hopeless(catalog, request)
+    if hopeless is not None:
+        return _explanation(WaitCode.NO_CAPACITY, request, hopeless, ())
+    checks = {
+        *_node_checks(catalog, request),
+        *_claim_checks(index, request),
+        *_refusals(request, refused),
+    }
+    # Two checks may share a text; a dict keeps one of each, in order.
+    causes = tuple(dict.fromkeys(text for check, text in _CAUSES.items() if check in checks))
+    return _explanation(WaitCode.WAITING_FOR_CAPACITY, request, _lead(request), causes)
+
+
+def _explanation(code: WaitCode, request: Request, lead: str, causes: tuple[str, ...]) -> Explanation:
+    limit = (
+        [f"shared claims hold at most {request.seat_limit} workers"]
+        if request.seat_limit_is_set and request.shareable
+        else []
+    )
+    sentence = f"{code.value}: {'; '.join([lead, *limit, *causes])}"
+    if len(sentence) > MAX_SENTENCE:
+        sentence = f"{sentence[: MAX_SENTENCE - 1]}…"
+    return Explanation(code=code, causes=causes or (lead,), sentence=sentence)
+
+
+def _lead(request: Request) -> str:
+    memory = canonical_bytes(request.memory_bytes)
+    if request.devices:
+        return f"no node has {request.devices} free devices of {memory}"
+    return f"no free device or seat of {memory}" if request.shareable else f"no free device of {memory}"
+
+
+def _hopeless(catalog: Catalog, request: Request) -> str | None:
+    """Why no amount of waiting helps on the fleet that exists, None where it may."""
+    if not catalog:
+        return "no enabled node has devices"
+    accepting = list(catalog.accepting(request.role))
+    role, memory = request.role.value, canonical_bytes(request.memory_bytes)
+    if not accepting:
+        return f"no enabled node with devices accepts the role {role}"
+    if any(profile.tiers(request) for profile in accepting):
+        return None
+    largest = max(profile.sizes[-1].memory_bytes for profile in accepting)
+    if largest < request.memory_bytes:
+        return f"no device for the role {role} holds {memory}, the largest has {canonical_bytes(largest)}"
+    count, gib = max(_groups(accepting, request.memory_bytes))
+    return (
+        f"no node for the role {role} has {request.devices} devices of one size that hold {memory}, "
+        f"the largest has {count} of {gib}Gi"
+    )
+
+
+def _groups(profiles: Iterable[Profile], memory_bytes: int) -> Iterator[tuple[int, int]]:
+    """(Number, GiB) of the equal devices that one node has and that hold so much memory."""
+    for profile in profiles:
+        for gib, count in profile.shapes(memory_bytes).items():
+            yield count, gib
+
+
+def _node_checks(catalog: Catalog, request: Request) -> Iterator[Check]:
+    """What rules out nodes with the devices for it."""
+    for profile in catalog.accepting(request.role):
+        check = profile.node_class.check(request)
+        if check is not None and profile.tiers(request):
+            yield check
+
+
+def _claim_checks(index: SeatIndex, request: Request) -> Iterator[Check]:
+    """What rules out claims with a device for it, on nodes that would take it."""
+    for group in index.groups():
+        if group.node_class.check(request) is None:
+            yield from _kind_checks(group, request)
+            if request.shareable:
+                yield from _shortages(group, request)
+
+
+def _kind_checks(group: Group, request: Request) -> Iterator[Check]:
+    for kind in group.kinds:
+        if kind.size_bytes < request.memory_bytes:
+            continue
+        if not request.shareable:
+            if kind.check is not Check.ADMIN_ACCESS:
+                yield Check.NOT_SHAREABLE
+        elif kind.check is not None:
+            yield kind.check
+        elif kind.seats >= request.seat_limit:
+            yield Check.SEAT_LIMIT
+
+
+def _shortages(group: Group, request: Request) -> Iterator[Check]:
+    """The host resources that run out first on the node of some claim with a seat left."""
+    memory_bytes, cpu_millis, pods = needed(request.host)
+    boxes = (
+        (Check.HOST_MEMORY, ANY_ROOM, ENDLESS_ROOM._replace(memory_bytes=memory_bytes)),
+        (
+            Check.HOST_CPU,
+            ANY_ROOM._replace(memory_bytes=memory_bytes),
+            ENDLESS_ROOM._replace(cpu_millis=cpu_millis),
+        ),
+        (
+            Check.HOST_PODS,
+            ANY_ROOM._replace(memory_bytes=memory_bytes, cpu_millis=cpu_millis),
+            ENDLESS_ROOM._replace(pods=pods),
+        ),
+    )
+    for check, least, below in boxes:
+        if group.tree.first(Query(request.memory_bytes, request.seat_limit, least, below)) is not None:
+            yield check
+
+
+def _refusals(request: Request, refused: Iterable[tuple[ClaimState, Site | None]]) -> Iterator[Check]:
+    for state, site in refused:
+        if check_claim(state, site, request) is None:
+            yield Check.REFUSED
