@@ -168,9 +168,9 @@ class ControlPlane(Cluster):
                 self._await(APISERVER, self._apiserver_ready)
             else:
                 probe(
-                    self.api, alive=self._require_running, timeout_seconds=self._options.start_timeout_seconds
+                    self.api, alive=self.require_running, timeout_seconds=self._options.start_timeout_seconds
                 )
-            self._require_running(*names)
+            self.require_running(*names)
         except NotReady as error:
             for name in names:
                 if name in str(error):
@@ -179,13 +179,14 @@ class ControlPlane(Cluster):
 
     def _await(self, name: str, ready: Callable[[], bool]) -> None:
         def check() -> bool:
-            self._require_running(name)
+            self.require_running(name)
             return ready()
 
         timeout_seconds = self._options.start_timeout_seconds
         wait_until(check, f"{name} is not ready", timeout_seconds=timeout_seconds)
 
-    def _require_running(self, *names: str) -> None:
+    def require_running(self, *names: str) -> None:
+        """Raise if one of these components, or any at all, ended by itself."""
         for name in names or COMPONENTS:
             self._components[name].require_running()
 

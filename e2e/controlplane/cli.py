@@ -1,0 +1,181 @@
+"""The command line for people: build the control plane, run it until Ctrl-C, remove what was built.
+
+Exit status: 0 when stopped by Ctrl-C or SIGTERM, 1 for a failure, 2 for a usage error (130 when interrupted
+before anything was ready). An error is one line; the end of a component's log may stand above it.
+"""
+
+import re
+import shlex
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+import click
+
+from e2e.controlplane.binaries import clean_cache, ensure_binaries, kubernetes_version, to_stderr
+from e2e.controlplane.cluster import MANIFESTS
+from e2e.controlplane.errors import ControlPlaneError, InvalidArgument
+from e2e.controlplane.fleet import DEVICES_PER_SLICE_MAX, Fleet, NodeShape
+from e2e.controlplane.local import ControlPlane, Options
+from e2e.controlplane.waiting import pause_briefly
+
+INTERRUPTED = 130
+WATCH_INTERVAL_SECONDS = 0.5
+
+_QUANTITY = re.compile(r"\d+(\.\d+)?(m|[kMGTPE]|[KMGTPE]i)?")
+
+
+class Quantity(click.ParamType[str]):
+    """A Kubernetes quantity such as 80Gi; checked here since the API server would say it less clearly."""
+
+    name = "quantity"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the value as it was written."""
+        if not _QUANTITY.fullmatch(value):
+            self.fail(f"{value!r} is not a quantity such as 64 or 80Gi", param, ctx)
+        return value
+
+
+QUANTITY = Quantity()
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+def cli() -> None:
+    """A real Kubernetes control plane on this machine, without containers and without GPUs."""
+
+
+@cli.command()
+def build() -> None:
+    """Build the components once (about 5 minutes) and print their folder."""
+    click.echo(ensure_binaries().folder)
+
+
+@cli.command()
+def clean() -> None:
+    """Remove what was built."""
+    if not clean_cache():
+        to_stderr("Nothing was built")
+
+
+@cli.command()
+@click.option("--nodes", type=click.IntRange(0, 5000), default=3, show_default=True, help="Number of nodes")
+@click.option(
+    "--gpus",
+    type=click.IntRange(0, DEVICES_PER_SLICE_MAX),
+    default=2,
+    show_default=True,
+    help="GPUs on each node",
+)
+@click.option("--gpu-memory", type=QUANTITY, default="80Gi", show_default=True, help="Memory of each GPU")
+@click.option("--host-memory", type=QUANTITY, default="512Gi", show_default=True, help="Memory of each node")
+@click.option("--cpu", type=QUANTITY, default="64", show_default=True, help="CPUs of each node")
+@click.option("--pods", type=click.IntRange(1), default=110, show_default=True, help="Pods that a node takes")
+@click.option("--install/--no-install", default=True, show_default=True, help="Apply the project's manifests")
+@click.option(
+    "--kubeconfig-out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the administrator's kubeconfig to this new file too (removed at the end)",
+)
+@click.option("--keep", is_flag=True, help="Keep the run folder (logs, audit log, data) at the end")
+def up(
+    *,
+    nodes: int,
+    gpus: int,
+    gpu_memory: str,
+    host_memory: str,
+    cpu: str,
+    pods: int,
+    install: bool,
+    kubeconfig_out: Path | None,
+    keep: bool,
+) -> None:
+    """Start a control plane with a fleet of GPU nodes, and run it until Ctrl-C."""
+    signal.signal(signal.SIGTERM, _interrupt)
+    shape = NodeShape(gpus=gpus, gpu_memory=gpu_memory, host_memory=host_memory, cpu=cpu, pods=pods)
+    with _reserved(kubeconfig_out), ControlPlane.start(Options(keep=keep)) as plane:
+        plane.furnish(Fleet(nodes=nodes, shape=shape))
+        if install:
+            plane.install(MANIFESTS)
+        if kubeconfig_out:
+            kubeconfig_out.write_bytes(plane.admin_kubeconfig.read_bytes())
+        fleet = f"{nodes} nodes of {gpus} GPUs with {gpu_memory}"
+        click.echo(_instructions(plane, kubeconfig_out or plane.admin_kubeconfig, fleet, installed=install))
+        try:
+            while True:
+                plane.require_running()
+                pause_briefly(WATCH_INTERVAL_SECONDS)
+        except KeyboardInterrupt:
+            to_stderr("Stopping")
+
+
+def main() -> NoReturn:
+    """Run the command line; turn every expected error into one line and an exit status."""
+    try:
+        status = cli.main(prog_name="python -m e2e.controlplane", standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        to_stderr(error.format_message())
+        status = error.exit_code
+    except click.ClickException as error:
+        status = _failed(error.format_message(), error.exit_code)
+    except click.Abort:
+        status = _failed("interrupted", INTERRUPTED)
+    except ControlPlaneError as error:
+        for note in getattr(error, "__notes__", []):
+            to_stderr(note)
+        status = _failed(str(error), error.exit_status)
+    except OSError as error:
+        status = _failed(str(error), 1)
+    sys.exit(status)
+
+
+def _failed(message: str, status: int) -> int:
+    to_stderr(f"error: {' '.join(message.split())}")
+    return status
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
+    """Treat SIGTERM as Ctrl-C, so that everything is stopped on the way out."""
+    raise KeyboardInterrupt
+
+
+@contextmanager
+def _reserved(target: Path | None) -> Iterator[None]:
+    """Make a new file for a kubeconfig, for as long as that is good for; never one over another."""
+    if target is None:
+        yield
+        return
+    try:
+        target.touch(mode=0o600, exist_ok=False)
+    except FileExistsError as error:
+        raise InvalidArgument(f"--kubeconfig-out {target}: exists and is not overwritten") from error
+    except OSError as error:
+        raise InvalidArgument(f"--kubeconfig-out {target}: {error.strerror}") from error
+    try:
+        yield
+    finally:
+        target.unlink(missing_ok=True)
+
+
+def _instructions(plane: ControlPlane, kubeconfig: Path, fleet: str, *, installed: bool) -> str:
+    lines = [
+        f"Kubernetes {kubernetes_version()} with {fleet}. In another terminal:",
+        "",
+        f"  export KUBECONFIG={shlex.quote(str(kubeconfig.absolute()))}",
+        f"  alias kubectl={shlex.quote(str(plane.kubectl_path))}",
+        "  kubectl get nodes,resourceslices",
+        "",
+    ]
+    if installed:
+        controller = shlex.quote(str(plane.controller_kubeconfig))
+        lines += [
+            "The controller, with the rights of its ServiceAccount:",
+            "",
+            f"  open-rl-scheduler --leader-elect=false --kubeconfig={controller}",
+            "",
+        ]
+    return "\n".join([*lines, "Ctrl-C stops everything."])
