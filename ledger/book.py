@@ -48,7 +48,7 @@ class Booked:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The ledger does not take the worker; no seat was written."""
+    """The ledger does not take the worker. A write without an answer may still land: then it is a stray."""
 
     refusal: Refuse
 
@@ -92,7 +92,7 @@ class _Miss(Enum):
     """Why a write has no result."""
 
     BEATEN = "beaten"
-    """Another writer came first: it certainly did not take effect."""
+    """Another writer came first, or the same write, sent twice beneath the port."""
     UNANSWERED = "unanswered"
     """It took effect, or did not, or still may."""
 

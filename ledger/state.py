@@ -23,11 +23,6 @@ CLAIM_LEDGERS_VERSION = "v1alpha1"
 CLAIM_LEDGERS_API_VERSION = f"{CLAIM_LEDGERS_GROUP}/{CLAIM_LEDGERS_VERSION}"
 CLAIM_LEDGERS_PLURAL = "claimledgers"
 CLAIM_LEDGERS_KIND = "ClaimLedger"
-
-_READ_ONLY = ConfigDict(frozen=True, extra="ignore", validate_by_alias=True, validate_by_name=True)
-_SENT_BACK = ConfigDict(frozen=True, extra="allow", validate_by_alias=True, validate_by_name=True)
-
-
 @dataclass(frozen=True, slots=True, order=True)
 class SeatRef:
     """Exactly one booking: what a release names. A name alone never identifies a seat."""
@@ -44,7 +39,7 @@ class SeatRef:
 class Seat(BaseModel):
     """One worker's seat. Only the name is required: the others may predate the field."""
 
-    model_config = _SENT_BACK
+    model_config = ConfigDict(frozen=True, extra="allow", validate_by_name=True)
 
     workload: str
     workload_uid: str = Field(default="", alias="workloadUID")
@@ -70,7 +65,7 @@ class Seat(BaseModel):
 class LedgerMeta(BaseModel):
     """The metadata that caching, compare-and-swap and ownership need; the rest is not kept."""
 
-    model_config = _READ_ONLY
+    model_config = ConfigDict(frozen=True, extra="ignore", validate_by_name=True)
 
     name: str
     namespace: str = ""
@@ -83,7 +78,7 @@ class LedgerMeta(BaseModel):
 class LedgerSpec(BaseModel):
     """The claim that a ledger stands for, and the seats on it: at most one per worker's name."""
 
-    model_config = _SENT_BACK
+    model_config = ConfigDict(frozen=True, extra="allow", validate_by_name=True)
 
     claim_name: str = Field(alias="claimName")
     seats: tuple[Seat, ...] = ()
@@ -92,7 +87,7 @@ class LedgerSpec(BaseModel):
 class ClaimLedger(BaseModel):
     """One ledger at one version."""
 
-    model_config = _READ_ONLY
+    model_config = ConfigDict(frozen=True, extra="ignore", validate_by_name=True)
 
     metadata: LedgerMeta
     spec: LedgerSpec
