@@ -1,8 +1,8 @@
 """The numbers that dashboards query, under the names that client-go and controller-runtime gave them.
 
 Nothing is counted here: what owns a state keeps its `statistics()`, and a scrape turns the snapshots into
-metrics. So every series exists from the start, at zero, and a process in a simulation has its own registry.
-Labels are few and bounded.
+metrics. So every series exists from the start, at zero, none has a `_created` twin, and each process of a
+simulation has its own registry. Labels are few and bounded.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from prometheus_client.registry import Collector, CollectorRegistry
 from controller.health import LoopStatistics
 from controller.version import BuildInfo
 from informers.histogram import HistogramStatistics
+from informers.runner import RunnerStatistics
 from informers.workqueue import WorkQueueStatistics
 
 METRICS_PATH = "/metrics"
@@ -35,7 +36,6 @@ class Metrics:
     """The registry of one process: about the process and its build from the start, sources are added."""
 
     def __init__(self, build: BuildInfo) -> None:
-        prometheus_client.disable_created_metrics()
         self.registry = CollectorRegistry()
         self._sources = 0
         prometheus_client.ProcessCollector(registry=self.registry)
@@ -103,6 +103,54 @@ def work_queue_metrics(controller: str, statistics: Callable[[], WorkQueueStatis
             labels,
             now.longest_running_seconds,
         )
+
+    return families
+
+
+def reconcile_metrics(controller: str, statistics: Callable[[], RunnerStatistics]) -> Families:
+    """What controller-runtime reports of a controller's reconciles."""
+    labels = {"controller": controller}
+    prefix = "controller_runtime"
+
+    def families() -> Iterator[Metric]:
+        now = statistics()
+        total = CounterMetricFamily(
+            f"{prefix}_reconcile",
+            "Reconciles by result: success, error, requeue (a conflict), requeue_after (asked for more)",
+            labels=[*labels, "result"],
+        )
+        for outcome, count in now.reconciles_total.items():
+            total.add_metric([controller, outcome.value], count)
+        yield total
+        yield _counter(f"{prefix}_reconcile_errors", "Reconciles that failed", labels, now.errors_total)
+        yield _counter(
+            f"{prefix}_terminal_reconcile_errors",
+            "Reconciles that failed in a way that no retry can mend",
+            labels,
+            now.terminal_errors_total,
+        )
+        yield _counter(
+            f"{prefix}_reconcile_panics",
+            "Always 0: whatever a reconcile raises counts as an error",
+            labels,
+            0,
+        )
+        yield _counter(
+            f"{prefix}_reconcile_timeouts",
+            "Reconciles that were cut off at their time limit",
+            labels,
+            now.timeouts_total,
+        )
+        yield _histogram(
+            f"{prefix}_reconcile_time_seconds", "Time per reconcile", labels, now.reconcile_seconds
+        )
+        yield _gauge(
+            f"{prefix}_max_concurrent_reconciles",
+            "Most reconciles at once",
+            labels,
+            now.max_concurrent_reconciles,
+        )
+        yield _gauge(f"{prefix}_active_workers", "Reconciles at this moment", labels, now.active_workers)
 
     return families
 
