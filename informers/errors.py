@@ -116,3 +116,7 @@ class Undecodable(ApiError):
     def __init__(self, message: str, *, key: tuple[str, str] | None = None) -> None:
         super().__init__(message)
         self.key = key
+
+
+class ConfigurationError(Exception):
+    """The settings of the connection cannot be used. One line: where, what was found, what is allowed."""

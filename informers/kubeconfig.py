@@ -1,0 +1,217 @@
+"""Checks a kubeconfig before the official client loads it, so that every mistake has one clear line.
+
+The official client does the loading; what it says about a bad file ranges from a `KeyError` to
+silence (an undefined user means anonymous requests). This module walks the same path through the
+files, from context to cluster and user to the files those name, and raises `ConfigurationError`
+saying which file and field, what was found, and what is allowed. Secrets are never quoted.
+
+It connects to nothing and runs nothing.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, TypeVar
+from urllib.parse import urlsplit
+
+import msgspec
+import yaml
+
+from informers.errors import ConfigurationError
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The context that was chosen, found sound. `exec_command` is the user's credential plugin, or empty."""
+
+    paths: tuple[Path, ...]
+    context: str
+    server: str
+    exec_command: str
+
+    def __str__(self) -> str:
+        """The files and the context, for messages."""
+        return f"{_names(self.paths)}, context {self.context!r}"
+
+
+class _Exec(msgspec.Struct, frozen=True):
+    command: str
+
+
+class _Cluster(msgspec.Struct, frozen=True, rename="kebab"):
+    server: str
+    certificate_authority: str | None = None
+    certificate_authority_data: str | None = None
+
+
+class _User(msgspec.Struct, frozen=True, rename="kebab"):
+    token: str | None = None
+    token_file: str | None = msgspec.field(default=None, name="tokenFile")
+    client_certificate: str | None = None
+    client_certificate_data: str | None = None
+    client_key: str | None = None
+    client_key_data: str | None = None
+    exec: _Exec | None = None
+
+
+class _Context(msgspec.Struct, frozen=True):
+    cluster: str
+    user: str | None = None
+
+
+class _NamedCluster(msgspec.Struct, frozen=True):
+    name: str
+    cluster: _Cluster
+
+
+class _NamedUser(msgspec.Struct, frozen=True):
+    name: str
+    user: _User | None = None
+
+
+class _NamedContext(msgspec.Struct, frozen=True):
+    name: str
+    context: _Context
+
+
+class _Kubeconfig(msgspec.Struct, frozen=True, rename="kebab"):
+    current_context: str | None = None
+    clusters: tuple[_NamedCluster, ...] | None = None
+    users: tuple[_NamedUser, ...] | None = None
+    contexts: tuple[_NamedContext, ...] | None = None
+
+
+class _Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+N = TypeVar("N", bound=_Named)
+
+
+def check(kubeconfig: str, context: str | None) -> Choice:
+    """Read the files of `kubeconfig` (`KUBECONFIG` syntax, first definition wins) and check one context.
+
+    `context` is its name, the current context if `None`. Raises `ConfigurationError`.
+    """
+    paths = _existing(kubeconfig)
+    files = [(path, _read(path)) for path in paths]
+    where = f"kubeconfig {_names(paths)}"
+    wanted = context or next((file.current_context for _, file in files if file.current_context), None)
+    contexts = [(path, item) for path, file in files for item in file.contexts or ()]
+    if wanted is None:
+        raise ConfigurationError(f"{where}: current-context is not set; {_allowed(contexts)}")
+    _, chosen = _find(where, "context", wanted, contexts)
+    clusters = [(path, item) for path, file in files for item in file.clusters or ()]
+    by_context = f"{where}: context {wanted!r}"
+    cluster_path, cluster = _find(by_context, "cluster", chosen.context.cluster, clusters)
+    _check_cluster(f"kubeconfig {cluster_path}: cluster {cluster.name!r}", cluster_path, cluster.cluster)
+    user = _User()
+    if chosen.context.user:
+        users = [(path, item) for path, file in files for item in file.users or ()]
+        user_path, named = _find(by_context, "user", chosen.context.user, users)
+        user = named.user or user
+        _check_user(f"kubeconfig {user_path}: user {named.name!r}", user_path, user)
+    return Choice(tuple(paths), wanted, cluster.cluster.server, user.exec.command if user.exec else "")
+
+
+def _existing(kubeconfig: str) -> list[Path]:
+    paths = [Path(path).expanduser() for path in kubeconfig.split(os.pathsep) if path]
+    existing = [path for path in paths if path.exists()]
+    if not existing:
+        raise ConfigurationError(
+            f"kubeconfig {kubeconfig!r}: no such file; give the path of a readable kubeconfig"
+        )
+    return existing
+
+
+def _read(path: Path) -> _Kubeconfig:
+    try:
+        document = yaml.safe_load(path.read_bytes())
+    except OSError as error:
+        raise ConfigurationError(f"kubeconfig {path}: cannot be read: {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"kubeconfig {path}: is not YAML: {_yaml_problem(error)}") from error
+    if not isinstance(document, dict):
+        raise ConfigurationError(f"kubeconfig {path}: is not a mapping with contexts, clusters and users")
+    try:
+        return msgspec.convert(document, _Kubeconfig)
+    except msgspec.ValidationError as error:
+        raise ConfigurationError(f"kubeconfig {path}: {error}") from error
+
+
+def _yaml_problem(error: Exception) -> str:
+    # Only the place and the kind of mistake: the text around it may be a secret.
+    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
+        return f"{error.problem} at line {error.problem_mark.line + 1}"
+    return type(error).__name__
+
+
+def _find(where: str, what: str, name: str, defined: Sequence[tuple[Path, N]]) -> tuple[Path, N]:
+    for path, item in defined:
+        if item.name == name:
+            return path, item
+    raise ConfigurationError(f"{where}: {what} {name!r} is not defined; {_allowed(defined)}")
+
+
+def _allowed(defined: Iterable[tuple[Path, N]]) -> str:
+    names = sorted({item.name for _, item in defined})
+    return f"defined: {', '.join(map(repr, names))}" if names else "none is defined"
+
+
+def _check_cluster(where: str, path: Path, cluster: _Cluster) -> None:
+    try:
+        url = urlsplit(cluster.server)
+        sound = url.scheme in {"http", "https"} and bool(url.hostname) and url.port != 0
+    except ValueError:
+        sound = False
+    if not sound:
+        raise ConfigurationError(f"{where}: server {cluster.server!r} is not an http:// or https:// URL")
+    _check_material(
+        where,
+        path,
+        "certificate-authority",
+        cluster.certificate_authority,
+        cluster.certificate_authority_data,
+    )
+
+
+def _check_user(where: str, path: Path, user: _User) -> None:
+    _check_material(where, path, "client-certificate", user.client_certificate, user.client_certificate_data)
+    _check_material(where, path, "client-key", user.client_key, user.client_key_data)
+    has_certificate = bool(user.client_certificate or user.client_certificate_data)
+    if has_certificate != bool(user.client_key or user.client_key_data):
+        raise ConfigurationError(f"{where}: client-certificate and client-key must be given together")
+    if user.token_file and not user.token:
+        _check_file(where, path, "tokenFile", user.token_file)
+    if user.token is not None and any(character in user.token for character in "\r\n\0"):
+        raise ConfigurationError(f"{where}: token must be a single line")
+
+
+def _check_material(where: str, path: Path, field: str, file: str | None, data: str | None) -> None:
+    if data:
+        try:
+            base64.standard_b64decode(data)
+        except (binascii.Error, ValueError) as error:
+            raise ConfigurationError(f"{where}: {field}-data is not base64: {error}") from error
+    elif file:
+        _check_file(where, path, field, file)
+
+
+def _check_file(where: str, path: Path, field: str, file: str) -> None:
+    target = path.absolute().parent / file
+    try:
+        target.open("rb").close()
+    except OSError as error:
+        raise ConfigurationError(
+            f"{where}: {field} {str(target)!r} cannot be read: {error.strerror}"
+        ) from error
+
+
+def _names(paths: Iterable[Path]) -> str:
+    return os.pathsep.join(map(str, paths))
