@@ -1,0 +1,120 @@
+"""The shared informers that the controller reads from: one watch per kind, with the indexes it needs.
+
+Reconciles read these stores and never list. Foreign Pods are held too, for the host resources that they
+take; everything else is limited to the workers' namespace or to what placement needs of the cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from controller.objects import (
+    CLAIMS,
+    DEVICE_CLASSES,
+    NODES,
+    PODS,
+    SLICES,
+    DeviceClass,
+    Node,
+    Pod,
+    ResourceClaim,
+    ResourceSlice,
+)
+from controller.workload import WORKLOADS, Workload
+from informers.api import Api, Resource, Selectors
+from informers.decoding import OwnerReference
+from informers.informer import SharedInformer
+from ledger.names import MANAGED_SELECTOR
+from ledger.state import (
+    CLAIM_LEDGERS_GROUP,
+    CLAIM_LEDGERS_KIND,
+    CLAIM_LEDGERS_PLURAL,
+    CLAIM_LEDGERS_VERSION,
+    ClaimLedger,
+    decode,
+)
+
+CLAIM_LEDGERS: Resource[ClaimLedger] = Resource(
+    CLAIM_LEDGERS_GROUP, CLAIM_LEDGERS_VERSION, CLAIM_LEDGERS_PLURAL, CLAIM_LEDGERS_KIND, True, decode
+)
+
+BY_WORKER = "worker"
+"""Ledgers by the UIDs of the Workloads seated in them; Pods by the UID of the Workload that controls them."""
+
+BY_CLAIM = "claim"
+"""Pods by the ResourceClaims that they name, as `namespace/name`."""
+
+
+@dataclass(frozen=True)
+class Caches:
+    """One shared informer per kind."""
+
+    workloads: SharedInformer[Workload]
+    ledgers: SharedInformer[ClaimLedger]
+    claims: SharedInformer[ResourceClaim]
+    pods: SharedInformer[Pod]
+    nodes: SharedInformer[Node]
+    slices: SharedInformer[ResourceSlice]
+    device_classes: SharedInformer[DeviceClass]
+
+    def all(self) -> tuple[SharedInformer[Any], ...]:
+        """Every informer, in the order in which they are started and reported."""
+        return (
+            self.workloads,
+            self.ledgers,
+            self.claims,
+            self.pods,
+            self.nodes,
+            self.slices,
+            self.device_classes,
+        )
+
+
+def make_caches(api: Api, namespace: str, rng: Random) -> Caches:
+    """The informers of a controller that places workers in `namespace`; nothing is started."""
+    managed = Selectors(labels=MANAGED_SELECTOR)
+    return Caches(
+        workloads=SharedInformer(api, WORKLOADS, namespace=namespace, rng=rng),
+        ledgers=SharedInformer(
+            api, CLAIM_LEDGERS, namespace=namespace, rng=rng, indexes={BY_WORKER: seated_uids}
+        ),
+        claims=SharedInformer(api, CLAIMS, namespace=namespace, selectors=managed, rng=rng),
+        pods=SharedInformer(api, PODS, rng=rng, indexes={BY_WORKER: controlling_uids, BY_CLAIM: used_claims}),
+        nodes=SharedInformer(api, NODES, rng=rng),
+        slices=SharedInformer(api, SLICES, rng=rng),
+        device_classes=SharedInformer(api, DEVICE_CLASSES, rng=rng),
+    )
+
+
+def seated_uids(ledger: ClaimLedger) -> Iterator[str]:
+    """UIDs of the Workloads that have a seat in a ledger."""
+    return (seat.workload_uid for seat in ledger.seats)
+
+
+def controlling_uids(pod: Pod) -> Iterator[str]:
+    """UID of the Workload that controls a Pod."""
+    owner = controlling_workload(pod)
+    if owner is not None:
+        yield owner.uid
+
+
+def used_claims(pod: Pod) -> Iterator[str]:
+    """The claims that a Pod uses by name."""
+    return (f"{pod.metadata.namespace}/{name}" for name in pod.claim_names)
+
+
+def controlling_workload(pod: Pod) -> OwnerReference | None:
+    """The controller reference of a Pod, where it names a Workload of our API group."""
+    return next(
+        (
+            owner
+            for owner in pod.metadata.owner_references
+            if owner.controller
+            and owner.kind == WORKLOADS.kind
+            and owner.api_version.partition("/")[0] == WORKLOADS.group
+        ),
+        None,
+    )

@@ -1,0 +1,113 @@
+"""One placement controller: caches, picture, queue, reconciler and workers, put together.
+
+Everything that a run depends on is handed in (the API port, chance, wall clock, identifiers), so that the
+same composition runs against a real server and in a simulation. The caches are kept warm also by a standby;
+reconciles run only inside `lead`, and only once every cache has its first list.
+"""
+
+from __future__ import annotations
+
+import anyio
+
+from controller import logs
+from controller.caches import make_caches
+from controller.chance import Chance
+from controller.ledgerapi import KubeLedgerApi
+from controller.line import WaitingLine
+from controller.picture import Picture
+from controller.reconcile.reconciler import RETRIED_QUIETLY, Reconciler
+from controller.reconcile.tools import Tools
+from controller.settings import Settings
+from controller.wakeups import Wakeups
+from controller.writer import Writer
+from informers.api import Api
+from informers.keys import ObjectKey
+from informers.ratelimit import RetryLimiter
+from informers.runner import ReconcileRunner
+from informers.workqueue import WorkQueue
+from ledger.book import SeatBook
+from placement.fleet import Fleet
+
+QUEUE_NAME = "workload"
+
+RECONCILE_TIMEOUT_SECONDS = 60.0
+"""A reconcile is cut off well below the two minutes after which a sweep may take its work for orphaned."""
+
+SYNC_REPORT_SECONDS = 30.0
+"""How often a start that waits for its caches says what is missing."""
+
+DRAIN_SECONDS = 20.0
+"""How long running reconciles may take to finish at a stop; the Deployment grants more than that."""
+
+_log = logs.get_logger(__name__)
+
+
+class Controller:
+    """The controller of one workers' namespace."""
+
+    def __init__(self, api: Api, settings: Settings, chance: Chance) -> None:
+        self.caches = make_caches(api, settings.namespace, chance.rng)
+        self.queue: WorkQueue[ObjectKey] = WorkQueue(QUEUE_NAME, RetryLimiter.with_defaults(chance.rng))
+        self.line = WaitingLine()
+        self.picture = Picture(self.caches, Fleet(settings.device_driver), settings.namespace)
+        self._wakeups = Wakeups(self.caches, self.queue, self.line, settings.namespace)
+        ledgers = KubeLedgerApi(api, self.caches, settings.namespace)
+        self.book = SeatBook(ledgers, chance.new_id)
+        tools = Tools(
+            settings=settings,
+            caches=self.caches,
+            fleet=self.picture.fleet,
+            line=self.line,
+            writer=Writer(api, self.caches),
+            ledgers=ledgers,
+            book=self.book,
+            now=chance.now,
+            look_again=lambda workload: self._wakeups.wake_key(ObjectKey.of(workload)),
+        )
+        self.runner: ReconcileRunner[ObjectKey] = ReconcileRunner(
+            self.queue,
+            Reconciler(tools),
+            max_concurrent_reconciles=settings.max_concurrent_reconciles,
+            timeout_seconds=RECONCILE_TIMEOUT_SECONDS,
+            quiet=RETRIED_QUIETLY,
+        )
+        # The picture first: whoever is woken must find the change in it.
+        self.picture.connect()
+        self._wakeups.connect(self.picture)
+
+    def __repr__(self) -> str:
+        return f"<Controller {self.queue!r} {self.line!r} synced={self.has_synced}>"
+
+    @property
+    def has_synced(self) -> bool:
+        """Whether every cache has its first list."""
+        return not self.missing()
+
+    def missing(self) -> tuple[str, ...]:
+        """Which caches are not synced yet, and why, in words for people."""
+        return tuple(reason for informer in self.caches.all() for reason in informer.missing())
+
+    async def watch(self) -> None:
+        """Keep the caches up to date until cancelled."""
+        async with anyio.create_task_group() as tasks:
+            for informer in self.caches.all():
+                tasks.start_soon(informer.run)
+
+    async def lead(self) -> None:
+        """Reconcile until stopped; waits for the caches first, and says what it waits for."""
+        await self._wait_for_caches()
+        _log.info("Started reconciling", workloads=len(self.caches.workloads.store), waiting=len(self.line))
+        await self.runner.run()
+
+    async def stop(self) -> None:
+        """Take nothing new, let what runs finish; `lead` returns then."""
+        finished = await self.runner.stop(DRAIN_SECONDS)
+        _log.info("Stopped reconciling", finished=finished)
+
+    async def _wait_for_caches(self) -> None:
+        while missing := self.missing():
+            with anyio.move_on_after(SYNC_REPORT_SECONDS):
+                for informer in self.caches.all():
+                    await informer.wait_for_sync(SYNC_REPORT_SECONDS * 2)
+            if missing := self.missing():
+                _log.warning("Waiting for the first lists", missing=list(missing))

@@ -1,0 +1,104 @@
+"""The `open-rl-scheduler` program: connects, composes one controller, serves its probes, stops in order.
+
+Order of a stop: the workers finish what runs, the lease is released, watches end, endpoints close.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from functools import partial
+from random import SystemRandom
+
+import anyio
+
+from controller import logs
+from controller.chance import Chance
+from controller.cli import EXIT_OK, run_command
+from controller.controller import Controller
+from controller.endpoints import serve
+from controller.health import LoopMonitor, health_application
+from controller.leadership import Leadership
+from controller.metrics import Metrics, loop_metrics, reconcile_metrics, work_queue_metrics
+from controller.settings import PROGRAM, Settings
+from controller.signals import shutdown_signals
+from controller.version import build_info
+from informers.transport import connect
+
+_log = logs.get_logger(__name__)
+
+
+def main() -> None:
+    """Console script."""
+    sys.exit(run_command(sys.argv[1:], os.environ, run, stdout=sys.stdout, stderr=sys.stderr))
+
+
+async def run(settings: Settings) -> int:
+    """Run a controller until a signal asks it to stop. Raises what ended it otherwise."""
+    agent = f"{PROGRAM}/{build_info().version}"
+    to_cluster = partial(
+        connect, kubeconfig=settings.kubeconfig or None, context=settings.context or None
+    )
+    async with (
+        shutdown_signals() as stop,
+        to_cluster(user_agent=agent) as api,
+        # The lease has its own connections: neither watches nor a storm of writes can starve its renewal.
+        to_cluster(user_agent=f"{agent}/leader-election", connections=2) as lease_api,
+    ):
+        _log.info("Connecting", server=api.server)
+        chance = Chance(SystemRandom(), _utc_now, _new_id)
+        controller = Controller(api, settings, chance)
+        leadership = Leadership(lease_api, settings, chance)
+        async with _endpoints(controller, leadership, settings):
+            await operate(controller, leadership, stop)
+    return EXIT_OK
+
+
+async def operate(controller: Controller, leadership: Leadership, stop: anyio.Event) -> None:
+    """Watch, lead when it is our turn, and stop in order once `stop` is set."""
+    async with anyio.create_task_group() as watching:
+        watching.start_soon(controller.watch)
+        async with anyio.create_task_group() as leading:
+            leading.start_soon(leadership.run, controller.lead)
+            await stop.wait()
+            if leadership.leading:
+                await controller.stop()
+            else:
+                leading.cancel_scope.cancel()
+        watching.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def _endpoints(
+    controller: Controller, leadership: Leadership, settings: Settings
+) -> AsyncIterator[None]:
+    """Serve probes and metrics while the block runs."""
+    monitor = LoopMonitor()
+    metrics = Metrics(build_info())
+    metrics.add(work_queue_metrics(controller.queue.name, controller.queue.statistics))
+    metrics.add(reconcile_metrics(controller.queue.name, controller.runner.statistics))
+    metrics.add(loop_metrics(monitor.statistics))
+    health = health_application(
+        liveness={"event-loop": monitor.check, "leader-election": leadership.check},
+        readiness={"caches": lambda: "; ".join(controller.missing()) or None},
+    )
+    async with (
+        serve(health, settings, "health_probe_bind_address"),
+        serve(metrics.application(), settings, "metrics_bind_address"),
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(monitor.run)
+        yield
+        tasks.cancel_scope.cancel()
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+def _new_id() -> str:
+    return str(uuid.uuid4())

@@ -1,0 +1,356 @@
+"""The foreign objects that placement depends on, decoded to just the fields that are used.
+
+They come by the ten thousand (Pods above all), so they are msgspec structures: what is not named here is
+skipped while parsing and never held. Fields keep the API's names, in snake case.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from msgspec import Struct
+
+from informers.api import Object, Resource
+from informers.decoding import Metadata, struct_decoder
+
+T = TypeVar("T", bound=Object)
+
+
+class Part(Struct, frozen=True, rename="camel"):
+    """Base of all structures: immutable, camel case on the wire."""
+
+
+class Taint(Part, frozen=True):
+    """`core/v1 Taint` or `resource/v1 DeviceTaint`."""
+
+    key: str
+    effect: str
+    value: str = ""
+
+
+class Toleration(Part, frozen=True):
+    """`core/v1 Toleration` or `resource/v1 DeviceToleration`."""
+
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+
+
+class Condition(Part, frozen=True):
+    """A condition of a Node or Pod."""
+
+    type: str
+    status: str
+    reason: str = ""
+    message: str = ""
+    last_transition_time: str | None = None
+
+
+class NodeSpec(Part, frozen=True):
+    """`Node.spec`."""
+
+    unschedulable: bool = False
+    taints: tuple[Taint, ...] = ()
+
+
+class NodeCondition(Part, frozen=True):
+    """A Node's condition without its heartbeat, so that heartbeats change nothing."""
+
+    type: str
+    status: str
+
+
+class NodeStatus(Part, frozen=True):
+    """`Node.status`."""
+
+    allocatable: dict[str, str | int | float] = {}
+    conditions: tuple[NodeCondition, ...] = ()
+
+
+class Node(Struct, frozen=True):
+    """`core/v1 Node`."""
+
+    metadata: Metadata
+    spec: NodeSpec = NodeSpec()
+    status: NodeStatus = NodeStatus()
+
+
+Requests = dict[str, str | int | float]
+
+
+class ResourceRequirements(Part, frozen=True):
+    """Requests, and limits, which stand for absent requests."""
+
+    requests: Requests = {}
+    limits: Requests = {}
+
+
+class EnvVar(Part, frozen=True):
+    """A variable with a literal value."""
+
+    name: str
+    value: str = ""
+
+
+class Container(Part, frozen=True):
+    """`core/v1 Container`."""
+
+    name: str
+    resources: ResourceRequirements = ResourceRequirements()
+    restart_policy: str = ""
+    env: tuple[EnvVar, ...] = ()
+
+
+class PodResourceClaim(Part, frozen=True):
+    """An entry of `Pod.spec.resourceClaims`."""
+
+    name: str
+    resource_claim_name: str | None = None
+
+
+class PodSpec(Part, frozen=True):
+    """`Pod.spec`."""
+
+    containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] = ()
+    node_name: str = ""
+    resource_claims: tuple[PodResourceClaim, ...] = ()
+    overhead: Requests = {}
+    resources: ResourceRequirements = ResourceRequirements()
+
+
+class ContainerStateWaiting(Part, frozen=True):
+    """Why a container does not run yet."""
+
+    reason: str = ""
+    message: str = ""
+
+
+class ContainerStateTerminated(Part, frozen=True):
+    """How a container ended."""
+
+    exit_code: int = 0
+    reason: str = ""
+    message: str = ""
+
+
+class ContainerState(Part, frozen=True):
+    """One of waiting, running, terminated; running is known by the absence of the others."""
+
+    waiting: ContainerStateWaiting | None = None
+    terminated: ContainerStateTerminated | None = None
+
+
+class ContainerStatus(Part, frozen=True):
+    """`core/v1 ContainerStatus`."""
+
+    name: str
+    state: ContainerState = ContainerState()
+
+
+class PodStatus(Part, frozen=True):
+    """`Pod.status`."""
+
+    phase: str = "Pending"
+    reason: str = ""
+    message: str = ""
+    nominated_node_name: str = ""
+    conditions: tuple[Condition, ...] = ()
+    container_statuses: tuple[ContainerStatus, ...] = ()
+    init_container_statuses: tuple[ContainerStatus, ...] = ()
+
+
+class Pod(Struct, frozen=True):
+    """`core/v1 Pod`."""
+
+    metadata: Metadata
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+    @property
+    def finished(self) -> bool:
+        """Whether it has ended: it holds nothing on its node any more."""
+        return self.status.phase in {"Succeeded", "Failed"}
+
+    @property
+    def bound(self) -> bool:
+        """Whether kube-scheduler has given it a node."""
+        return bool(self.spec.node_name)
+
+    @property
+    def claim_names(self) -> tuple[str, ...]:
+        """The ResourceClaims that it uses by name."""
+        return tuple(c.resource_claim_name for c in self.spec.resource_claims if c.resource_claim_name)
+
+    def condition(self, type_: str) -> Condition | None:
+        """The condition of that type."""
+        return next((c for c in self.status.conditions if c.type == type_), None)
+
+    def env(self, name: str) -> str:
+        """The first literal value of a variable in its containers, empty if there is none."""
+        return next((e.value for c in self.spec.containers for e in c.env if e.name == name), "")
+
+
+class DeviceCapacity(Part, frozen=True):
+    """`resource/v1 DeviceCapacity`."""
+
+    value: str | int | float
+
+
+class Device(Part, frozen=True):
+    """A published device."""
+
+    name: str
+    capacity: dict[str, DeviceCapacity] = {}
+    taints: tuple[Taint, ...] = ()
+
+
+class ResourcePool(Part, frozen=True):
+    """The pool that a slice belongs to."""
+
+    name: str
+    generation: int
+    resource_slice_count: int
+
+
+class ResourceSliceSpec(Part, frozen=True):
+    """`ResourceSlice.spec`."""
+
+    driver: str
+    pool: ResourcePool
+    node_name: str | None = None
+    devices: tuple[Device, ...] = ()
+
+
+class ResourceSlice(Struct, frozen=True):
+    """`resource/v1 ResourceSlice`."""
+
+    metadata: Metadata
+    spec: ResourceSliceSpec
+
+
+class DeviceClass(Struct, frozen=True):
+    """`resource/v1 DeviceClass`: only its existence matters."""
+
+    metadata: Metadata
+
+
+class Subrequest(Part, frozen=True):
+    """One alternative of a request."""
+
+    name: str
+
+
+class DeviceRequest(Part, frozen=True):
+    """A request of a claim, as far as its alternatives."""
+
+    name: str
+    first_available: tuple[Subrequest, ...] = ()
+
+
+class ClaimDevices(Part, frozen=True):
+    """`ResourceClaim.spec.devices`."""
+
+    requests: tuple[DeviceRequest, ...] = ()
+
+
+class ResourceClaimSpec(Part, frozen=True):
+    """`ResourceClaim.spec`."""
+
+    devices: ClaimDevices = ClaimDevices()
+
+
+class AllocationResult(Part, frozen=True):
+    """One allocated device."""
+
+    driver: str
+    pool: str
+    device: str
+    request: str = ""
+    admin_access: bool | None = None
+    tolerations: tuple[Toleration, ...] = ()
+    binding_conditions: tuple[str, ...] = ()
+
+
+class NodeSelectorRequirement(Part, frozen=True):
+    """A requirement of a node selector term."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+
+class NodeSelectorTerm(Part, frozen=True):
+    """A term of a node selector."""
+
+    match_fields: tuple[NodeSelectorRequirement, ...] = ()
+    match_expressions: tuple[NodeSelectorRequirement, ...] = ()
+
+
+class NodeSelector(Part, frozen=True):
+    """Where an allocation can be used."""
+
+    node_selector_terms: tuple[NodeSelectorTerm, ...] = ()
+
+
+class AllocatedDevices(Part, frozen=True):
+    """`status.allocation.devices`."""
+
+    results: tuple[AllocationResult, ...] = ()
+
+
+class Allocation(Part, frozen=True):
+    """`ResourceClaim.status.allocation`."""
+
+    devices: AllocatedDevices = AllocatedDevices()
+    node_selector: NodeSelector | None = None
+
+
+class Consumer(Part, frozen=True):
+    """An entry of `status.reservedFor`."""
+
+    name: str
+    uid: str
+
+
+class ResourceClaimStatus(Part, frozen=True):
+    """`ResourceClaim.status`."""
+
+    allocation: Allocation | None = None
+    reserved_for: tuple[Consumer, ...] = ()
+
+
+class ResourceClaim(Struct, frozen=True):
+    """`resource/v1 ResourceClaim`."""
+
+    metadata: Metadata
+    spec: ResourceClaimSpec = ResourceClaimSpec()
+    status: ResourceClaimStatus = ResourceClaimStatus()
+
+    @property
+    def allocated(self) -> bool:
+        """Whether kube-scheduler has given it devices."""
+        return self.status.allocation is not None
+
+    @property
+    def deleting(self) -> bool:
+        """Whether its deletion has begun."""
+        return self.metadata.deletion_timestamp is not None
+
+    def owned_by(self, uid: str) -> bool:
+        """Whether an owner reference names this UID."""
+        return any(owner.uid == uid for owner in self.metadata.owner_references)
+
+
+def _resource(cls: type[T], group: str, version: str, plural: str, *, namespaced: bool) -> Resource[T]:
+    return Resource(group, version, plural, cls.__name__, namespaced, struct_decoder(cls))
+
+
+_DRA = "resource.k8s.io"
+
+PODS: Resource[Pod] = _resource(Pod, "", "v1", "pods", namespaced=True)
+NODES: Resource[Node] = _resource(Node, "", "v1", "nodes", namespaced=False)
+SLICES: Resource[ResourceSlice] = _resource(ResourceSlice, _DRA, "v1", "resourceslices", namespaced=False)
+DEVICE_CLASSES: Resource[DeviceClass] = _resource(DeviceClass, _DRA, "v1", "deviceclasses", namespaced=False)
+CLAIMS: Resource[ResourceClaim] = _resource(ResourceClaim, _DRA, "v1", "resourceclaims", namespaced=True)

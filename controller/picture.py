@@ -1,0 +1,195 @@
+"""Keeps placement's picture of the fleet equal to the caches, event by event.
+
+Inline handlers translate each object as it enters or leaves a cache; the fleet therefore never lags behind
+what a reconcile reads. What frees or adds capacity is announced through `on_change`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from controller import translate
+from controller.caches import BY_WORKER, Caches, controlling_workload
+from controller.objects import Node, Pod, ResourceClaim, ResourceSlice
+from controller.requests import InvalidWorkloadError, build_request
+from controller.workload import Workload
+from informers.keys import ObjectKey
+from ledger.names import is_claim_name, ledger_name
+from ledger.state import ClaimLedger, Seat
+from placement.fleet import Fleet
+from placement.types import SeatHold
+
+
+def _nothing() -> None:
+    """Nobody listens yet."""
+
+
+class Picture:
+    """Feeds one `Fleet` from the caches of the controller."""
+
+    def __init__(self, caches: Caches, fleet: Fleet, namespace: str) -> None:
+        self._caches = caches
+        self._namespace = namespace
+        self.fleet = fleet
+        self.on_change: Callable[[], None] = _nothing
+        """Called after nodes, devices or other Pods' resources changed in a way that decisions depend on."""
+
+    def __repr__(self) -> str:
+        return f"<Picture of {self.fleet!r}>"
+
+    def connect(self) -> None:
+        """Subscribe to the caches, before anybody who reads the fleet does."""
+        self._caches.workloads.add_handler(_WorkloadFeed(self), inline=True)
+        self._caches.nodes.add_handler(_NodeFeed(self), inline=True)
+        self._caches.slices.add_handler(_SliceFeed(self), inline=True)
+        self._caches.pods.add_handler(_PodFeed(self), inline=True)
+        self._caches.claims.add_handler(_ClaimFeed(self), inline=True)
+        self._caches.ledgers.add_handler(_LedgerFeed(self), inline=True)
+
+    def announce(self, changed: bool) -> None:
+        """Tell the listener about a change that decisions depend on."""
+        if changed:
+            self.on_change()
+
+    def claim_changed(self, claim: ResourceClaim) -> None:
+        """Take a claim in, with what its ledger says about who owns it. Merely labelled ones are not ours."""
+        name = claim.metadata.name
+        if is_claim_name(name):
+            ledger = self._caches.ledgers.store.get(ObjectKey(self._namespace, ledger_name(name)))
+            self.fleet.set_claim(translate.claim(claim, ledger.metadata.uid if ledger else ""))
+
+    def ledger_changed(self, ledger: ClaimLedger) -> None:
+        """Take in the seats, and look again at the claim: it may have found or lost its owner."""
+        self.fleet.set_seats(ledger.claim_name, tuple(self._hold(seat) for seat in ledger.seats))
+        self._review_claim(ledger.claim_name)
+
+    def ledger_gone(self, ledger: ClaimLedger) -> None:
+        """The seats are gone, and the claim is dying."""
+        self.fleet.remove_seats(ledger.claim_name)
+        self._review_claim(ledger.claim_name)
+
+    def workload_came(self, workload: Workload) -> None:
+        """What its seats cost the host beyond memory is known from now on."""
+        for ledger in self._caches.ledgers.store.by_index(BY_WORKER, workload.uid):
+            self.ledger_changed(ledger)
+
+    def _review_claim(self, name: str) -> None:
+        claim = self._caches.claims.store.get(ObjectKey(self._namespace, name))
+        if claim is not None:
+            self.claim_changed(claim)
+
+    def _hold(self, seat: Seat) -> SeatHold:
+        workload = self._caches.workloads.store.get(ObjectKey(self._namespace, seat.workload))
+        if workload is None or workload.uid != seat.workload_uid:
+            return translate.seat_hold(seat)
+        try:
+            cpu_millis = build_request(workload, 0).host.cpu_millis
+        except InvalidWorkloadError:
+            cpu_millis = 0
+        return translate.seat_hold(seat, cpu_millis)
+
+    def pod_changed(self, pod: Pod) -> None:
+        """Take in what a Pod holds; one that has ended holds nothing."""
+        if pod.finished:
+            self.pod_gone(pod)
+            return
+        ours = pod.metadata.namespace == self._namespace
+        owner = controlling_workload(pod) if ours else None
+        self.fleet.set_pod(
+            translate.pod_use(pod, owner.uid if owner else "", pod.claim_names if ours else ())
+        )
+
+    def pod_gone(self, pod: Pod) -> None:
+        """A Pod ended or went: what it held on its node is free."""
+        self.fleet.remove_pod(pod.metadata.uid)
+        node = self._caches.nodes.store.get(ObjectKey("", pod.spec.node_name))
+        self.announce(node is not None and translate.node(node).enabled)
+
+
+class _WorkloadFeed:
+    def __init__(self, picture: Picture) -> None:
+        self._picture = picture
+
+    def on_add(self, obj: Workload, initial: bool) -> None:  # noqa: ARG002 - part of the handler protocol
+        self._picture.workload_came(obj)
+
+    def on_update(self, old: Workload, new: Workload) -> None:
+        """The spec is immutable, and nothing else of it is part of the picture."""
+
+    def on_delete(self, obj: Workload) -> None:
+        """Its seats keep what they are known to cost."""
+
+
+class _NodeFeed:
+    def __init__(self, picture: Picture) -> None:
+        self._picture = picture
+
+    def on_add(self, obj: Node, initial: bool) -> None:  # noqa: ARG002 - part of the handler protocol
+        self._picture.announce(self._picture.fleet.set_node(translate.node(obj)))
+
+    def on_update(self, old: Node, new: Node) -> None:
+        if (old.metadata.labels, old.spec, old.status) != (new.metadata.labels, new.spec, new.status):
+            self._picture.announce(self._picture.fleet.set_node(translate.node(new)))
+
+    def on_delete(self, obj: Node) -> None:
+        self._picture.announce(self._picture.fleet.remove_node(obj.metadata.name))
+
+
+class _SliceFeed:
+    def __init__(self, picture: Picture) -> None:
+        self._picture = picture
+
+    def on_add(self, obj: ResourceSlice, initial: bool) -> None:  # noqa: ARG002 - part of the handler protocol
+        described = translate.device_slice(obj)
+        if described is not None:
+            self._picture.announce(self._picture.fleet.set_slice(described))
+
+    def on_update(self, old: ResourceSlice, new: ResourceSlice) -> None:
+        if old.spec != new.spec:
+            self.on_add(new, initial=False)
+
+    def on_delete(self, obj: ResourceSlice) -> None:
+        self._picture.announce(self._picture.fleet.remove_slice(obj.metadata.name))
+
+
+class _PodFeed:
+    def __init__(self, picture: Picture) -> None:
+        self._picture = picture
+
+    def on_add(self, obj: Pod, initial: bool) -> None:  # noqa: ARG002 - part of the handler protocol
+        self._picture.pod_changed(obj)
+
+    def on_update(self, old: Pod, new: Pod) -> None:
+        if old.spec != new.spec or old.finished != new.finished:
+            self._picture.pod_changed(new)
+
+    def on_delete(self, obj: Pod) -> None:
+        self._picture.pod_gone(obj)
+
+
+class _ClaimFeed:
+    def __init__(self, picture: Picture) -> None:
+        self._picture = picture
+
+    def on_add(self, obj: ResourceClaim, initial: bool) -> None:  # noqa: ARG002 - part of the handler protocol
+        self._picture.claim_changed(obj)
+
+    def on_update(self, old: ResourceClaim, new: ResourceClaim) -> None:  # noqa: ARG002 - the fleet compares
+        self._picture.claim_changed(new)
+
+    def on_delete(self, obj: ResourceClaim) -> None:
+        self._picture.fleet.remove_claim(obj.metadata.name)
+
+
+class _LedgerFeed:
+    def __init__(self, picture: Picture) -> None:
+        self._picture = picture
+
+    def on_add(self, obj: ClaimLedger, initial: bool) -> None:  # noqa: ARG002 - part of the handler protocol
+        self._picture.ledger_changed(obj)
+
+    def on_update(self, old: ClaimLedger, new: ClaimLedger) -> None:  # noqa: ARG002 - the fleet compares
+        self._picture.ledger_changed(new)
+
+    def on_delete(self, obj: ClaimLedger) -> None:
+        self._picture.ledger_gone(obj)

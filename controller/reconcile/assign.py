@@ -1,0 +1,126 @@
+"""Step 9: a worker without a claim gets one, by the placement strategy.
+
+`binpack` takes a seat first and cuts an own claim if no ledger accepts; `spread` cuts its own claim first.
+Order up: seat, then status, then Pod.
+"""
+
+from __future__ import annotations
+
+from controller.objects import ResourceClaim
+from controller.reasons import Code, Phase, sentence
+from controller.reconcile.commit import Commit
+from controller.reconcile.seating import ContendedError, Seating, Seats, booking_of
+from controller.reconcile.tools import Tools, own_claim_names
+from controller.reconcile.waiting import Waiting
+from controller.settings import PlacementStrategy
+from controller.status import Assignment, Facts, Outcome
+from controller.workerpod import claim_document
+from controller.workload import Workload
+from informers.errors import AlreadyExists, OutcomeUnknown, ServerError
+from informers.keys import ObjectKey
+from ledger.book import Booked, Contended, Refused
+from ledger.state import ClaimLedger
+from ledger.transitions import RefusalReason
+from placement.deviceclaim import device_requests
+from placement.quantity import whole_gib
+from placement.types import Request, Tier
+
+
+class Assign:
+    """Finds a claim for a worker that has none and commits it."""
+
+    def __init__(self, tools: Tools, seats: Seats, commit: Commit, waiting: Waiting) -> None:
+        self._tools = tools
+        self._seats = seats
+        self._commit = commit
+        self._waiting = waiting
+
+    async def assign(self, workload: Workload, request: Request) -> Workload | None:
+        """The Workload with its assignment committed, or `None` where it waits and its status says why."""
+        seat_first = self._tools.settings.placement_strategy is PlacementStrategy.BINPACK
+        if seat_first and request.shareable:
+            joined = await self.join(workload, request)
+            if joined is not None:
+                return joined
+        return await self.cut_own_claim(workload, request)
+
+    async def join(self, workload: Workload, request: Request) -> Workload | None:
+        """Take a seat and commit it; `None` where no ledger accepts this worker (or the commit is lost)."""
+        seating = await self._seats.take(workload, request)
+        if seating is None:
+            return None
+        reason = sentence(Code.JOINED_CLAIM, seating.assignment.claim)
+        return await self._commit_or_raise(workload, request, seating, reason)
+
+    async def cut_own_claim(self, workload: Workload, request: Request) -> Workload | None:
+        """Cut a dedicated claim: ledger with the founder's seat, claim, status."""
+        settings = self._tools.settings
+        if self._tools.caches.device_classes.store.get(ObjectKey("", settings.device_class)) is None:
+            await self._waiting.without_device_class(workload)
+            return None
+        tiers = self._tools.fleet.tiers(request)
+        if not tiers:
+            await self._waiting.without_claim(workload, request)
+            return None
+        for name in own_claim_names(workload):
+            found = await self._found(workload, request, name)
+            if found is None:
+                continue
+            ledger, seating = found
+            claim = await self._create_claim(name, ledger, tiers, request)
+            if claim is None:
+                await self._commit.give_back(workload, seating)
+                await self._waiting.for_predecessor_claim(workload, name)
+                return None
+            reason = sentence(Code.CREATED_CLAIM, "|".join(tier.name for tier in tiers))
+            return await self._commit_or_raise(workload, request, seating, reason)
+        raise ContendedError(workload.name)
+
+    async def _found(
+        self, workload: Workload, request: Request, name: str
+    ) -> tuple[ClaimLedger, Seating] | None:
+        """Open the ledger of that name; `None` where only others hold it."""
+        booking = booking_of(workload, request, owner_uid=None)
+        answer = await self._tools.book.found(name, booking)
+        match answer:
+            case Booked(ledger, seat, wrote):
+                return ledger, Seating(Assignment(name, seat.assignment_id), wrote)
+            case Refused(refusal) if refusal.reason is RefusalReason.FOREIGN:
+                return None
+            case Refused() | Contended():
+                raise ContendedError(name)
+
+    async def _create_claim(
+        self, name: str, ledger: ClaimLedger, tiers: tuple[Tier, ...], request: Request
+    ) -> ResourceClaim | None:
+        """The claim that the ledger owns, created or found; `None` where another of its name still ends."""
+        settings = self._tools.settings
+        requests = device_requests(
+            tiers,
+            memory_bytes=request.memory_bytes,
+            device_class=settings.device_class,
+            driver=settings.device_driver,
+        )
+        document = claim_document(name, settings.namespace, ledger.metadata.uid, requests)
+        try:
+            return await self._tools.writer.create_claim(document)
+        except (AlreadyExists, OutcomeUnknown, ServerError):
+            # After a crash or a lost answer it may be ours already.
+            claim = await self._tools.writer.fresh_claim(name, settings.namespace)
+        if claim is None:
+            raise ContendedError(name)
+        return claim if claim.owned_by(ledger.metadata.uid) and not claim.deleting else None
+
+    async def _commit_or_raise(
+        self, workload: Workload, request: Request, seating: Seating, reason: str
+    ) -> Workload:
+        outcome = Outcome(
+            phase=Phase.PLACING,
+            reason=reason,
+            assignment=seating.assignment,
+            facts=Facts(memory_per_device=whole_gib(request.memory_bytes)),
+        )
+        committed = await self._commit.assign(workload, outcome, seating)
+        if committed is None:
+            raise ContendedError(workload.name)
+        return committed

@@ -1,0 +1,98 @@
+"""Steps 1 and 2: a worker leaves. Order down: Pod gone, then status, then seat, then ledger, then claim.
+
+A seat stays booked while its Pod may still run, since the process holds the GPU; that the Pod is gone or has
+ended is always shown by a read past the cache. Nothing is ever force-deleted.
+"""
+
+from __future__ import annotations
+
+from controller.caches import BY_WORKER
+from controller.names import FINALIZER, pod_name
+from controller.objects import Pod
+from controller.reasons import Code, Phase, sentence
+from controller.reconcile.seating import ContendedError
+from controller.reconcile.tools import Tools
+from controller.status import Outcome, Verdict
+from controller.workload import Workload
+from informers.errors import NotFound
+from ledger.book import Contended
+from ledger.state import SeatRef
+
+
+class Departure:
+    """Ends workers, and releases what they held."""
+
+    def __init__(self, tools: Tools) -> None:
+        self._tools = tools
+
+    async def delete(self, workload: Workload) -> None:
+        """The Workload is being deleted: end its Pods, release every seat of this UID, drop the finalizer."""
+        if FINALIZER not in workload.metadata.finalizers:
+            return
+        if not await self._pods_gone(workload):
+            return
+        await self._release(workload)
+        kept = tuple(f for f in workload.metadata.finalizers if f != FINALIZER)
+        try:
+            await self._tools.writer.set_finalizers(workload, kept)
+        except NotFound:
+            return
+
+    async def withdraw(self, workload: Workload) -> None:
+        """The Workload has ended: whatever an interrupted withdrawal left is finished, each time.
+
+        A Pod that has ended stays, as the record of what happened; one that has not is deleted.
+        """
+        running = [pod for pod in self._pods(workload) if not pod.finished]
+        for pod in running:
+            if pod.metadata.deletion_timestamp is None:
+                await self._tools.writer.delete_pod(pod)
+        if self._tools.seats(workload):
+            await self.release_seats(workload)
+
+    async def fail(self, workload: Workload, code: Code, detail: str) -> None:
+        """The worker can never be placed: terminal status first, then what it held."""
+        text = sentence(code, detail)
+        outcome = Outcome(phase=Phase.FAILED, reason=text, verdict=Verdict(False, code, text))
+        await self.withdraw(await self._tools.report(workload, outcome))
+
+    async def release_seats(self, workload: Workload) -> None:
+        """Release every seat of this UID, once a fresh read shows that no Pod of it runs on."""
+        pod = await self._tools.writer.fresh_pod(pod_name(workload.name), self._tools.settings.namespace)
+        ours = pod is not None and any(o.uid == workload.uid for o in pod.metadata.owner_references)
+        if pod is not None and ours and not pod.finished:
+            return
+        await self._release(workload)
+
+    async def release_at(self, workload: Workload, claim: str) -> None:
+        """Release the seats of this UID on one claim; the caller has shown that its Pod is not there."""
+        refs = [seat.ref for name, seat in self._tools.seats(workload) if name == claim]
+        if refs:
+            await self._release_refs(claim, refs)
+
+    def _pods(self, workload: Workload) -> tuple[Pod, ...]:
+        return self._tools.caches.pods.store.by_index(BY_WORKER, workload.uid)
+
+    async def _pods_gone(self, workload: Workload) -> bool:
+        """Whether no Pod of this UID is left; those that are there are asked to end."""
+        pods = self._pods(workload)
+        for pod in pods:
+            if pod.metadata.deletion_timestamp is None:
+                await self._tools.writer.delete_pod(pod)
+        if self._pods(workload):
+            return False
+        # The cache may lag behind a Pod that another process created a moment ago.
+        fresh = await self._tools.writer.fresh_pod(pod_name(workload.name), self._tools.settings.namespace)
+        return fresh is None or all(owner.uid != workload.uid for owner in fresh.metadata.owner_references)
+
+    async def _release(self, workload: Workload) -> None:
+        by_claim: dict[str, list[SeatRef]] = {}
+        for claim, seat in self._tools.seats(workload):
+            by_claim.setdefault(claim, []).append(seat.ref)
+        for claim, refs in by_claim.items():
+            await self._release_refs(claim, refs)
+
+    async def _release_refs(self, claim: str, refs: list[SeatRef]) -> None:
+        released = await self._tools.book.release(claim, refs)
+        if isinstance(released, Contended):
+            raise ContendedError(claim)

@@ -1,0 +1,64 @@
+"""Ended or lost? A Pod in a final phase is an outcome only where nothing took it away.
+
+Terminal status first; the record of where the worker ran stays there while its seat is released.
+"""
+
+from __future__ import annotations
+
+from controller.objects import Pod
+from controller.reasons import Code, Phase, sentence
+from controller.reconcile.departure import Departure
+from controller.reconcile.tools import Tools
+from controller.status import Outcome
+from controller.workload import Workload
+
+
+def is_lost(pod: Pod) -> bool:
+    """Whether a finished Pod was taken away: deleted, disrupted, or rejected before any container started."""
+    if pod.metadata.deletion_timestamp is not None:
+        return True
+    if pod.status.phase != "Failed":
+        return False
+    disrupted = pod.condition("DisruptionTarget")
+    if disrupted is not None and disrupted.status == "True":
+        return True
+    statuses = (*pod.status.init_container_statuses, *pod.status.container_statuses)
+    return not any(s.state.terminated is not None for s in statuses)
+
+
+class Ended:
+    """Records how a worker ended."""
+
+    def __init__(self, tools: Tools, departure: Departure) -> None:
+        self._tools = tools
+        self._departure = departure
+
+    async def record(self, workload: Workload, pod: Pod) -> None:
+        """Write the outcome, if a fresh read of the same Pod agrees, and give the seat back."""
+        fresh = await self._tools.writer.fresh_pod(pod.metadata.name, self._tools.settings.namespace)
+        if fresh is None or fresh.metadata.uid != pod.metadata.uid or not fresh.finished:
+            self._tools.look_again(workload)
+            return
+        if is_lost(fresh):
+            # The worker is placed again once the Pod is gone; its seat waits for it.
+            if fresh.metadata.deletion_timestamp is None:
+                await self._tools.writer.delete_pod(fresh)
+                self._tools.look_again(workload)
+            return
+        outcome = Outcome(phase=Phase.SUCCEEDED, reason="")
+        if fresh.status.phase == "Failed":
+            outcome = Outcome(phase=Phase.FAILED, reason=sentence(Code.POD_FAILED, failure_message(fresh)))
+        await self._departure.withdraw(await self._tools.report(workload, outcome))
+
+
+def failure_message(pod: Pod) -> str:
+    """The Pod's own words on its failure: its message, or the first container that ended badly."""
+    if pod.status.message:
+        return pod.status.message
+    for status in (*pod.status.init_container_statuses, *pod.status.container_statuses):
+        ended = status.state.terminated
+        if ended is not None and ended.exit_code != 0:
+            words = ": ".join(filter(None, (ended.reason, ended.message)))
+            suffix = f" ({words})" if words else ""
+            return f"container {status.name} exited with code {ended.exit_code}{suffix}"
+    return pod.status.reason or "no reason given"

@@ -1,0 +1,93 @@
+"""Step 8: fall back to sharing.
+
+kube-scheduler is the capacity probe: its verdict `Unschedulable` on the Pod of an unallocated claim is the
+only thing that counts; there is no timer.
+"""
+
+from __future__ import annotations
+
+from controller.objects import Pod, ResourceClaim
+from controller.reasons import Code, Phase, sentence
+from controller.reconcile.commit import Commit
+from controller.reconcile.departure import Departure
+from controller.reconcile.seating import Seats
+from controller.reconcile.tools import Tools, own_claim_names
+from controller.status import UNASSIGNED, Facts, Outcome, Verdict, assignment_of
+from controller.workload import Workload
+from informers.errors import Conflict
+from placement.types import Request
+
+
+def refused_by_scheduler(pod: Pod) -> bool:
+    """Whether kube-scheduler's last word on this unbound Pod is that it fits nowhere."""
+    condition = pod.condition("PodScheduled")
+    return (
+        not pod.bound
+        and not pod.status.nominated_node_name
+        and condition is not None
+        and (condition.status, condition.reason) == ("False", "Unschedulable")
+    )
+
+
+class Fallback:
+    """Moves a worker from a claim that cannot be allocated to a seat, or back to a claim of its own."""
+
+    def __init__(self, tools: Tools, seats: Seats, commit: Commit, departure: Departure) -> None:
+        self._tools = tools
+        self._seats = seats
+        self._commit = commit
+        self._departure = departure
+
+    async def to_a_seat(self, workload: Workload, request: Request, pod: Pod) -> Workload | None:
+        """Book a seat elsewhere, delete the refused Pod on its version, commit.
+
+        Returns the Workload with its new assignment (its Pod is to be created), or `None` if no ledger
+        accepts it. Raises `Conflict` where something happened to the Pod meanwhile: the new seat was given
+        back, and if the Pod was bound it keeps its claim.
+        """
+        if not request.shareable:
+            return None
+        seating = await self._seats.take(workload, request)
+        if seating is None:
+            return None
+        try:
+            await self._tools.writer.delete_pod(pod, on_version=True)
+        except Conflict:
+            await self._commit.give_back(workload, seating)
+            raise
+        reason = sentence(Code.SHARED_ON_UNSCHEDULABLE, seating.assignment.claim)
+        outcome = Outcome(
+            phase=Phase.PLACING,
+            reason=reason,
+            verdict=Verdict(False, Code.UNSCHEDULABLE, reason),
+            assignment=seating.assignment,
+        )
+        committed = await self._commit.assign(workload, outcome, seating)
+        if committed is None:
+            raise Conflict(f"the assignment of {workload.name} was decided elsewhere")
+        return committed
+
+    async def leave_joined(self, workload: Workload, claim: ResourceClaim, pod: Pod) -> Workload | None:
+        """A joined claim lost its allocation and nobody else takes the worker: it leaves, to cut its own.
+
+        Returns the Workload without an assignment, or `None` if the claim is its own: then it waits there.
+        """
+        if claim.metadata.name in own_claim_names(workload):
+            return None
+        await self._tools.writer.delete_pod(pod, on_version=True)
+        reason = sentence(Code.WAITING_FOR_CAPACITY, f"{claim.metadata.name} lost its device")
+        outcome = Outcome(
+            phase=Phase.PENDING,
+            reason=reason,
+            verdict=Verdict(False, Code.WAITING_FOR_CAPACITY, reason),
+            assignment=UNASSIGNED,
+            facts=Facts(),
+        )
+        cleared = await self._tools.report(workload, outcome)
+        await self._departure.release_at(workload, claim.metadata.name)
+        return cleared
+
+    async def release_old(self, workload: Workload, claim: str) -> None:
+        """Give back the seat on the claim that was left, once the new Pod exists."""
+        if assignment_of(workload).claim != claim:
+            await self._departure.release_at(workload, claim)

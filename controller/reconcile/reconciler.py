@@ -1,0 +1,187 @@
+"""The order of a reconcile (section 5 of the contract): who goes, who waits, who is placed, what is said.
+
+Reads come from the caches; nothing is remembered between two reconciles of a Workload but what the API
+holds. A step that cannot go on returns, and the wake-ups of section 6 bring the worker back.
+"""
+
+from __future__ import annotations
+
+from controller.names import FINALIZER
+from controller.objects import Pod, ResourceClaim
+from controller.reasons import Code
+from controller.reconcile.assign import Assign
+from controller.reconcile.commit import Commit
+from controller.reconcile.departure import Departure
+from controller.reconcile.ended import Ended
+from controller.reconcile.fallback import Fallback, refused_by_scheduler
+from controller.reconcile.rejections import Rejections
+from controller.reconcile.repair import Repair
+from controller.reconcile.reporting import Reporting
+from controller.reconcile.seating import ContendedError, Seats, YieldedError
+from controller.reconcile.tools import Tools
+from controller.reconcile.waiting import Waiting
+from controller.reconcile.workerpods import Creation, Standing, WorkerPods, assignment_on, standing_of
+from controller.requests import InvalidWorkloadError, build_request, validate
+from controller.status import assignment_of
+from controller.workload import Workload
+from informers.errors import Conflict, OutcomeUnknown, TooManyRequests
+from informers.keys import ObjectKey
+from informers.runner import Result
+from placement.types import Request
+
+RETRIED_QUIETLY = (Conflict, ContendedError, OutcomeUnknown, TooManyRequests)
+"""What is part of normal life with other writers and a busy server: retried with back-off, not an error."""
+
+DONE = Result()
+
+
+class Reconciler:
+    """Brings one Workload a step further; called by the workers of the queue."""
+
+    def __init__(self, tools: Tools) -> None:
+        self._tools = tools
+        self._retry = Result(requeue_after_seconds=tools.settings.retry_interval_seconds)
+        seats = Seats(tools)
+        commit = Commit(tools)
+        self._waiting = Waiting(tools)
+        self._departure = Departure(tools)
+        self._ended = Ended(tools, self._departure)
+        self._assign = Assign(tools, seats, commit, self._waiting)
+        self._fallback = Fallback(tools, seats, commit, self._departure)
+        self._pods = WorkerPods(tools, self._departure, self._waiting)
+        self._repair = Repair(tools)
+        self._reporting = Reporting(tools)
+        self._rejections = Rejections(tools.settings.retry_interval_seconds, tools.now)
+
+    async def __call__(self, key: ObjectKey) -> Result:
+        """Reconcile the Workload of this key. Raises what shall be retried with back-off."""
+        self._tools.line.looked_at(key)
+        workload = self._tools.caches.workloads.store.get(key)
+        if workload is None:
+            return DONE
+        if workload.deleting:
+            self._rejections.forget(workload.uid)
+            await self._departure.delete(workload)
+            return DONE
+        if workload.terminal:
+            self._rejections.forget(workload.uid)
+            await self._departure.withdraw(workload)
+            return DONE
+        try:
+            return await self._place(await self._with_finalizer(workload))
+        except YieldedError:
+            self._tools.look_again(workload)
+            return self._retry
+
+    async def _with_finalizer(self, workload: Workload) -> Workload:
+        """Step 3: before anything is booked."""
+        held = workload.metadata.finalizers
+        if FINALIZER in held:
+            return workload
+        return await self._tools.writer.set_finalizers(workload, (*held, FINALIZER))
+
+    async def _place(self, workload: Workload) -> Result:
+        """Steps 4 and 5: a valid request, and whose Pod has the worker's name."""
+        pod = self._tools.pod(workload)
+        standing = standing_of(pod, workload)
+        try:
+            request = self._request(workload, standing)
+        except InvalidWorkloadError as fault:
+            await self._departure.fail(workload, fault.code, fault.detail)
+            return DONE
+        if pod is None:
+            return await self._without_pod(workload, request)
+        if standing is Standing.FOREIGN:
+            return await self._foreign(workload, pod)
+        if standing is Standing.PREDECESSOR:
+            return await self._predecessor(workload, pod)
+        if pod.finished:
+            await self._ended.record(workload, pod)
+            return DONE
+        if pod.metadata.deletion_timestamp is not None:
+            return DONE
+        return await self._with_pod(workload, request, pod)
+
+    def _request(self, workload: Workload, standing: Standing) -> Request | None:
+        """Validated while the worker holds nothing; a placed one is never failed by a stricter rule."""
+        limit = self._tools.settings.max_seats_per_claim
+        if not workload.status.claim_name and standing is not Standing.OURS:
+            return validate(workload, limit)
+        try:
+            return build_request(workload, limit)
+        except InvalidWorkloadError:
+            return None
+
+    async def _without_pod(self, workload: Workload, request: Request | None) -> Result:
+        """Steps 9 and 10: a claim for a worker that has none, then its Pod."""
+        if self._rejections.hold(workload.uid) > 0:
+            return Result(requeue_after_seconds=self._rejections.hold(workload.uid))
+        if workload.status.claim_name:
+            return self._after(workload, await self._pods.rebuild(workload))
+        if request is None:
+            raise AssertionError(f"{workload.name} holds nothing and was not validated")
+        return await self._assign_and_create(workload, request)
+
+    async def _assign_and_create(self, workload: Workload, request: Request) -> Result:
+        assigned = await self._assign.assign(workload, request)
+        if assigned is None:
+            return self._retry
+        return self._after(assigned, await self._pods.create(assigned))
+
+    def _after(self, workload: Workload, creation: Creation) -> Result:
+        if creation is Creation.REJECTED:
+            return Result(requeue_after_seconds=self._rejections.add(workload.uid))
+        self._rejections.forget(workload.uid)
+        return DONE if creation is Creation.FAILED else self._retry
+
+    async def _foreign(self, workload: Workload, pod: Pod) -> Result:
+        """A Pod that is nobody's worker has our name: the Pod is left alone."""
+        fresh = await self._tools.writer.fresh_pod(pod.metadata.name, self._tools.settings.namespace)
+        if standing_of(fresh, workload) is not Standing.FOREIGN:
+            self._tools.look_again(workload)
+            return self._retry
+        detail = f"Pod {pod.metadata.name} exists and belongs to somebody else"
+        await self._departure.fail(workload, Code.POD_CONFLICT, detail)
+        return DONE
+
+    async def _predecessor(self, workload: Workload, pod: Pod) -> Result:
+        """The Pod of an earlier Workload of this name: it is ended by its UID and waited for."""
+        if pod.metadata.deletion_timestamp is None:
+            await self._tools.writer.delete_pod(pod)
+        await self._waiting.for_predecessor_pod(workload, pod)
+        return self._retry
+
+    async def _with_pod(self, workload: Workload, request: Request | None, pod: Pod) -> Result:
+        """Steps 6, 8 and 11: a Pod of another assignment goes; a refused one falls back; then the report."""
+        if assignment_on(pod) != assignment_of(workload):
+            await self._repair.agree(workload)
+            return self._retry
+        claim = self._tools.claim(workload.status.claim_name)
+        if request is not None and claim is not None and not claim.allocated and refused_by_scheduler(pod):
+            return await self._refused(workload, request, claim, pod)
+        return await self._report(workload, request, pod)
+
+    async def _refused(self, workload: Workload, request: Request, claim: ResourceClaim, pod: Pod) -> Result:
+        """kube-scheduler finds no device: share, or wait with the pending claim (the autoscaler's signal)."""
+        moved = await self._fallback.to_a_seat(workload, request, pod)
+        if moved is not None:
+            creation = await self._pods.create(moved)
+            await self._fallback.release_old(moved, claim.metadata.name)
+            return self._after(moved, creation)
+        cleared = await self._fallback.leave_joined(workload, claim, pod)
+        if cleared is not None:
+            return await self._assign_and_create(cleared, request)
+        await self._waiting.refused_by_scheduler(workload, request, pod)
+        return self._retry
+
+    async def _report(self, workload: Workload, request: Request | None, pod: Pod) -> Result:
+        if pod.status.phase == "Running":
+            await self._reporting.running(workload, request, pod)
+            return DONE
+        if pod.bound:
+            return Result(requeue_after_seconds=await self._reporting.starting(workload, request, pod))
+        if request is not None and refused_by_scheduler(pod):
+            await self._waiting.refused_by_scheduler(workload, request, pod)
+            return self._retry
+        look_again = await self._reporting.scheduler_error(workload, pod)
+        return self._retry if look_again is None else Result(requeue_after_seconds=look_again)

@@ -1,0 +1,92 @@
+"""Step 11: what the worker's Pod shows, as phase, condition `Placed` and reason."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from controller import translate
+from controller.objects import Pod
+from controller.reasons import Code, Phase, sentence
+from controller.reconcile.tools import Tools
+from controller.status import Facts, Outcome, Verdict, parse_timestamp
+from controller.workload import Workload
+from placement.quantity import whole_gib
+from placement.types import Request
+
+GRACE = timedelta(seconds=10)
+"""How long a Pod may take to start, or a scheduler error to heal, before the status speaks of it."""
+
+
+class Reporting:
+    """Reports on workers whose Pod exists."""
+
+    def __init__(self, tools: Tools) -> None:
+        self._tools = tools
+
+    async def running(self, workload: Workload, request: Request | None, pod: Pod) -> None:
+        """The Pod runs: the worker is placed."""
+        outcome = Outcome(
+            phase=Phase.RUNNING,
+            reason="",
+            verdict=Verdict(True, Code.PLACED),
+            facts=self._facts(workload, request, pod),
+        )
+        await self._tools.report(workload, outcome)
+
+    async def starting(self, workload: Workload, request: Request | None, pod: Pod) -> float | None:
+        """The Pod is bound and does not run yet; returns in how many seconds to look again, if at all."""
+        bound = pod.condition("PodScheduled")
+        remaining = self._remaining(bound.last_transition_time if bound else None)
+        if remaining > 0:
+            return remaining
+        reason = sentence(Code.CONTAINER_WAITING, _waiting_reason(pod))
+        outcome = Outcome(
+            phase=Phase.PLACING,
+            reason=reason,
+            verdict=Verdict(False, Code.NOT_STARTED, reason),
+            facts=self._facts(workload, request, pod),
+        )
+        await self._tools.report(workload, outcome)
+        return None
+
+    async def scheduler_error(self, workload: Workload, pod: Pod) -> float | None:
+        """kube-scheduler failed at the Pod; the status says so if that lasts."""
+        condition = pod.condition("PodScheduled")
+        if condition is None or condition.reason != "SchedulerError":
+            return None
+        remaining = self._remaining(condition.last_transition_time)
+        if remaining > 0:
+            return remaining
+        reason = sentence(
+            Code.SCHEDULER_ERROR, "kube-scheduler fails at this Pod; its words are in the condition"
+        )
+        verdict = Verdict(False, Code.SCHEDULER_ERROR, condition.message)
+        await self._tools.report(workload, Outcome(phase=Phase.PENDING, reason=reason, verdict=verdict))
+        return None
+
+    def _remaining(self, since: str | None) -> float:
+        if since is None:
+            return 0.0
+        return (parse_timestamp(since) + GRACE - self._now()).total_seconds()
+
+    def _now(self) -> datetime:
+        return self._tools.now()
+
+    def _facts(self, workload: Workload, request: Request | None, pod: Pod) -> Facts:
+        claim = self._tools.claim(workload.status.claim_name)
+        allocation = claim.status.allocation if claim is not None else None
+        node = translate.allocation_node(allocation) if allocation is not None else ""
+        memory = whole_gib(request.memory_bytes) if request else workload.status.memory_per_device
+        return Facts(
+            pod_name=pod.metadata.name,
+            node_name=node or pod.spec.node_name,
+            device_count=len(allocation.devices.results) if allocation is not None else 0,
+            memory_per_device=memory,
+        )
+
+
+def _waiting_reason(pod: Pod) -> str:
+    """The first container's reason for not running."""
+    statuses = (*pod.status.init_container_statuses, *pod.status.container_statuses)
+    waiting = (s.state.waiting.reason for s in statuses if s.state.waiting is not None)
+    return next(filter(None, waiting), "not started yet")

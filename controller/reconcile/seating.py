@@ -1,0 +1,152 @@
+"""Take a seat: choose, reserve, book, and try the next ledger with room until one accepts or none is left.
+
+Choosing and reserving happen in one step of the loop, so that two workers of this process never choose the
+same last seat or the same host memory; a booking can then only lose to another process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from controller.reconcile.tools import Tools
+from controller.requests import InvalidWorkloadError, build_request
+from controller.status import Assignment
+from controller.workload import Workload
+from informers.keys import ObjectKey
+from ledger.book import Booked, Contended
+from ledger.state import ClaimLedger
+from ledger.transitions import Booking, RefusalReason, Refuse
+from placement.quantity import canonical_bytes
+from placement.types import Request, SeatHold, SeatOffer
+
+
+class ContendedError(Exception):
+    """Other writers won every try on a ledger: the worker is retried with back-off and cuts no claim."""
+
+
+class YieldedError(Exception):
+    """An older worker that waits could take the seat: it goes first, and this one looks again after it."""
+
+
+@dataclass(frozen=True)
+class Seating:
+    """A booked seat that no status names yet."""
+
+    assignment: Assignment
+    wrote: bool
+    """Whether this call wrote it: only then may it be given back."""
+
+
+class Seats:
+    """Books seats for one controller."""
+
+    def __init__(self, tools: Tools) -> None:
+        self._tools = tools
+
+    async def take(self, workload: Workload, request: Request) -> Seating | None:
+        """Book the best seat that accepts this worker; `None` if none does.
+
+        Raises `YieldedError` where an older waiter goes first, `ContendedError` where others won every try.
+        """
+        refused: list[str] = []
+        while True:
+            offer = self._choose(workload, request, refused)
+            if offer is None:
+                return None
+            seating = await self._book(workload, request, offer)
+            if seating is not None:
+                return seating
+            refused.append(offer.claim_uid)
+
+    def _choose(self, workload: Workload, request: Request, refused: list[str]) -> SeatOffer | None:
+        """Choose and reserve, without a pause in between."""
+        offer = self._tools.fleet.select(request, refused)
+        if offer is None:
+            return None
+        if self._older_waiter_fits(workload):
+            raise YieldedError(workload.name)
+        self._tools.fleet.reserve(offer.claim, _reservation(request))
+        return offer
+
+    async def _book(self, workload: Workload, request: Request, offer: SeatOffer) -> Seating | None:
+        booking = booking_of(workload, request, owner_uid=self._claim_owner(offer.claim))
+        try:
+            answer = await self._tools.book.join(offer.claim, booking, recheck=self._recheck(request, offer))
+        finally:
+            # A booked seat is in the cache by now and counts there; anything else counts no more.
+            self._tools.fleet.cancel_reservation(offer.claim, _reservation(request).assignment_id)
+        if isinstance(answer, Contended):
+            raise ContendedError(answer.claim)
+        if not isinstance(answer, Booked):
+            return None
+        return Seating(Assignment(offer.claim, answer.seat.assignment_id), answer.wrote)
+
+    def _recheck(self, request: Request, offer: SeatOffer) -> Callable[[ClaimLedger], Refuse | None]:
+        """Ask everything again for a version of the ledger that was read anew and is in the cache now."""
+        reservation = _reservation(request)
+
+        def check(ledger: ClaimLedger) -> Refuse | None:
+            # Our own reservation must not count against us.
+            self._tools.fleet.cancel_reservation(offer.claim, reservation.assignment_id)
+            failed = self._tools.fleet.check(request, offer.claim)
+            if failed is None:
+                self._tools.fleet.reserve(offer.claim, reservation)
+                return None
+            return Refuse(RefusalReason.NOT_ELIGIBLE, f"{ledger.claim_name}: {failed.value}")
+
+        return check
+
+    def _claim_owner(self, claim: str) -> str | None:
+        """UID of the ledger that owns the claim, as the claim shows it."""
+        found = self._tools.claim(claim)
+        ledger = self._tools.ledger(claim)
+        if found is None or ledger is None:
+            return None
+        uids = [owner.uid for owner in found.metadata.owner_references]
+        return ledger.metadata.uid if ledger.metadata.uid in uids else next(iter(uids), None)
+
+    def _older_waiter_fits(self, workload: Workload) -> bool:
+        """Whether an older worker that was woken, and not looked at since, could take a seat now."""
+        key = ObjectKey.of(workload)
+        for older_key in self._tools.line.woken_before(key, workload.seniority):
+            older = self._tools.caches.workloads.store.get(older_key)
+            if older is not None and self._may_take_a_seat(older):
+                return True
+        return False
+
+    def _may_take_a_seat(self, older: Workload) -> bool:
+        claim = self._tools.claim(older.status.claim_name) if older.status.claim_name else None
+        if claim is not None and claim.allocated:
+            return False
+        try:
+            request = build_request(older, self._tools.settings.max_seats_per_claim)
+        except InvalidWorkloadError:
+            return False
+        return request.shareable and self._tools.fleet.select(request, ()) is not None
+
+
+def booking_of(workload: Workload, request: Request, *, owner_uid: str | None, recorded: str = "") -> Booking:
+    """The ledger's view of a request."""
+    return Booking(
+        workload=workload.name,
+        workload_uid=workload.uid,
+        owner_id=request.owner_key,
+        exclusive=not request.shareable,
+        host_request=canonical_bytes(request.host.memory_bytes or 0),
+        seat_limit=request.seat_limit,
+        created_at=workload.metadata.creation_timestamp,
+        recorded_assignment_id=recorded,
+        claim_owner_uid=owner_uid,
+    )
+
+
+def _reservation(request: Request) -> SeatHold:
+    return SeatHold(
+        worker=request.worker,
+        worker_uid=request.worker_uid,
+        assignment_id=f"reserved-{request.worker_uid}",
+        owner_key=request.owner_key,
+        exclusive=not request.shareable,
+        host=request.host,
+    )

@@ -1,0 +1,75 @@
+"""What a worker says while it waits: the rows of the contract's status table with phase `Pending`.
+
+Each method writes the status if its code or causes changed and returns `None`: the caller has nothing more
+to do until a wake-up, or the retry interval.
+"""
+
+from __future__ import annotations
+
+from controller import translate
+from controller.objects import Pod
+from controller.reasons import Code, Phase, sentence
+from controller.reconcile.tools import Tools
+from controller.status import UNASSIGNED, Facts, Outcome, Verdict
+from controller.workload import Workload
+from placement.types import Request
+
+
+class Waiting:
+    """Writes why a worker waits."""
+
+    def __init__(self, tools: Tools) -> None:
+        self._tools = tools
+
+    async def without_claim(self, workload: Workload, request: Request) -> None:
+        """No claim yet, and nothing that exists fits now."""
+        explanation = self._tools.fleet.explain(request)
+        verdict = Verdict(False, Code.WAITING_FOR_CAPACITY, explanation.sentence)
+        await self._write(workload, explanation.sentence, verdict)
+
+    async def refused_by_scheduler(self, workload: Workload, request: Request, pod: Pod) -> None:
+        """The claim is cut and kube-scheduler refused the Pod; its words are in the condition's message."""
+        explanation = self._tools.fleet.explain(request)
+        condition = pod.condition("PodScheduled")
+        message = explanation.sentence
+        if condition is not None and condition.message:
+            message = f"{message}; kube-scheduler: {condition.message}"
+        verdict = Verdict(False, Code.UNSCHEDULABLE, message)
+        await self._write(workload, explanation.sentence, verdict)
+
+    async def without_device_class(self, workload: Workload) -> None:
+        """The DeviceClass is missing: a fault of the configuration, not a busy fleet."""
+        name = self._tools.settings.device_class
+        await self._coded(workload, Code.INVALID_CONFIGURATION, f"device class {name} does not exist")
+
+    async def for_predecessor_claim(self, workload: Workload, claim: str) -> None:
+        """The worker's claim of an earlier life is still ending."""
+        found = self._tools.claim(claim)
+        node = translate.allocation_node(found.status.allocation) if found and found.status.allocation else ""
+        where = f" on {node}" if node else ""
+        await self._coded(workload, Code.WAITING_FOR_PREDECESSOR_CLAIM, f"{claim} is still ending{where}")
+
+    async def for_predecessor_pod(self, workload: Workload, pod: Pod) -> None:
+        """The Pod of an earlier Workload of this name is still ending."""
+        where = f" on {pod.spec.node_name}" if pod.bound else ""
+        detail = f"{pod.metadata.name} is still ending{where}"
+        await self._coded(workload, Code.WAITING_FOR_PREDECESSOR_POD, detail)
+
+    async def rejected(self, workload: Workload, message: str) -> Workload:
+        """The API server refuses the Pod for now (quota, Pod security, a webhook): nothing is held on to."""
+        outcome = Outcome(
+            phase=Phase.PENDING,
+            reason=sentence(Code.POD_REJECTED, message),
+            verdict=Verdict(False, Code.POD_REJECTED, message),
+            assignment=UNASSIGNED,
+            facts=Facts(),
+        )
+        return await self._tools.report(workload, outcome)
+
+    async def _coded(self, workload: Workload, code: Code, detail: str) -> None:
+        text = sentence(code, detail)
+        await self._write(workload, text, Verdict(False, code, text))
+
+    async def _write(self, workload: Workload, reason: str, verdict: Verdict) -> None:
+        outcome = Outcome(phase=Phase.PENDING, reason=reason, verdict=verdict)
+        await self._tools.report(workload, outcome)

@@ -1,0 +1,116 @@
+"""Step 10: the worker's Pod, created after its assignment, and rebuilt when it is bound to another one."""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+
+from controller.caches import controlling_workload
+from controller.names import ASSIGNMENT_ENV
+from controller.objects import Pod, ResourceClaim
+from controller.reasons import Code, Phase, sentence
+from controller.reconcile.departure import Departure
+from controller.reconcile.tools import Tools, own_claim_names
+from controller.reconcile.waiting import Waiting
+from controller.requests import build_request
+from controller.status import Assignment, Outcome, assignment_of
+from controller.workerpod import pod_document
+from controller.workload import Workload
+from informers.errors import AlreadyExists, BadRequest, Forbidden, Invalid, OutcomeUnknown, ServerError
+from placement.types import PreferredNode
+
+
+class Standing(Enum):
+    """Whose Pod it is that has the worker's name."""
+
+    ABSENT = auto()
+    OURS = auto()
+    PREDECESSOR = auto()
+    """Controlled by an earlier Workload of this name."""
+    FOREIGN = auto()
+
+
+class Creation(Enum):
+    """What became of the attempt to create the Pod."""
+
+    CREATED = auto()
+    WAIT = auto()
+    """Another Pod of that name is still there: its end wakes the worker."""
+    REJECTED = auto()
+    """The API server refuses it for now; seat and claim were given back."""
+    FAILED = auto()
+    """The template can never become a Pod: the Workload has failed."""
+
+
+def standing_of(pod: Pod | None, workload: Workload) -> Standing:
+    """Whose Pod it is, by controller reference: labels and names prove nothing."""
+    if pod is None:
+        return Standing.ABSENT
+    owner = controlling_workload(pod)
+    if owner is None:
+        return Standing.FOREIGN
+    if owner.uid == workload.uid:
+        return Standing.OURS
+    return Standing.PREDECESSOR if owner.name == workload.name else Standing.FOREIGN
+
+
+def assignment_on(pod: Pod) -> Assignment:
+    """The claim and the booking that a Pod was created for."""
+    return Assignment(next(iter(pod.claim_names), ""), pod.env(ASSIGNMENT_ENV))
+
+
+class WorkerPods:
+    """Creates and rebuilds the Pods of workers that have an assignment."""
+
+    def __init__(self, tools: Tools, departure: Departure, waiting: Waiting) -> None:
+        self._tools = tools
+        self._departure = departure
+        self._waiting = waiting
+
+    async def create(self, workload: Workload) -> Creation:
+        """Create the Pod of an assignment that was committed in this reconcile."""
+        document = pod_document(workload, assignment_of(workload), self._preferred_nodes(workload))
+        try:
+            await self._tools.writer.create_pod(document)
+        except (AlreadyExists, OutcomeUnknown, ServerError):
+            return await self._read_back(workload, document["metadata"]["name"])
+        except (Invalid, BadRequest) as error:
+            await self._departure.fail(workload, Code.INVALID_TEMPLATE, error.message)
+            return Creation.FAILED
+        except Forbidden as error:
+            rejected = await self._waiting.rejected(workload, error.message)
+            await self._departure.release_seats(rejected)
+            return Creation.REJECTED
+        return Creation.CREATED
+
+    async def rebuild(self, workload: Workload) -> Creation:
+        """Create the Pod again: the status says Placing first, which proves that nobody ended the worker."""
+        claim = self._tools.claim(workload.status.claim_name)
+        outcome = Outcome(phase=Phase.PLACING, reason=booked_reason(workload, claim))
+        return await self.create(await self._tools.report(workload, outcome, force=True))
+
+    async def _read_back(self, workload: Workload, name: str) -> Creation:
+        """Whose Pod answered the create, or whether a lost answer created ours."""
+        pod = await self._tools.writer.fresh_pod(name, self._tools.settings.namespace)
+        ours = standing_of(pod, workload) is Standing.OURS
+        if pod is not None and ours and assignment_on(pod) == assignment_of(workload):
+            return Creation.CREATED
+        self._tools.look_again(workload)
+        return Creation.WAIT
+
+    def _preferred_nodes(self, workload: Workload) -> tuple[PreferredNode, ...]:
+        """The order of the shapes once more, as preferences: `firstAvailable` orders within a node only."""
+        claim = self._tools.claim(workload.status.claim_name)
+        if claim is None or claim.allocated:
+            return ()
+        return self._tools.fleet.preferred_nodes(
+            build_request(workload, self._tools.settings.max_seats_per_claim)
+        )
+
+
+def booked_reason(workload: Workload, claim: ResourceClaim | None) -> str:
+    """What a worker says whose Pod is to come: the shapes of its own claim, or which one it joined."""
+    name = workload.status.claim_name
+    if claim is not None and name in own_claim_names(workload):
+        shapes = [s.name for r in claim.spec.devices.requests for s in r.first_available]
+        return sentence(Code.CREATED_CLAIM, "|".join(shapes))
+    return sentence(Code.JOINED_CLAIM, name)

@@ -1,0 +1,142 @@
+"""From an outcome to the merge patch of `Workload.status`: what changes, and whether a write is due.
+
+Pure. A write is due only when phase, reason, assignment or the verdict of `Placed` change; names and counts
+ride along with it, so that a worker at rest costs nothing (section 5, step 11 of the contract).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from controller.reasons import MESSAGE_MAX_CHARACTERS, PLACED_CONDITION, Code, Phase, cut
+from controller.workload import Condition, Workload
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What condition `Placed` shall say."""
+
+    placed: bool
+    code: Code
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """The claim of a worker and the booking that seats it there."""
+
+    claim: str
+    assignment_id: str
+
+
+UNASSIGNED = Assignment("", "")
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What rides along with a write that is due: where the worker is and what it occupies."""
+
+    pod_name: str = ""
+    node_name: str = ""
+    device_count: int = 0
+    memory_per_device: str = ""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a reconcile found. `None` leaves a part of the status as it is."""
+
+    phase: Phase | None = None
+    reason: str | None = None
+    verdict: Verdict | None = None
+    assignment: Assignment | None = None
+    facts: Facts | None = None
+
+
+def status_patch(
+    workload: Workload, outcome: Outcome, now: datetime, *, force: bool = False
+) -> dict[str, Any] | None:
+    """The merge patch that leads from the status that was read to the outcome; `None` if nothing is due.
+
+    A `force`d patch may change nothing: sent on the version that was read, it still proves that version.
+    """
+    if not force and not _is_due(workload, outcome):
+        return None
+    status: dict[str, Any] = {"observedGeneration": workload.metadata.generation}
+    if outcome.phase is not None:
+        status["phase"] = outcome.phase.value
+    if outcome.reason is not None:
+        status["reason"] = outcome.reason or None
+    if outcome.assignment is not None:
+        status["claimName"] = outcome.assignment.claim or None
+        status["assignmentID"] = outcome.assignment.assignment_id or None
+    if outcome.facts is not None:
+        status |= _facts(outcome.facts)
+    if outcome.verdict is not None:
+        status["conditions"] = _conditions(workload, outcome.verdict, now)
+    return {
+        "metadata": {"resourceVersion": workload.metadata.resource_version, "uid": workload.metadata.uid},
+        "status": status,
+    }
+
+
+def _is_due(workload: Workload, outcome: Outcome) -> bool:
+    status = workload.status
+    if outcome.phase is not None and outcome.phase.value != status.phase:
+        return True
+    if outcome.reason is not None and outcome.reason != status.reason:
+        return True
+    if outcome.assignment is not None and outcome.assignment != assignment_of(workload):
+        return True
+    if outcome.verdict is None:
+        return False
+    condition = workload.placed_condition
+    wanted = (_truth(outcome.verdict), outcome.verdict.code.value)
+    return condition is None or (condition.status, condition.reason) != wanted
+
+
+def assignment_of(workload: Workload) -> Assignment:
+    """The assignment that the status names."""
+    return Assignment(workload.status.claim_name, workload.status.assignment_id)
+
+
+def timestamp(now: datetime) -> str:
+    """A time as API objects hold it: RFC 3339, UTC, whole seconds."""
+    return now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def parse_timestamp(text: str) -> datetime:
+    """Read a time of an API object, with or without a fraction. Raises `ValueError` for anything else."""
+    return datetime.fromisoformat(text)
+
+
+def _truth(verdict: Verdict) -> str:
+    return "True" if verdict.placed else "False"
+
+
+def _facts(facts: Facts) -> Mapping[str, Any]:
+    return {
+        "podName": facts.pod_name or None,
+        "nodeName": facts.node_name or None,
+        "deviceCount": facts.device_count or None,
+        "memoryPerDevice": facts.memory_per_device or None,
+    }
+
+
+def _conditions(workload: Workload, verdict: Verdict, now: datetime) -> list[dict[str, Any]]:
+    """All conditions, since a merge patch replaces the whole list; the others go back as they were read."""
+    before = workload.placed_condition
+    unchanged = before is not None and before.status == _truth(verdict) and before.last_transition_time
+    placed = Condition(
+        type=PLACED_CONDITION,
+        status=_truth(verdict),
+        reason=verdict.code.value,
+        message=cut(verdict.message, MESSAGE_MAX_CHARACTERS),
+        last_transition_time=before.last_transition_time if before and unchanged else timestamp(now),
+        observed_generation=workload.metadata.generation,
+    )
+    others = [c for c in workload.status.conditions if c.type != PLACED_CONDITION]
+    return [c.model_dump(by_alias=True, exclude_none=True) for c in (*others, placed)]

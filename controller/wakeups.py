@@ -1,0 +1,217 @@
+"""Who is looked at after which event (section 6 of the contract).
+
+Handlers run inline with the cache, after `controller.picture` has updated the fleet: whoever is woken finds
+the change already there. They only add keys to the queue. Bookings wake nobody but their own worker; what
+frees something wakes everybody who waits, oldest first, once for all events of one turn of the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+from controller.caches import BY_CLAIM, BY_WORKER, Caches, controlling_workload
+from controller.line import WaitingLine
+from controller.objects import DeviceClass, Pod, ResourceClaim
+from controller.picture import Picture
+from controller.workload import Workload
+from informers.keys import ObjectKey
+from informers.workqueue import WorkQueue
+from ledger.names import is_claim_name, ledger_name
+from ledger.state import ClaimLedger, Seat
+
+
+class Wakeups:
+    """Adds the keys of Workloads to the queue, and keeps the line of waiting workers."""
+
+    def __init__(
+        self, caches: Caches, queue: WorkQueue[ObjectKey], line: WaitingLine, namespace: str
+    ) -> None:
+        self._caches = caches
+        self._queue = queue
+        self._line = line
+        self._namespace = namespace
+        self._wake_due: asyncio.Handle | None = None
+
+    def __repr__(self) -> str:
+        return f"<Wakeups line={self._line!r} due={self._wake_due is not None}>"
+
+    def connect(self, picture: Picture) -> None:
+        """Subscribe to the caches. Call after the picture has subscribed, which must be up to date first."""
+        picture.on_change = self.wake_all
+        self._caches.workloads.add_handler(_WorkloadEvents(self), inline=True)
+        self._caches.pods.add_handler(_PodEvents(self), inline=True)
+        self._caches.claims.add_handler(_ClaimEvents(self), inline=True)
+        self._caches.ledgers.add_handler(_LedgerEvents(self), inline=True)
+        self._caches.device_classes.add_handler(_DeviceClassEvents(self), inline=True)
+
+    def wake(self, names: Iterable[str]) -> None:
+        """Look at these Workloads of the workers' namespace soon."""
+        for name in names:
+            self.wake_key(ObjectKey(self._namespace, name))
+
+    def wake_key(self, key: ObjectKey) -> None:
+        """Look at one Workload soon."""
+        workload = self._caches.workloads.store.get(key)
+        self._queue.add(key, order=workload.seniority if workload else ("", key.name))
+
+    def wake_all(self) -> None:
+        """Look at everybody who waits, at the end of this turn of the loop: many events are one wake-up."""
+        if self._wake_due is None:
+            self._wake_due = asyncio.get_running_loop().call_soon(self._wake_now)
+
+    def _wake_now(self) -> None:
+        self._wake_due = None
+        for key in self._line.wake():
+            self.wake_key(key)
+
+    def place_in_line(self, workload: Workload) -> None:
+        """Let a Workload join or leave the line by what the caches show of it and its Pod."""
+        key = ObjectKey.of(workload)
+        pods = self._caches.pods.store.by_index(BY_WORKER, workload.uid)
+        if workload.terminal or workload.deleting or any(pod.bound for pod in pods):
+            self._line.leave(key)
+        else:
+            self._line.join(key, workload.seniority)
+
+    def leave_line(self, workload: Workload) -> None:
+        """A Workload is gone."""
+        self._line.leave(ObjectKey.of(workload))
+
+    def pod_of(self, pod: Pod) -> None:
+        """A worker's Pod changed: its Workload is looked at, and its place in line reviewed."""
+        owner = controlling_workload(pod)
+        if owner is None:
+            return
+        key = ObjectKey(pod.metadata.namespace, owner.name)
+        workload = self._caches.workloads.store.get(key)
+        if workload is not None:
+            self.place_in_line(workload)
+            self.wake_key(key)
+
+    def holders(self, claim: ResourceClaim) -> None:
+        """A claim changed: its seat holders are looked at (its founder is one of them)."""
+        ledger = self._ledger_of(claim.metadata.name)
+        if ledger is not None:
+            self.wake(seat.workload for seat in ledger.seats)
+
+    def seats_lost(self, ledger: ClaimLedger, seats: Iterable[Seat]) -> None:
+        """Seats went or changed: wakeAll, their Workloads, and those of live Pods on the claim."""
+        self.wake(seat.workload for seat in seats)
+        for pod in self._caches.pods.store.by_index(BY_CLAIM, f"{self._namespace}/{ledger.claim_name}"):
+            self.pod_of(pod)
+        self.wake_all()
+
+    def seats_gained(self, ledger: ClaimLedger, seats: Iterable[Seat]) -> None:
+        """Seats came: a Workload whose status does not name this one may have a stray."""
+        for seat in seats:
+            workload = self._caches.workloads.store.get(ObjectKey(self._namespace, seat.workload))
+            if workload is None or workload.uid != seat.workload_uid:
+                continue
+            named = (workload.status.claim_name, workload.status.assignment_id)
+            if named != (ledger.claim_name, seat.assignment_id):
+                self.wake_key(ObjectKey.of(workload))
+
+    def _ledger_of(self, claim: str) -> ClaimLedger | None:
+        if not is_claim_name(claim):
+            return None
+        return self._caches.ledgers.store.get(ObjectKey(self._namespace, ledger_name(claim)))
+
+
+class _WorkloadEvents:
+    """Added, spec or deletion changed."""
+
+    def __init__(self, wakeups: Wakeups) -> None:
+        self._wakeups = wakeups
+
+    def on_add(self, obj: Workload, initial: bool) -> None:  # noqa: ARG002 - part of the handler protocol
+        self._wakeups.place_in_line(obj)
+        self._wakeups.wake_key(ObjectKey.of(obj))
+
+    def on_update(self, old: Workload, new: Workload) -> None:
+        self._wakeups.place_in_line(new)
+        changed = (old.metadata.generation, old.deleting) != (new.metadata.generation, new.deleting)
+        if changed or new.terminal != old.terminal:
+            self._wakeups.wake_key(ObjectKey.of(new))
+
+    def on_delete(self, obj: Workload) -> None:
+        self._wakeups.leave_line(obj)
+
+
+class _PodEvents:
+    """A worker's Pod came, changed or vanished. What others' Pods free is seen by the picture."""
+
+    def __init__(self, wakeups: Wakeups) -> None:
+        self._wakeups = wakeups
+
+    def on_add(self, obj: Pod, initial: bool) -> None:  # noqa: ARG002 - part of the handler protocol
+        self._wakeups.pod_of(obj)
+
+    def on_update(self, old: Pod, new: Pod) -> None:
+        deletion = (old.metadata.deletion_timestamp, new.metadata.deletion_timestamp)
+        if old.status != new.status or old.spec.node_name != new.spec.node_name or deletion[0] != deletion[1]:
+            self._wakeups.pod_of(new)
+
+    def on_delete(self, obj: Pod) -> None:
+        self._wakeups.pod_of(obj)
+
+
+class _ClaimEvents:
+    """A managed claim was allocated, deallocated, marked for deletion, or deleted."""
+
+    def __init__(self, wakeups: Wakeups) -> None:
+        self._wakeups = wakeups
+
+    def on_add(self, obj: ResourceClaim, initial: bool) -> None:  # noqa: ARG002 - part of the handler protocol
+        if obj.allocated:
+            self._changed(obj)
+
+    def on_update(self, old: ResourceClaim, new: ResourceClaim) -> None:
+        if old.status.allocation != new.status.allocation or old.deleting != new.deleting:
+            self._changed(new)
+
+    def on_delete(self, obj: ResourceClaim) -> None:
+        self._changed(obj)
+
+    def _changed(self, claim: ResourceClaim) -> None:
+        self._wakeups.holders(claim)
+        self._wakeups.wake_all()
+
+
+class _LedgerEvents:
+    """The ClaimLedger watch, filtered to seat removals and deletions: these wake everybody who waits."""
+
+    def __init__(self, wakeups: Wakeups) -> None:
+        self._wakeups = wakeups
+
+    def on_add(self, obj: ClaimLedger, initial: bool) -> None:  # noqa: ARG002 - part of the handler protocol
+        self._wakeups.seats_gained(obj, obj.seats)
+
+    def on_update(self, old: ClaimLedger, new: ClaimLedger) -> None:
+        before = {seat.ref: seat for seat in old.seats}
+        after = {seat.ref: seat for seat in new.seats}
+        went = [seat for ref, seat in before.items() if after.get(ref) != seat]
+        came = [seat for ref, seat in after.items() if ref not in before]
+        if went:
+            self._wakeups.seats_lost(new, went)
+        if came:
+            self._wakeups.seats_gained(new, came)
+
+    def on_delete(self, obj: ClaimLedger) -> None:
+        self._wakeups.seats_lost(obj, obj.seats)
+
+
+class _DeviceClassEvents:
+    """A DeviceClass appeared: workers that waited for it can go on."""
+
+    def __init__(self, wakeups: Wakeups) -> None:
+        self._wakeups = wakeups
+
+    def on_add(self, obj: DeviceClass, initial: bool) -> None:  # noqa: ARG002 - part of the handler protocol
+        self._wakeups.wake_all()
+
+    def on_update(self, old: DeviceClass, new: DeviceClass) -> None:
+        """An edit of a class touches no allocation and frees none."""
+
+    def on_delete(self, obj: DeviceClass) -> None:
+        """Waiting workers learn of a missing class when they next cut a claim."""

@@ -1,0 +1,105 @@
+"""Every write that the controller makes outside of the ledgers, each with its precondition.
+
+An answer enters the cache at once (read your writes), so that the next decision is made on it. Reads past
+the cache are here too: they precede whatever takes something away (section 4 of the contract).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from controller.caches import Caches
+from controller.objects import CLAIMS, PODS, Pod, ResourceClaim
+from controller.workload import WORKLOADS, Workload
+from informers.api import Api, Json, Preconditions
+from informers.errors import Conflict, NotFound
+from informers.keys import ObjectKey
+
+
+class Writer:
+    """Conditional writes and fresh reads of Workloads, Pods and ResourceClaims."""
+
+    def __init__(self, api: Api, caches: Caches) -> None:
+        self._api = api
+        self._caches = caches
+
+    async def fresh_workload(self, key: ObjectKey) -> Workload | None:
+        """Read a Workload past the cache."""
+        try:
+            found = await self._api.get(WORKLOADS, key.name, key.namespace)
+        except NotFound:
+            return None
+        self._caches.workloads.store.apply_write(found)
+        return found
+
+    async def fresh_pod(self, name: str, namespace: str) -> Pod | None:
+        """Read a Pod past the cache."""
+        try:
+            found = await self._api.get(PODS, name, namespace)
+        except NotFound:
+            return None
+        self._caches.pods.store.apply_write(found)
+        return found
+
+    async def fresh_claim(self, name: str, namespace: str) -> ResourceClaim | None:
+        """Read a ResourceClaim past the cache."""
+        try:
+            return await self._api.get(CLAIMS, name, namespace)
+        except NotFound:
+            return None
+
+    async def set_finalizers(self, workload: Workload, finalizers: tuple[str, ...]) -> Workload:
+        """Replace the finalizers on the version that was read. Raises `Conflict`, `NotFound`."""
+        meta = workload.metadata
+        patch = {
+            "metadata": {
+                "uid": meta.uid,
+                "resourceVersion": meta.resource_version,
+                "finalizers": list(finalizers),
+            }
+        }
+        written = await self._api.patch(WORKLOADS, meta.name, patch, meta.namespace)
+        if written.metadata.deletion_timestamp is None or written.metadata.finalizers:
+            self._caches.workloads.store.apply_write(written)
+        return written
+
+    async def write_status(self, workload: Workload, patch: Json) -> Workload:
+        """Patch the status; the patch carries UID and version. Raises `Conflict`, `NotFound`."""
+        meta = workload.metadata
+        written = await self._api.patch(WORKLOADS, meta.name, patch, meta.namespace, subresource="status")
+        self._caches.workloads.store.apply_write(written)
+        return written
+
+    async def create_claim(self, document: dict[str, Any]) -> ResourceClaim:
+        """Create a ResourceClaim. Raises `AlreadyExists`."""
+        created = await self._api.create(CLAIMS, document, document["metadata"]["namespace"])
+        self._caches.claims.store.apply_write(created)
+        return created
+
+    async def create_pod(self, document: dict[str, Any]) -> Pod:
+        """Create a Pod; typos in the preserved template are refused. Raises `AlreadyExists`, `Invalid`, …."""
+        created = await self._api.create(PODS, document, document["metadata"]["namespace"], strict=True)
+        self._caches.pods.store.apply_write(created)
+        return created
+
+    async def delete_pod(self, pod: Pod, *, on_version: bool = False) -> None:
+        """Delete a Pod by its UID, with its own grace period; gone already is success.
+
+        `on_version` makes it hold only for the state that was read: `Conflict` means something happened.
+        """
+        meta = pod.metadata
+        preconditions = Preconditions(meta.uid, meta.resource_version if on_version else None)
+        try:
+            left = await self._api.delete(PODS, meta.name, meta.namespace, preconditions=preconditions)
+        except NotFound:
+            left = None
+        except Conflict:
+            if on_version:
+                raise
+            # Only the UID was asked for: a Pod of that name is another one, ours is gone.
+            left = None
+        if left is not None and (pod.bound or left.metadata.finalizers):
+            self._caches.pods.store.apply_write(left)
+        else:
+            # The server removes an unbound Pod at once: there is no kubelet to wait for.
+            self._caches.pods.store.apply_delete(pod, answer=left)
