@@ -4,7 +4,8 @@ What is promised:
 - Per key, the newest version wins, whatever the order of arrival: an older watch event, list or late
   answer of a write never takes the place of a newer object.
 - The answer of a write is here at once (`apply_write`). The answer of a delete hides the object at once
-  (`apply_delete`), and nothing older of that UID brings it back, as far as `TOMBSTONES_MAX` remembers.
+  (`apply_delete`), and nothing older brings it back: list and watch have shown everything up to
+  `resource_version`, so only what lies beyond it has to be remembered, in tombstones.
 - A list takes effect whole or not at all. Keys that it lacks are deleted, unless written after it.
 - Objects and indexes change together, then the change is told, once, whoever brought it: watch, list or
   write. While a list's changes are told the store already holds all of it: ahead of the news, never behind.
@@ -17,24 +18,19 @@ All methods are synchronous and belong to one event loop.
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final, Generic
+from typing import Generic
 
 from informers.api import T, UnreadableObject, WatchEvent, WatchEventType
 from informers.changes import Added, Change, Deleted, Synced, Updated
 from informers.indexed import IndexedObjects, IndexFunction
 from informers.keys import ObjectKey, version_number, version_of
+from informers.tombstones import FOR_EVER, Tombstones
 
-__all__ = ["TOMBSTONES_MAX", "ObjectKey", "Replacement", "Store", "StoreStatistics"]
-
-TOMBSTONES_MAX: Final = 8192
-"""How many deleted UIDs are remembered: many times the writes whose answers can be on their way at once."""
-
-_FOR_EVER: Final = 1 << 64
-"""Newer than every version (they are 64 bit): the tombstone of a UID that is known to be gone."""
+__all__ = ["ObjectKey", "Replacement", "Store", "StoreStatistics"]
 
 Subscriber = Callable[[Change[T]], None]
 
@@ -47,7 +43,7 @@ class StoreStatistics:
     unreadable: int
     """Objects that exist but could not be decoded."""
     tombstones: int
-    """Deleted UIDs remembered."""
+    """Deletions remembered that the watch has not confirmed yet."""
     buckets: Mapping[str, int]
     """Values that have objects, by index."""
     resource_version: str
@@ -84,6 +80,14 @@ class Replacement(Generic[T]):
         """Take in the fact that an object exists whose content could not be decoded."""
         self.unreadable[ObjectKey.of(unreadable)] = unreadable
 
+    def uids_at(self, key: ObjectKey) -> tuple[str, ...]:
+        """The UID that the list has at `key`, if it has one."""
+        obj, unreadable = self.contents.objects.get(key), self.unreadable.get(key)
+        return (
+            *((obj.metadata.uid,) if obj is not None else ()),
+            *((unreadable.uid,) if unreadable is not None else ()),
+        )
+
 
 class Store(Generic[T]):
     """Objects by key and by index. See the module for what it promises.
@@ -94,8 +98,7 @@ class Store(Generic[T]):
     def __init__(self, indexes: Mapping[str, IndexFunction[T]] | None = None) -> None:
         self._contents: IndexedObjects[T] = IndexedObjects(indexes or {})
         self._unreadable: dict[ObjectKey, UnreadableObject] = {}
-        # By UID, the version up to which everything said of that object is out of date.
-        self._tombstones: OrderedDict[str, int] = OrderedDict()
+        self._tombstones = Tombstones()
         self._resource_version = ""
         self._synced = False
         self._stale_total = 0
@@ -183,14 +186,18 @@ class Store(Generic[T]):
         version = version_number(event.resource_version)
         subject = event.object if event.object is not None else event.unreadable
         if event.type is WatchEventType.DELETED and subject is not None:
+            key = ObjectKey.of(subject)
             uid = subject.uid if isinstance(subject, UnreadableObject) else subject.metadata.uid
-            changes = self._remove(ObjectKey.of(subject), uid, version, event.object)
+            changes = self._remove(key, uid, version, version, event.object)
+            self._tombstones.confirm(key, uid)
         elif event.object is not None:
             changes = self._put(event.object)
         elif event.unreadable is not None:
             changes = self._mark_unreadable(event.unreadable)
         if version > version_number(self._resource_version):
             self._resource_version = event.resource_version
+        if event.type is WatchEventType.BOOKMARK:
+            self._tombstones.pass_version(version)
         self._tell(changes)
 
     def begin_replacement(self) -> Replacement[T]:
@@ -204,11 +211,12 @@ class Store(Generic[T]):
         is the truth even where we know newer versions, and nothing that we saw deleted counts as such.
         """
         changes: list[Change[T]] = []
+        version = version_number(resource_version)
         if restored:
             self._tombstones.clear()
+        self._tombstones.pass_list(listed.uids_at, version)
         self._merge_unreadable(listed, restored=restored)
-        deletions = self._merge_absent(listed, version_number(resource_version), restored=restored)
-        changes += deletions
+        changes += self._merge_absent(listed, version, restored=restored)
         changes += self._merge_listed(listed, restored=restored)
         self._contents = listed.contents
         self._unreadable = listed.unreadable
@@ -231,8 +239,13 @@ class Store(Generic[T]):
         shows that it lives on after all. Without it (a bare `Status`, a 404, a UID that did not match any
         more) the UID is gone for good, and its news is ignored until the watch confirms and ever after.
         """
-        version = _FOR_EVER if answer is None else version_of(answer)
-        self._tell(self._remove(ObjectKey.of(obj), obj.metadata.uid, version, answer))
+        key, last = ObjectKey.of(obj), obj if answer is None else answer
+        seen, until = version_of(last), FOR_EVER if answer is None else version_of(answer)
+        marked = key in self._unreadable
+        changes = self._remove(key, obj.metadata.uid, seen, until, answer)
+        if key not in self and (changes or marked or not self._is_past(key, seen)):
+            self._tombstones.bury(last, until)
+        self._tell(changes)
 
     # Decisions: each changes objects and indexes together and returns what is to be told.
 
@@ -240,7 +253,7 @@ class Store(Generic[T]):
         """Whether something at least as new is known, of the key or of the UID."""
         current, marked = self.get(key), self._unreadable.get(key)
         stale = (
-            version <= self._tombstones.get(uid, -1)
+            self._tombstones.cover(key, uid, version)
             or (current is not None and version <= version_of(current))
             # The same UID: an older version that can be read is still worth having.
             or (
@@ -252,9 +265,16 @@ class Store(Generic[T]):
         self._stale_total += stale
         return stale
 
+    def _is_past(self, key: ObjectKey, version: int) -> bool:
+        """Whether list and watch have gone past `version` without leaving an object at `key`."""
+        absent = key not in self and key not in self._unreadable
+        past = absent and version <= version_number(self._resource_version)
+        self._stale_total += past
+        return past
+
     def _put(self, obj: T) -> list[Change[T]]:
         key, version = ObjectKey.of(obj), version_of(obj)
-        if self._is_stale(key, obj.metadata.uid, version):
+        if self._is_past(key, version) or self._is_stale(key, obj.metadata.uid, version):
             return []
         current = self.get(key)
         self._contents.put(key, obj)
@@ -266,36 +286,30 @@ class Store(Generic[T]):
             return [Added(new, initial)]
         if old.metadata.uid == new.metadata.uid:
             return [Updated(old, new)]
-        self._bury(old.metadata.uid, version_of(new))
         return [Deleted(old), Added(new, initial)]
 
-    def _remove(self, key: ObjectKey, uid: str, version: int, last: T | None) -> list[Change[T]]:
-        self._bury(uid, version)
-        self._forget_unreadable(key, version, uid)
+    def _remove(self, key: ObjectKey, uid: str, seen: int, until: int, last: T | None) -> list[Change[T]]:
+        """Remove what `key` has, if it is `uid` of up to version `until` or another one from before `seen`."""
+        self._forget_unreadable(key, seen, uid)
         current = self.get(key)
         if current is None:
             return []
         same = current.metadata.uid == uid
-        # A deletion known by its version also ends an older object of that name whose end we missed.
-        ended = version_of(current) <= version and (same or version != _FOR_EVER)
-        if not ended:
+        if version_of(current) > (until if same else seen):
             self._stale_total += 1
             return []
-        if not same:
-            self._bury(current.metadata.uid, version)
         self._contents.discard(key)
         return [Deleted(last if same and last is not None else current)]
 
     def _mark_unreadable(self, unreadable: UnreadableObject) -> list[Change[T]]:
         key, version = ObjectKey.of(unreadable), version_number(unreadable.resource_version)
-        if self._is_stale(key, unreadable.uid, version):
+        if self._is_past(key, version) or self._is_stale(key, unreadable.uid, version):
             return []
         self._unreadable[key] = unreadable
         current = self.get(key)
         if current is None or current.metadata.uid == unreadable.uid:
             return []
         # Whatever the new object holds, the old one of that name is gone.
-        self._bury(current.metadata.uid, version)
         self._contents.discard(key)
         return [Deleted(current)]
 
@@ -303,15 +317,8 @@ class Store(Generic[T]):
         marked = self._unreadable.get(key)
         if marked is None:
             return
-        by_version = version != _FOR_EVER and version_number(marked.resource_version) <= version
-        if by_version or marked.uid == uid:
+        if marked.uid == uid or version_number(marked.resource_version) <= version:
             del self._unreadable[key]
-
-    def _bury(self, uid: str, version: int) -> None:
-        self._tombstones[uid] = max(version, self._tombstones.get(uid, -1))
-        self._tombstones.move_to_end(uid)
-        if len(self._tombstones) > TOMBSTONES_MAX:
-            self._tombstones.popitem(last=False)
 
     # Merging a list: `listed` is brought up to what we know better, then it becomes the contents.
 
@@ -335,8 +342,6 @@ class Store(Generic[T]):
             if not restored and version_of(current) > version:
                 listed.contents.put(key, current)
                 continue
-            if not restored:
-                self._bury(current.metadata.uid, version)
             changes.append(Deleted(current))
         return changes
 

@@ -1,0 +1,244 @@
+"""An `Api` that answers lists and watches from a script and records what it was asked.
+
+Each list takes the next entry of `lists`, each watch the next of `watches`; a script that has run out hangs,
+so that a test sees at once when something asks too often. In a watch's script an event is delivered, a
+number is a pause in seconds, an exception is raised, and the end is a clean close.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import NoReturn, cast
+
+import anyio
+
+from informers.api import (
+    Json,
+    Page,
+    PatchType,
+    Preconditions,
+    Resource,
+    Selectors,
+    T,
+    UnreadableObject,
+    WatchEvent,
+    WatchEventType,
+)
+from informers.errors import OutcomeUnknown
+
+
+@dataclass(frozen=True)
+class Meta:
+    name: str
+    namespace: str
+    uid: str
+    resource_version: str
+
+
+@dataclass(frozen=True)
+class Thing:
+    metadata: Meta
+    colours: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.metadata.name}@{self.metadata.resource_version}"
+
+
+def never_decodes(data: bytes) -> NoReturn:
+    raise ValueError(f"the script holds decoded objects: {data!r}")
+
+
+THINGS: Resource[Thing] = Resource(
+    "example.com", "v1", "things", "Thing", namespaced=True, decode=never_decodes
+)
+
+
+def thing(name: str, version: int, *colours: str, uid: str = "") -> Thing:
+    return Thing(Meta(name, "space", uid or f"uid-{name}", str(version)), colours)
+
+
+def bad_thing(name: str, version: int, uid: str = "") -> UnreadableObject:
+    return UnreadableObject(name, "space", uid or f"uid-{name}", str(version), "colours: expected an array")
+
+
+def page(
+    version: int, *things: Thing, unreadable: Iterable[UnreadableObject] = (), then: str = ""
+) -> Page[Thing]:
+    return Page(list(things), list(unreadable), str(version), then)
+
+
+def _event(kind: WatchEventType, subject: Thing | UnreadableObject) -> WatchEvent[Thing]:
+    if isinstance(subject, UnreadableObject):
+        return WatchEvent(kind, subject.resource_version, unreadable=subject)
+    return WatchEvent(kind, subject.metadata.resource_version, object=subject)
+
+
+def added(subject: Thing | UnreadableObject) -> WatchEvent[Thing]:
+    return _event(WatchEventType.ADDED, subject)
+
+
+def modified(subject: Thing | UnreadableObject) -> WatchEvent[Thing]:
+    return _event(WatchEventType.MODIFIED, subject)
+
+
+def deleted(subject: Thing | UnreadableObject) -> WatchEvent[Thing]:
+    return _event(WatchEventType.DELETED, subject)
+
+
+def bookmark(version: int) -> WatchEvent[Thing]:
+    return WatchEvent(WatchEventType.BOOKMARK, str(version))
+
+
+class Step(Enum):
+    """What a watch can do besides telling events."""
+
+    HANG = "wait for ever"
+    SILENCE = "say nothing for idle_seconds, then fail as the port promises"
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A watch that cannot be opened."""
+
+    error: Exception
+
+
+ListReply = Page[Thing] | BaseException
+WatchStep = WatchEvent[Thing] | BaseException | float | Step
+WatchReply = Sequence[WatchStep] | Refused
+
+
+@dataclass(frozen=True)
+class ListRequest:
+    at_seconds: float
+    resource_version: str
+    limit: int
+    continue_token: str
+
+
+@dataclass(frozen=True)
+class WatchRequest:
+    at_seconds: float
+    resource_version: str
+    timeout_seconds: int
+    idle_seconds: float
+
+
+@dataclass
+class ScriptedApi:
+    lists: list[ListReply] = field(default_factory=list)
+    watches: list[WatchReply] = field(default_factory=list)
+    asked_lists: list[ListRequest] = field(default_factory=list)
+    asked_watches: list[WatchRequest] = field(default_factory=list)
+
+    async def list_page(
+        self,
+        resource: Resource[T],
+        namespace: str = "",
+        *,
+        selectors: Selectors = Selectors(),  # noqa: B008 - the port's own signature
+        resource_version: str = "",
+        limit: int = 0,
+        continue_token: str = "",
+    ) -> Page[T]:
+        assert (resource.plural, namespace, selectors) == ("things", "", Selectors())
+        now = anyio.current_time()
+        self.asked_lists.append(ListRequest(now, resource_version, limit, continue_token))
+        await anyio.lowlevel.checkpoint()
+        if not self.lists:
+            await anyio.sleep_forever()
+        reply = self.lists.pop(0)
+        if isinstance(reply, BaseException):
+            raise reply
+        return cast("Page[T]", reply)
+
+    @asynccontextmanager
+    async def watch(
+        self,
+        resource: Resource[T],
+        namespace: str = "",
+        *,
+        resource_version: str,
+        timeout_seconds: int,
+        idle_seconds: float,
+        selectors: Selectors = Selectors(),  # noqa: B008 - the port's own signature
+    ) -> AsyncIterator[AsyncIterator[WatchEvent[T]]]:
+        assert (resource.plural, namespace, selectors) == ("things", "", Selectors())
+        now = anyio.current_time()
+        self.asked_watches.append(WatchRequest(now, resource_version, timeout_seconds, idle_seconds))
+        await anyio.lowlevel.checkpoint()
+        script = self.watches.pop(0) if self.watches else [Step.HANG]
+        if isinstance(script, Refused):
+            raise script.error
+        yield cast("AsyncIterator[WatchEvent[T]]", _play(script, idle_seconds))
+
+    async def get(self, resource: Resource[T], name: str, namespace: str = "") -> T:
+        raise NotImplementedError
+
+    async def create(
+        self, resource: Resource[T], body: Json, namespace: str = "", *, strict: bool = False
+    ) -> T:
+        raise NotImplementedError
+
+    async def patch(
+        self,
+        resource: Resource[T],
+        name: str,
+        body: Json | list[Json],
+        namespace: str = "",
+        *,
+        subresource: str = "",
+        patch_type: PatchType = PatchType.MERGE,
+    ) -> T:
+        raise NotImplementedError
+
+    async def update(
+        self, resource: Resource[T], name: str, body: Json, namespace: str = "", *, subresource: str = ""
+    ) -> T:
+        raise NotImplementedError
+
+    async def delete(
+        self,
+        resource: Resource[T],
+        name: str,
+        namespace: str = "",
+        *,
+        preconditions: Preconditions = Preconditions(),  # noqa: B008 - the port's own signature
+    ) -> T | None:
+        raise NotImplementedError
+
+
+async def _play(script: Sequence[WatchStep], idle_seconds: float) -> AsyncIterator[WatchEvent[Thing]]:
+    for step in script:
+        match step:
+            case WatchEvent():
+                yield step
+            case BaseException():
+                raise step
+            case Step.HANG:
+                await anyio.sleep_forever()
+            case Step.SILENCE:
+                await anyio.sleep(idle_seconds)
+                raise OutcomeUnknown("nothing heard")
+            case float() | int():
+                await anyio.sleep(step)
+
+
+@dataclass
+class Recorder:
+    """A handler that writes down what it was told, as `+a@1`, `~a@2`, `-a@2`; initial adds as `*a@1`."""
+
+    told: list[str] = field(default_factory=list)
+
+    def on_add(self, obj: Thing, initial: bool) -> None:
+        self.told.append(f"{'*' if initial else '+'}{obj}")
+
+    def on_update(self, old: Thing, new: Thing) -> None:
+        assert old.metadata.uid == new.metadata.uid
+        self.told.append(f"~{new}")
+
+    def on_delete(self, obj: Thing) -> None:
+        self.told.append(f"-{obj}")
