@@ -174,7 +174,7 @@ def test_no_value_breaks_a_record(value: object, message: str, log_format: LogFo
 
 
 @pytest.mark.parametrize(
-    "value", [Hostile(), [Hostile()], {"a": Hostile()}, CYCLE, "\udcff", 10**40, object()]
+    "value", [Hostile(), [Hostile()], {"a": Hostile()}, CYCLE, "\udcff", [10**5000], object()]
 )
 def test_awkward_values(value: object) -> None:
     stream = configured()
@@ -303,5 +303,7 @@ def test_plain_data_stays_as_it_is() -> None:
         "a": [1, 2.5, None, True],
         "3": "2026-01-01T00:00:00+00:00",
     }
+    assert logs.plain(CYCLE) == [[[[[[[["..."]]]]]]]]
+    assert logs.plain(10**40) == "1" + "0" * 40
     assert logs.plain({"b", "a"}) == ["a", "b"]
     assert logs.plain(sys.float_info.max) == sys.float_info.max

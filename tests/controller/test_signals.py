@@ -1,5 +1,6 @@
 """The first signal asks for a stop in order, the second ends the process, whatever the loop is doing."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -72,6 +73,19 @@ def test_a_second_signal_ends_even_a_process_whose_loop_is_stuck() -> None:
             except subprocess.TimeoutExpired:
                 continue
         assert process.returncode == 1
+
+
+@pytest.mark.anyio
+async def test_a_signal_wakes_a_loop_that_has_nothing_to_do() -> None:
+    command = ["sh", "-c", f"read line; kill -TERM {os.getpid()}"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as sender:  # noqa: ASYNC220 - started before the wait
+        assert sender.stdin is not None
+        async with shutdown_signals() as stop:
+            sender.stdin.write(b"now\n")
+            sender.stdin.flush()
+            with anyio.fail_after(5) as scope:
+                await stop.wait()
+            assert anyio.current_time() < scope.deadline  # woken by the signal, not by the deadline
 
 
 @pytest.mark.anyio
