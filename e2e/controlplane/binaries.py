@@ -174,7 +174,11 @@ def _run_go(command: list[str], folder: Path, guard: Guard) -> str:
         process_group=guard.process_group,
     )
     with process:
-        output, complaints = process.communicate()
+        try:
+            output, complaints = process.communicate()
+        except BaseException:
+            process.kill()
+            raise
     if process.returncode != 0:
         lines = complaints.strip().splitlines() or [f"exit status {process.returncode}"]
         failure = BuildFailed(f"{' '.join(command[:2])} {command[-1]} failed: {lines[-1]}")

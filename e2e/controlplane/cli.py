@@ -116,7 +116,7 @@ def up(
 def main() -> NoReturn:
     """Run the command line; turn every expected error into one line and an exit status."""
     try:
-        status = cli.main(prog_name="python -m e2e.controlplane", standalone_mode=False)
+        status = cli.main(prog_name="python -m e2e.controlplane", standalone_mode=False) or 0
     except click.exceptions.NoArgsIsHelpError as error:
         to_stderr(error.format_message())
         status = error.exit_code

@@ -1,0 +1,78 @@
+"""Requests are counted once each, by who sent what."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from e2e.controlplane.audit import AuditLog, RequestKind
+
+
+def event(verb: str, resource: str, *, user: str = "me", **more: Any) -> str:
+    line = {
+        "stage": "ResponseComplete",
+        "verb": verb,
+        "user": {"username": user},
+        "objectRef": {"resource": resource},
+        "responseStatus": {"code": 200},
+        **more,
+    }
+    return json.dumps(line) + "\n"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "audit.log"
+
+
+def test_requests_are_counted_by_user_verb_and_resource(path: Path) -> None:
+    path.write_text(
+        event("create", "pods")
+        + event("create", "pods")
+        + event("create", "pods", objectRef={"resource": "pods", "subresource": "binding"})
+        + event("get", "", objectRef=None, requestURI="/readyz?verbose")
+        + event("list", "pods", user="you")
+    )
+    log = AuditLog(path)
+    assert log.counts() == {
+        RequestKind("me", "create", "pods"): 2,
+        RequestKind("me", "create", "pods/binding"): 1,
+        RequestKind("me", "get", "/readyz"): 1,
+        RequestKind("you", "list", "pods"): 1,
+    }
+    assert log.count(user="me") == 4
+    assert log.count(verb="create", resource="pods") == 2
+    assert log.count(user="you", verb="create") == 0
+
+
+def test_a_watch_counts_when_it_begins_and_not_again_when_it_ends(path: Path) -> None:
+    path.write_text(event("watch", "pods", stage="ResponseStarted") + event("watch", "pods"))
+    assert AuditLog(path).count() == 1
+
+
+def test_counting_from_a_mark_leaves_out_what_came_before(path: Path) -> None:
+    log = AuditLog(path)
+    assert (log.mark(), log.count()) == (0, 0)
+    path.write_text(event("get", "nodes"))
+    mark = log.mark()
+    with path.open("a") as file:
+        file.write(event("get", "pods"))
+    assert log.counts(since=mark) == {RequestKind("me", "get", "pods"): 1}
+
+
+def test_a_line_that_is_still_being_written_is_left_for_later(path: Path) -> None:
+    whole = event("get", "pods")
+    path.write_text(whole + whole[:20])
+    log = AuditLog(path)
+    assert log.count() == 1
+    path.write_text(whole + whole)
+    assert log.count() == 2
+
+
+def test_refusals_name_what_was_forbidden(path: Path) -> None:
+    denied = event("list", "secrets", responseStatus={"code": 403})
+    path.write_text(event("get", "pods") + denied + event("get", "pods", responseStatus={"code": 404}))
+    (refusal,) = AuditLog(path).refusals(user="me")
+    assert refusal.kind == RequestKind("me", "list", "secrets")
+    assert AuditLog(path).refusals(user="you") == []

@@ -1,0 +1,172 @@
+"""The programs are built once for each set of pins; a build that did not finish is never taken for one."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from e2e.controlplane.binaries import (
+    KWOK_STAGES,
+    PROGRAMS,
+    TOOLS,
+    cache_root,
+    cached_binaries,
+    clean_cache,
+    ensure_binaries,
+    kubernetes_version,
+)
+from e2e.controlplane.cluster import CHECKOUT
+from e2e.controlplane.errors import BuildFailed, MissingTool
+from e2e.controlplane.waiting import wait_until
+from tests.controlplane.fakes import HANGS, TIMEOUT_SECONDS, await_ended, await_held, write_program
+
+# Notes each program that it "builds"; `go list` answers with the folder of kwok's stages.
+GO = """
+import pathlib, sys
+if sys.argv[1] == "list":
+    print({module!r})
+    sys.exit()
+target = pathlib.Path(sys.argv[sys.argv.index("-o") + 1])
+with open({built!r}, "a") as notes:
+    notes.write(target.name + "\\n")
+target.parent.mkdir(exist_ok=True)
+target.write_text(" ".join(sys.argv))
+"""
+
+BUILD = """
+from e2e.controlplane.binaries import ensure_binaries
+ensure_binaries()
+"""
+
+
+def silent(_line: str) -> None:
+    """Report no progress."""
+
+
+class World:
+    """A cache of its own, a Go that can be replaced, and pins that can be changed."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.built = root / "built"
+        self.tools = root / "tools"
+        self.stages = root / "module" / "kustomize" / "stage" / "pod" / "fast"
+        self.stages.mkdir(parents=True)
+        for stage in KWOK_STAGES:
+            (self.stages / f"{stage}.yaml").touch()
+        for module in ("kubernetes", "kwok"):
+            (self.tools / module).mkdir(parents=True)
+            for name in ("go.mod", "go.sum"):
+                shutil.copyfile(TOOLS / module / name, self.tools / module / name)
+
+    def install_go(self, body: str = GO) -> None:
+        module = self.root / "module"
+        write_program(
+            self.root / "path" / "go",
+            body.replace("{module!r}", repr(str(module))).replace("{built!r}", repr(str(self.built))),
+        )
+
+    def programs_built(self) -> list[str]:
+        return self.built.read_text(encoding="utf-8").split() if self.built.exists() else []
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("PATH", str(tmp_path / "path"))
+    return World(tmp_path)
+
+
+def test_a_second_run_builds_nothing(world: World) -> None:
+    world.install_go()
+    first = ensure_binaries(silent, tools=world.tools)
+    assert world.programs_built() == [program.name for program in PROGRAMS]
+    assert all(stage.exists() for stage in first.stages)
+    assert ensure_binaries(silent, tools=world.tools) == first
+    assert len(world.programs_built()) == len(PROGRAMS)
+
+
+def test_kubernetes_programs_know_their_version(world: World) -> None:
+    world.install_go()
+    command = ensure_binaries(silent, tools=world.tools).path("kube-apiserver").read_text(encoding="utf-8")
+    assert f"version.gitVersion={kubernetes_version()} " in command
+    assert "version.gitMajor=1 " in command
+
+
+def test_other_pins_are_another_build(world: World) -> None:
+    world.install_go()
+    first = ensure_binaries(silent, tools=world.tools)
+    (world.tools / "kwok" / "go.sum").write_text("other", encoding="utf-8")
+    assert cached_binaries(world.tools) is None
+    assert ensure_binaries(silent, tools=world.tools).folder != first.folder
+
+
+def test_without_go_one_line_says_what_is_missing(world: World) -> None:
+    with pytest.raises(MissingTool, match=r"^Go is needed .* install Go 1\.26\.0 or newer$") as failure:
+        ensure_binaries(silent, tools=world.tools)
+    assert failure.value.exit_status == 2
+
+
+def test_a_failed_build_leaves_nothing_that_looks_complete(world: World) -> None:
+    world.install_go("import sys\nprint('first line', file=sys.stderr)\nsys.exit('package not found')")
+    with pytest.raises(BuildFailed, match=r"package not found$") as failure:
+        ensure_binaries(silent, tools=world.tools)
+    assert failure.value.__notes__ == ["first line", "package not found"]
+    assert cached_binaries(world.tools) is None
+    wait_until(lambda: not any(cache_root().iterdir()), "left over", timeout_seconds=TIMEOUT_SECONDS)
+
+
+def test_two_runs_at_once_build_once(world: World) -> None:
+    world.install_go()
+    folders: list[Path] = []
+    lines: list[str] = []
+
+    def run() -> None:
+        folders.append(ensure_binaries(lines.append, tools=world.tools).folder)
+
+    threads = [threading.Thread(target=run) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(TIMEOUT_SECONDS)
+    assert len(set(folders)) == 1
+    assert len(folders) == len(threads)
+    assert len(world.programs_built()) == len(PROGRAMS)
+
+
+def test_a_killed_build_leaves_neither_process_nor_folder(world: World) -> None:
+    lock = world.root / "lock"
+    world.install_go(HANGS.format(lock=str(lock)))
+    with subprocess.Popen([sys.executable, "-c", BUILD], cwd=CHECKOUT, stderr=subprocess.DEVNULL) as run:
+        await_held(lock)
+        assert any(cache_root().iterdir())
+        run.send_signal(signal.SIGKILL)
+    await_ended(lock)
+    wait_until(lambda: not any(cache_root().iterdir()), "left over", timeout_seconds=TIMEOUT_SECONDS)
+
+
+def test_cleaning_removes_what_was_built(world: World) -> None:
+    assert clean_cache(silent) is False
+    world.install_go()
+    ensure_binaries(silent, tools=world.tools)
+    assert clean_cache(silent) is True
+    assert not cache_root().exists()
+
+
+def test_a_cache_that_cannot_be_written_is_named(world: World) -> None:
+    world.install_go()
+    (world.root / "cache").touch()
+    with pytest.raises(BuildFailed, match=r"^cannot write .*cache.*: (Not a directory|File exists)$"):
+        ensure_binaries(silent, tools=world.tools)
+
+
+def test_a_relative_cache_home_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", "somewhere")
+    assert cache_root() == Path.home() / ".cache" / "open-rl-scheduler" / "controlplane"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    assert cache_root().is_relative_to(Path(os.environ["HOME"]))

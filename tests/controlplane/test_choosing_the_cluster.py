@@ -1,0 +1,117 @@
+"""E2E_KUBECONFIG puts another cluster in the place of a control plane; tests need not know."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from e2e.controlplane.cluster import Cluster
+from e2e.controlplane.errors import InvalidArgument, KubectlFailed, MissingTool, Unsupported
+from e2e.controlplane.external import ExternalCluster
+from e2e.controlplane.fleet import NODES, Fleet
+from e2e.controlplane.provider import open_cluster
+from tests.controlplane.fakes import FakeApiServer, write_program
+
+
+@pytest.fixture
+def kubeconfig(tmp_path: Path, api_server: FakeApiServer) -> Path:
+    path = tmp_path / "kubeconfig"
+    document = {
+        "clusters": [{"name": "c", "cluster": {"server": api_server.url}}],
+        "users": [{"name": "admin", "user": {"token": "admin"}}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "admin"}}],
+        "current-context": "x",
+    }
+    path.write_text(yaml.safe_dump(document), encoding="utf-8")
+    return path
+
+
+def test_a_given_cluster_is_used_and_nothing_is_started(kubeconfig: Path, run_root: Path) -> None:
+    with open_cluster({"E2E_KUBECONFIG": str(kubeconfig)}) as cluster:
+        assert isinstance(cluster, ExternalCluster)
+        assert cluster.admin_kubeconfig == kubeconfig
+        assert cluster.api.items(NODES) == []
+    assert not any(run_root.iterdir())
+
+
+def test_a_given_cluster_gets_no_nodes_unless_told_so(kubeconfig: Path) -> None:
+    with (
+        open_cluster({"E2E_KUBECONFIG": str(kubeconfig), "E2E_FURNISH": "false"}) as cluster,
+        pytest.raises(Unsupported, match="E2E_FURNISH=true"),
+    ):
+        cluster.furnish(Fleet(nodes=1))
+    with open_cluster({"E2E_KUBECONFIG": str(kubeconfig), "E2E_FURNISH": "true"}) as cluster:
+        assert cluster.furnish(Fleet(nodes=1)) == ["gpu-node-0"]
+
+
+def test_a_misspelt_switch_is_refused(kubeconfig: Path) -> None:
+    environment = {"E2E_KUBECONFIG": str(kubeconfig), "E2E_FURNISH": "yes"}
+    with pytest.raises(InvalidArgument, match="true or false is expected"), open_cluster(environment):
+        pass
+
+
+def test_what_a_given_cluster_cannot_do_is_said(kubeconfig: Path) -> None:
+    with open_cluster({"E2E_KUBECONFIG": str(kubeconfig)}) as cluster:
+        with pytest.raises(Unsupported, match="audit log"):
+            _ = cluster.audit
+        with pytest.raises(Unsupported, match="kube-scheduler"), cluster.paused("kube-scheduler"):
+            pass
+        with pytest.raises(Unsupported, match="etcd"):
+            cluster.restart("etcd")
+
+
+def test_the_controllers_kubeconfig_holds_a_token_of_its_service_account(
+    kubeconfig: Path,
+    api_server: FakeApiServer,
+    tmp_path: Path,
+    run_root: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    account = "/api/v1/namespaces/open-rl-scheduler/serviceaccounts/open-rl-scheduler"
+    api_server.answers[f"{account}/token"] = (201, b'{"status": {"token": "minted"}}')
+    show = f"print(open({str(kubeconfig)!r}).read())"
+    monkeypatch.setenv("PATH", str(write_program(tmp_path / "bin" / "kubectl", show).parent))
+    with open_cluster({"E2E_KUBECONFIG": str(kubeconfig)}) as cluster:
+        document = yaml.safe_load(cluster.controller_kubeconfig.read_text(encoding="utf-8"))
+        assert document["users"][0]["user"] == {"token": "minted"}
+        assert document["clusters"][0]["cluster"]["server"] == api_server.url
+    assert not any(run_root.iterdir())
+
+
+def with_kubectl(folder: Path, body: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(write_program(folder / "bin" / "kubectl", body).parent))
+
+
+def test_a_failing_kubectl_is_quoted_in_one_line(
+    kubeconfig: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_kubectl(tmp_path, "import sys\nsys.exit('error: no\\nsuch thing')", monkeypatch)
+    complaint = pytest.raises(KubectlFailed, match=r"^kubectl get x: error: no such thing$")
+    with open_cluster({"E2E_KUBECONFIG": str(kubeconfig)}) as cluster, complaint:
+        cluster.kubectl("get", "x")
+
+
+def test_a_missing_kubectl_is_said(kubeconfig: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    with open_cluster({"E2E_KUBECONFIG": str(kubeconfig)}) as cluster, pytest.raises(MissingTool):
+        cluster.kubectl("version")
+
+
+def install(cluster: Cluster, folder: Path) -> None:
+    (folder / "kustomization.yaml").touch()
+    cluster.install(folder)
+
+
+def test_installing_waits_for_each_resource_definition(
+    kubeconfig: Path, api_server: FakeApiServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    established = {"status": {"conditions": [{"type": "Established", "status": "True"}]}}
+    api_server.objects[f"{crds}/workloads.openrl.io"] = established
+    applied = "customresourcedefinition.apiextensions.k8s.io/workloads.openrl.io\\nnamespace/x"
+    with_kubectl(tmp_path, f"print('{applied}')", monkeypatch)
+    with open_cluster({"E2E_KUBECONFIG": str(kubeconfig)}) as cluster:
+        install(cluster, tmp_path)
+        with pytest.raises(InvalidArgument, match="nothing to install"):
+            cluster.install(tmp_path / "bin")

@@ -1,0 +1,96 @@
+"""A component is always waited for, and its log tells why it ended."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from e2e.controlplane.component import Component
+from e2e.controlplane.errors import ComponentEnded
+from e2e.controlplane.guard import Guard
+from e2e.controlplane.waiting import wait_until
+from tests.controlplane.fakes import (
+    DIES,
+    HANGS,
+    IGNORES_SIGTERM,
+    TIMEOUT_SECONDS,
+    await_ended,
+    await_held,
+    write_program,
+)
+
+
+@pytest.fixture
+def guard() -> Iterator[Guard]:
+    guard = Guard(None)
+    yield guard
+    guard.dismiss()
+
+
+def component(folder: Path, guard: Guard, body: str) -> Component:
+    program = write_program(folder / "program", body)
+    return Component("program", [str(program)], folder=folder, process_group=guard.process_group)
+
+
+def test_stop_returns_when_the_process_has_ended(tmp_path: Path, guard: Guard) -> None:
+    lock = tmp_path / "lock"
+    program = component(tmp_path, guard, HANGS.format(lock=str(lock)))
+    program.start()
+    await_held(lock)
+    assert repr(program) == "<Component program running>"
+    program.stop()
+    assert repr(program) == "<Component program stopped>"
+    await_ended(lock)
+
+
+def test_stop_uses_force_when_asking_does_not_help(tmp_path: Path, guard: Guard) -> None:
+    lock = tmp_path / "lock"
+    program = component(tmp_path, guard, IGNORES_SIGTERM.format(lock=str(lock)))
+    program.start()
+    await_held(lock)
+    program.stop(grace_seconds=0.05)
+    await_ended(lock)
+
+
+def test_a_paused_process_can_be_stopped_and_started_again(tmp_path: Path, guard: Guard) -> None:
+    lock = tmp_path / "lock"
+    program = component(tmp_path, guard, HANGS.format(lock=str(lock)))
+    program.start()
+    await_held(lock)
+    program.pause()
+    assert repr(program) == "<Component program paused>"
+    program.stop()
+    lock.unlink()
+    program.start()
+    await_held(lock)
+    program.require_running()
+    program.kill()
+    await_ended(lock)
+
+
+def test_starting_what_runs_changes_nothing(tmp_path: Path, guard: Guard) -> None:
+    lock = tmp_path / "lock"
+    program = component(tmp_path, guard, HANGS.format(lock=str(lock)))
+    program.start()
+    pid = program.pid
+    program.start()
+    assert program.pid == pid
+    program.kill()
+
+
+def test_the_log_of_an_earlier_process_is_not_taken_for_the_present_one(tmp_path: Path, guard: Guard) -> None:
+    program = component(tmp_path, guard, "")
+    for message in ("first", "second"):
+        write_program(tmp_path / "program", DIES.format(message=message))
+        program.start()
+        wait_until(lambda: not program.running, "still running", timeout_seconds=TIMEOUT_SECONDS)
+    assert program.log_tail() == ["reading the configuration", "second"]
+
+
+def test_signals_to_what_does_not_run_are_refused(tmp_path: Path, guard: Guard) -> None:
+    program = component(tmp_path, guard, "")
+    for method in (program.pause, program.require_running):
+        with pytest.raises(ComponentEnded, match="program is not running"):
+            method()
+    program.stop()
+    program.kill()
