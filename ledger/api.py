@@ -73,13 +73,13 @@ class LedgerApi(Protocol):
     async def read_claim_uid(self, claim: str, ledger_uid: str) -> str | None:
         """UID of the claim of this name that the ledger with this UID owns. `None`: there is none.
 
-        It is asked while the ledger exists. A cache may answer with a claim that it shows as owned: an old
-        answer only leaves the claim to garbage collection. It may not answer `None`.
+        It is first asked while the ledger exists. A cache may answer with a claim that it shows as owned: an
+        old answer only leaves the claim to garbage collection. It may not answer `None`.
         """
 
     async def delete_claim(self, claim: str, uid: str) -> None:
         """Delete the claim with exactly this UID. One that is gone, or another of its name, is no error.
 
         Raises:
-            OutcomeUnknown: as for every write; the claim's owner is gone, so garbage collection follows.
+            OutcomeUnknown.
         """

@@ -292,5 +292,16 @@ class SeatBook:
             if current is not None and current.metadata.uid == empty.metadata.uid:
                 return current
         if claim_uid is not None:
-            await self._api.delete_claim(claim, claim_uid)
+            await self._delete_claim(claim, claim_uid, empty.metadata.uid)
+        return None
+
+    async def _delete_claim(self, claim: str, uid: str, ledger_uid: str) -> None:
+        """Delete the claim of a ledger that is gone. One that never answers is left to garbage collection."""
+        for _ in range(MAX_TRIES):
+            try:
+                return await self._api.delete_claim(claim, uid)
+            except OutcomeUnknown:
+                self._statistics.unanswered += 1
+                if await self._api.read_claim_uid(claim, ledger_uid) != uid:
+                    return None
         return None

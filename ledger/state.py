@@ -23,6 +23,8 @@ CLAIM_LEDGERS_VERSION = "v1alpha1"
 CLAIM_LEDGERS_API_VERSION = f"{CLAIM_LEDGERS_GROUP}/{CLAIM_LEDGERS_VERSION}"
 CLAIM_LEDGERS_PLURAL = "claimledgers"
 CLAIM_LEDGERS_KIND = "ClaimLedger"
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class SeatRef:
     """Exactly one booking: what a release names. A name alone never identifies a seat."""

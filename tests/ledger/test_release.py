@@ -127,12 +127,21 @@ def test_a_live_pod_without_a_seat_keeps_ledger_and_claim(world: World) -> None:
 
 
 @pytest.mark.parametrize("fate", [Fate.LOST_APPLIED, Fate.LOST_UNAPPLIED])
-@pytest.mark.parametrize("write", ["write_seats", "delete"])
+@pytest.mark.parametrize("write", ["write_seats", "delete", "delete_claim"])
 def test_a_lost_answer_is_read_back_and_gone_on_from(world: World, write: str, fate: Fate) -> None:
     before = world.put(seat("a"))
     assert released(world, before, [ref("a")], (write, fate)) == RETIRED
     assert (world.ledgers, world.claims) == ({}, {})
-    assert world.requests.count("delete") == (2 if (write, fate) == ("delete", Fate.LOST_UNAPPLIED) else 1)
+    assert world.requests.count(write) == (2 if fate is Fate.LOST_UNAPPLIED else 1)
+
+
+def test_a_claim_whose_deletion_is_never_answered_is_left_to_garbage_collection(world: World) -> None:
+    before = world.put(seat("a"))
+    silent = [("delete_claim", Fate.LOST_UNAPPLIED)] * (MAX_TRIES + 1)
+    assert released(world, before, [ref("a")], *silent) == RETIRED
+    assert world.requests.count("delete_claim") == MAX_TRIES
+    world.collect_garbage()
+    assert world.claims == {}
 
 
 def test_a_ledger_deleted_unanswered_and_founded_anew_is_left_alone(world: World) -> None:

@@ -1,8 +1,8 @@
 """An API server's view of ledgers and claims in memory, and a scheduler that owns every await point.
 
 The seat protocol awaits nothing but its port, so a step from one await to the next is all that can happen
-between two processes. Each write of `FakeLedgerApi` stops twice: before it takes effect, where the
-scheduler says what becomes of it, and before its answer arrives.
+between two processes. Each call of `FakeLedgerApi` stops once, before it takes effect, and the scheduler
+says what becomes of it. An answer needs no stop: nothing that follows it is seen before the next call.
 """
 
 from __future__ import annotations
@@ -45,7 +45,10 @@ class World:
     claims: dict[str, tuple[str, str]] = field(default_factory=dict)
     """Claim name to its UID and its owner's UID."""
     pods: list[LivePod] = field(default_factory=list)
-    late: list[Callable[[], object]] = field(default_factory=list)
+    late: list[tuple[str, Callable[[], object]]] = field(default_factory=list)
+    """Writes that are still on their way, with what their senders knew."""
+    known: list[list[str]] = field(default_factory=list)
+    """What each port has answered so far: all that a process can act upon."""
     history: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
     revisions: Iterator[int] = field(default_factory=lambda: count(10))
@@ -105,7 +108,7 @@ class World:
     def deliver_late(self) -> None:
         """The oldest write that is still on its way arrives; nobody hears of it."""
         with suppress(LedgerError):
-            self.late.pop(0)()
+            self.late.pop(0)[1]()
 
     def collect_garbage(self) -> None:
         """Delete the claims whose owner is gone, as Kubernetes does."""
@@ -143,6 +146,8 @@ class FakeLedgerApi:
     def __init__(self, world: World, view: ClaimLedger | None) -> None:
         self._world = world
         self._view = view
+        self._known: list[str] = []
+        world.known.append(self._known)
 
     def cached(self, name: str) -> ClaimLedger | None:
         return self._view if self._view is None or self._view.metadata.name == name else None
@@ -152,8 +157,7 @@ class FakeLedgerApi:
 
     async def read(self, name: str) -> ClaimLedger | None:
         await stop("read")
-        self._world.requests.append("read")
-        return self._world.get(name)
+        return self._answer("read", self._world.get(name))
 
     async def create(self, claim: str, seats: Sequence[Seat]) -> ClaimLedger:
         return await self._send("create", lambda: self._world.create(claim, seats))
@@ -166,26 +170,33 @@ class FakeLedgerApi:
 
     async def read_claim_uid(self, claim: str, ledger_uid: str) -> str | None:
         await stop("read_claim_uid")
-        self._world.requests.append("read_claim_uid")
         uid, owner = self._world.claims.get(claim, ("", ""))
-        return uid if owner == ledger_uid and uid else None
+        return self._answer("read_claim_uid", uid if owner == ledger_uid and uid else None)
 
     async def delete_claim(self, claim: str, uid: str) -> None:
         await self._send("delete_claim", lambda: self._world.delete_claim(claim, uid))
 
-    async def _send(self, name: str, take_effect: Callable[[], T]) -> T:
-        fate = await stop(name)
-        self._world.requests.append(name)
+    def _answer(self, request: str, answer: T) -> T:
+        self._world.requests.append(request)
+        content = answer.model_dump() if isinstance(answer, ClaimLedger) else answer
+        self._known.append(f"{request}: {content}")
+        return answer
+
+    async def _send(self, request: str, take_effect: Callable[[], T]) -> T:
+        fate = await stop(request)
         if fate is Fate.LATE:
-            self._world.late.append(take_effect)
-        if fate in {Fate.LATE, Fate.LOST_UNAPPLIED}:
-            raise OutcomeUnknown(name)
+            self._world.late.append((f"{request} after {self._known}", take_effect))
+        if fate is Fate.LOST_APPLIED:
+            with suppress(LedgerError):
+                take_effect()
+        if fate is not Fate.ANSWERED:
+            self._answer(request, "lost")
+            raise OutcomeUnknown(request)
         try:
-            return take_effect()
-        finally:
-            await stop("answer")
-            if fate is Fate.LOST_APPLIED:
-                raise OutcomeUnknown(name)
+            return self._answer(request, take_effect())
+        except LedgerError as error:
+            self._answer(request, type(error).__name__)
+            raise
 
 
 def run(
