@@ -113,6 +113,14 @@ def test_a_numeric_host_request_is_read_as_a_quantity() -> None:
     assert decode(encoded(document)).seats[0].host_request == "1024"
 
 
+def test_only_the_apis_spelling_of_a_field_is_read() -> None:
+    misspelt = {"workload": "w", "workload_uid": "u"}
+    document = {"metadata": {"name": "l"}, "spec": {"claimName": "c", "seats": [misspelt]}}
+    read = decode(encoded(document)).seats[0]
+    assert read.workload_uid == ""
+    assert seat_document(read)["workload_uid"] == "u"
+
+
 def test_a_new_ledger_carries_labels_claim_and_the_founders_seat() -> None:
     assert ledger_document("claim-x", "openrl-system", (seat("x"),)) == {
         "apiVersion": "openrl.io/v1alpha1",
