@@ -22,6 +22,7 @@ from controller.commandline import (
 from controller.helptext import render_help
 from controller.settings import OPTIONS, PROGRAM, Settings, UsageError, resolve
 from controller.version import build_info
+from informers.election import LeadershipLost
 from informers.errors import ApiError, ConfigurationError
 
 EXIT_OK = 0
@@ -89,7 +90,7 @@ def _run_to_the_end(run: Callable[[Settings], Awaitable[int]], settings: Setting
                 return _refuse(cause, stderr)
             if isinstance(cause, ConfigurationError):
                 return _refuse(_misconfigured(cause, settings), stderr)
-        expected = all(isinstance(cause, ApiError) for cause in causes)
+        expected = all(isinstance(cause, (ApiError, LeadershipLost)) for cause in causes)
         _log.error("Stopped by an error", err=error, exc_info=None if expected else error)
         return EXIT_FAILURE
 

@@ -22,6 +22,7 @@ from prometheus_client.registry import Collector, CollectorRegistry
 
 from controller.health import LoopStatistics
 from controller.version import BuildInfo
+from informers.election import ElectionStatistics
 from informers.histogram import HistogramStatistics
 from informers.runner import RunnerStatistics
 from informers.workqueue import WorkQueueStatistics
@@ -151,6 +152,28 @@ def reconcile_metrics(controller: str, statistics: Callable[[], RunnerStatistics
             now.max_concurrent_reconciles,
         )
         yield _gauge(f"{prefix}_active_workers", "Reconciles at this moment", labels, now.active_workers)
+
+    return families
+
+
+def election_metrics(lease: str, statistics: Callable[[], ElectionStatistics]) -> Families:
+    """What client-go reports of leader election, on leaders and on those that stand by."""
+    labels = {"name": lease}
+
+    def families() -> Iterator[Metric]:
+        now = statistics()
+        yield _gauge(
+            "leader_election_master_status",
+            "1 while this process leads, 0 while it stands by",
+            labels,
+            int(now.leading),
+        )
+        yield _counter(
+            "leader_election_slowpath",
+            "Renewals that had to read the lease again",
+            labels,
+            now.slowpath_total,
+        )
 
     return families
 

@@ -31,10 +31,12 @@ from controller.values import (
     duration,
     whole_number,
 )
+from informers.election import ACQUIRE_JITTER
 
 PROGRAM = "open-rl-scheduler"
 
 _MAX_SHOWN = 200
+_RETRY_FACTOR = 1 + ACQUIRE_JITTER
 _ELECTION_ORDER = (
     (
         "renew_deadline_seconds",
@@ -46,12 +48,12 @@ _ELECTION_ORDER = (
     (
         "retry_period_seconds",
         "renew_deadline_seconds",
-        1.2,
-        "1.2 times it must be shorter than",
-        "it must be longer than 1.2 times",
+        _RETRY_FACTOR,
+        f"{_RETRY_FACTOR:g} times it must be shorter than",
+        f"it must be longer than {_RETRY_FACTOR:g} times",
     ),
 )
-"""What must be shorter than what, and by which factor: retries are spread over up to 1.2 periods."""
+"""What must be shorter than what, and by which factor: the elector's own rule, told per setting."""
 
 
 class UsageError(Exception):
@@ -177,7 +179,8 @@ class Settings(BaseModel):
     )] = 10.0  # fmt: skip
     retry_period_seconds: Annotated[float, Option(
         "--leader-elect-retry-period", "", Group.LEADER_ELECTION, duration(),
-        "Time between attempts to get or renew the lease. 1.2 of them are shorter than the renew deadline",
+        f"Time between attempts to get or renew the lease. {_RETRY_FACTOR:g} of them are shorter than the "
+            "renew deadline",
     )] = 2.0  # fmt: skip
     health_probe_bind_address: Annotated[BindAddress | None, Option(
         "--health-probe-bind-address", "", Group.ENDPOINTS, BIND_ADDRESS,

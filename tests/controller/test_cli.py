@@ -15,6 +15,7 @@ import pytest
 from controller.cli import run_command
 from controller.settings import OPTIONS, Settings, UsageError
 from controller.version import build_info
+from informers.election import LeadershipLost
 from informers.errors import ConfigurationError, Forbidden
 
 pytestmark = pytest.mark.usefixtures("process_logging")
@@ -243,15 +244,18 @@ def test_a_connection_that_cannot_be_configured_is_a_usage_error(
     assert (outcome.status, outcome.stderr.splitlines()[1:]) == (2, [line])
 
 
-def test_an_error_of_the_api_is_one_record_without_traceback_and_status_1() -> None:
+@pytest.mark.parametrize(
+    "error", [Forbidden("leases is forbidden", status=403), LeadershipLost("not renewed")]
+)
+def test_an_error_that_is_no_defect_is_one_record_without_traceback_and_status_1(error: Exception) -> None:
     async def run(_: Settings) -> int:
-        raise ExceptionGroup("tasks", [Forbidden("leases is forbidden", status=403)])
+        raise ExceptionGroup("tasks", [error])
 
     outcome = call(run=run)
     assert outcome.status == 1
     record = outcome.records[-1]
     assert record["level"] == "error"
-    assert record["err"] == "Forbidden: leases is forbidden"
+    assert record["err"] == f"{type(error).__name__}: {error}"
     assert "stacktrace" not in record
 
 

@@ -1,6 +1,7 @@
 """What a scrape shows is what the components say of themselves, under the names that dashboards query."""
 
 import gzip
+import math
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -10,10 +11,11 @@ from aiohttp import ClientSession
 
 from controller.endpoints import serve
 from controller.health import LoopStatistics
-from controller.metrics import Metrics, loop_metrics, reconcile_metrics, work_queue_metrics
+from controller.metrics import Metrics, election_metrics, loop_metrics, reconcile_metrics, work_queue_metrics
 from controller.settings import Settings
 from controller.values import BindAddress
 from controller.version import BuildInfo
+from informers.election import ElectionStatistics
 from informers.histogram import Histogram, HistogramStatistics
 from informers.runner import Outcome, RunnerStatistics
 from informers.workqueue import WorkQueueStatistics
@@ -46,6 +48,15 @@ RUNNER = RunnerStatistics(
     active_workers=0,
     max_concurrent_reconciles=4,
 )
+ELECTION = ElectionStatistics(
+    identity="pod-a_1",
+    holder="",
+    leading=False,
+    terms_total=0,
+    slowpath_total=0,
+    failed_attempts_total=0,
+    seconds_since_renewal=math.inf,
+)
 
 
 class Source:
@@ -54,10 +65,12 @@ class Source:
     def __init__(self) -> None:
         self.queue = QUEUE
         self.runner = RUNNER
+        self.election = ELECTION
         self.loop = LoopStatistics(lag_seconds=NONE, silent_seconds=0.0)
         self.metrics = Metrics(BUILD)
         self.metrics.add(work_queue_metrics("workload", lambda: self.queue))
         self.metrics.add(reconcile_metrics("workload", lambda: self.runner))
+        self.metrics.add(election_metrics("placement.openrl.io", lambda: self.election))
         self.metrics.add(loop_metrics(lambda: self.loop))
 
     async def scrape(self, accept: str = "text/plain;version=0.0.4") -> str:
@@ -101,6 +114,7 @@ async def test_what_components_say_is_what_a_scrape_shows() -> None:
     source.runner = replace(
         RUNNER, reconciles_total={outcome: index for index, outcome in enumerate(Outcome)}, active_workers=3
     )
+    source.election = replace(ELECTION, leading=True, slowpath_total=2)
     lines = (await source.scrape()).splitlines()
     queue = 'controller="workload",name="workload"'
     for line in (
@@ -113,6 +127,8 @@ async def test_what_components_say_is_what_a_scrape_shows() -> None:
         f"workqueue_unfinished_work_seconds{{{queue}}} 1.5",
         'controller_runtime_reconcile_total{controller="workload",result="requeue_after"} 3.0',
         'controller_runtime_reconcile_errors_total{controller="workload"} 1.0',
+        'leader_election_master_status{name="placement.openrl.io"} 1.0',
+        'leader_election_slowpath_total{name="placement.openrl.io"} 2.0',
         'controller_runtime_active_workers{controller="workload"} 3.0',
     ):
         assert line.replace("le=LE", 'le="0.1"') in lines
