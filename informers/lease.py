@@ -1,0 +1,104 @@
+"""The Lease object (`coordination.k8s.io/v1`) as leader election uses it, and the two writes that it makes.
+
+Times are written for people to read (RFC 3339, UTC, microseconds) and never read back: nobody's wall clock
+decides anything. Writes are merge patches on the version that was read, so that labels, owners and fields
+unknown here survive, and no write lands on a record that its writer has not seen.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from informers.api import Resource
+
+
+class LeaseMetadata(msgspec.Struct, frozen=True, rename="camel"):
+    """The metadata that identify a lease and its version."""
+
+    name: str
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+
+
+class LeaseSpec(msgspec.Struct, frozen=True, rename="camel"):
+    """Who holds the lease. An absent or empty holder means that it is free."""
+
+    holder_identity: str | None = None
+    lease_duration_seconds: int | None = None
+    acquire_time: str | None = None
+    renew_time: str | None = None
+    lease_transitions: int | None = None
+
+
+class Lease(msgspec.Struct, frozen=True, rename="camel"):
+    """A lease as read from the API server."""
+
+    metadata: LeaseMetadata
+    spec: LeaseSpec = LeaseSpec()
+
+    @property
+    def holder(self) -> str:
+        """Identity of the holder, empty if the lease is free."""
+        return self.spec.holder_identity or ""
+
+
+LEASES: Resource[Lease] = Resource(
+    group="coordination.k8s.io",
+    version="v1",
+    plural="leases",
+    kind="Lease",
+    namespaced=True,
+    decode=msgspec.json.Decoder(Lease).decode,
+)
+
+# What a released lease is said to last: nobody waits for it, but the field must be positive.
+RELEASED_SECONDS = 1
+
+
+def new_lease(name: str, identity: str, lease_seconds: int, now: datetime) -> dict[str, Any]:
+    """The body that creates a lease held by `identity`."""
+    return {
+        "apiVersion": LEASES.api_version,
+        "kind": LEASES.kind,
+        "metadata": {"name": name},
+        "spec": {**_claim(LeaseSpec(), identity, lease_seconds, now), "leaseTransitions": 0},
+    }
+
+
+def claim_patch(lease: Lease, identity: str, lease_seconds: int, now: datetime) -> dict[str, Any]:
+    """The patch by which `identity` takes `lease` over, or renews it where it holds it already."""
+    return _on_version(lease, _claim(lease.spec, identity, lease_seconds, now))
+
+
+def release_patch(lease: Lease, now: datetime) -> dict[str, Any]:
+    """The patch by which the holder gives `lease` up: no holder, so that nobody has to wait."""
+    spec = {"holderIdentity": None, "leaseDurationSeconds": RELEASED_SECONDS, "renewTime": _micro_time(now)}
+    return _on_version(lease, spec)
+
+
+def _claim(previous: LeaseSpec, identity: str, lease_seconds: int, now: datetime) -> dict[str, Any]:
+    renew_time = _micro_time(now)
+    if renew_time == previous.renew_time:
+        # A write that changes nothing is no sign of life: whatever the clock says, the record must change.
+        renew_time = _micro_time(now + timedelta(microseconds=1))
+    spec: dict[str, Any] = {
+        "holderIdentity": identity,
+        "leaseDurationSeconds": lease_seconds,
+        "renewTime": renew_time,
+    }
+    if previous.holder_identity != identity:
+        spec["acquireTime"] = renew_time
+        spec["leaseTransitions"] = (previous.lease_transitions or 0) + 1
+    return spec
+
+
+def _on_version(lease: Lease, spec: dict[str, Any]) -> dict[str, Any]:
+    return {"metadata": {"resourceVersion": lease.metadata.resource_version}, "spec": spec}
+
+
+def _micro_time(now: datetime) -> str:
+    return now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
