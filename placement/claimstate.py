@@ -99,7 +99,7 @@ class ClaimState:
             if hold.worker_uid not in seen:
                 seen.add(hold.worker_uid)
                 occupants.append(_by_seat(hold))
-        for pod in self.pods.values():
+        for pod in (self.pods[uid] for uid in sorted(self.pods)):
             if (pod.worker_uid or pod.uid) not in seen:
                 seen.add(pod.worker_uid or pod.uid)
                 occupants.append(_by_pod(pod))

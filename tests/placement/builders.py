@@ -1,0 +1,157 @@
+"""Short ways to say what a fleet looks like. Every default is a worker, node or claim that simply works."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from placement.fleet import Fleet
+from placement.types import (
+    GIB,
+    UNLIMITED_SEATS,
+    AllocatedDevice,
+    Amounts,
+    Claim,
+    Device,
+    DeviceID,
+    DeviceSlice,
+    Node,
+    PodUse,
+    Request,
+    Role,
+    SeatHold,
+    Taint,
+    TaintEffect,
+    Toleration,
+)
+
+DRIVER = "gpu.example.com"
+CPU = 1000
+
+TAINT = Taint("dedicated", "training", TaintEffect.NO_SCHEDULE)
+TOLERATION = Toleration("dedicated", exists=False, value="training", effect=TaintEffect.NO_SCHEDULE)
+TOLERATES_ALL = Toleration("", exists=True, value="", effect=None)
+
+
+def amounts(memory_gib: float | None = 0, cpu_millis: int = 0, pods: int = 1) -> Amounts:
+    return Amounts(None if memory_gib is None else int(memory_gib * GIB), cpu_millis, pods)
+
+
+def request(worker: str = "new", **changes: Any) -> Request:
+    fields: dict[str, Any] = {
+        "worker": worker,
+        "worker_uid": f"{worker}-uid",
+        "role": Role.TRAINER,
+        "memory_bytes": 60 * GIB,
+        "devices": 0,
+        "exclusive": False,
+        "owner_key": worker,
+        "host": amounts(16, CPU),
+        "tolerations": (),
+        "seat_limit": UNLIMITED_SEATS,
+        "seat_limit_is_set": False,
+    }
+    if "seat_limit" in changes:
+        fields["seat_limit_is_set"] = True
+    return Request(**(fields | changes))
+
+
+def seat(worker: str = "first", **changes: Any) -> SeatHold:
+    fields: dict[str, Any] = {
+        "worker": worker,
+        "worker_uid": f"{worker}-uid",
+        "assignment_id": f"{worker}-assignment",
+        "owner_key": worker,
+        "exclusive": False,
+        "host": amounts(16, CPU),
+    }
+    return SeatHold(**(fields | changes))
+
+
+def node(name: str = "node", **changes: Any) -> Node:
+    fields: dict[str, Any] = {
+        "name": name,
+        "enabled": True,
+        "roles": frozenset(),
+        "ready": True,
+        "cordoned": False,
+        "taints": (),
+        "allocatable": amounts(256, 64 * CPU, 110),
+    }
+    return Node(**(fields | changes))
+
+
+def slice_of(node_name: str, devices: tuple[Device, ...], **changes: Any) -> DeviceSlice:
+    fields: dict[str, Any] = {
+        "name": f"{node_name}-slice",
+        "driver": DRIVER,
+        "node": node_name,
+        "pool": node_name,
+        "generation": 1,
+        "slice_count": 1,
+        "devices": devices,
+    }
+    return DeviceSlice(**(fields | changes))
+
+
+def claim(name: str, device: str = "gpu-0", node_name: str = "node", **changes: Any) -> Claim:
+    fields: dict[str, Any] = {
+        "name": name,
+        "uid": f"{name}-uid",
+        "allocated": True,
+        "node": node_name,
+        "devices": (AllocatedDevice(DeviceID(DRIVER, node_name, device)),),
+        "joinable": True,
+    }
+    return Claim(**(fields | changes))
+
+
+def pod(worker: str, *, node_name: str = "", claims: tuple[str, ...] = (), **changes: Any) -> PodUse:
+    fields: dict[str, Any] = {
+        "uid": f"{worker}-pod",
+        "node": node_name,
+        "requests": amounts(16, CPU),
+        "worker_uid": f"{worker}-uid",
+        "claims": claims,
+        "owner_key": worker,
+    }
+    return PodUse(**(fields | changes))
+
+
+def gpus(*sizes_gib: float | None) -> tuple[Device, ...]:
+    """Devices `gpu-0`, `gpu-1`, … of these sizes."""
+    return tuple(
+        Device(f"gpu-{number}", None if size is None else int(size * GIB))
+        for number, size in enumerate(sizes_gib)
+    )
+
+
+@dataclass
+class Scene:
+    """A fleet under construction. Each method says one thing and returns the scene."""
+
+    fleet: Fleet = field(default_factory=lambda: Fleet(DRIVER))
+
+    def node(self, name: str = "node", *sizes_gib: float | None, **changes: Any) -> Scene:
+        """A node with a complete pool of devices of these sizes."""
+        self.fleet.set_node(node(name, **changes))
+        self.fleet.set_slice(slice_of(name, gpus(*sizes_gib)))
+        return self
+
+    def shared(
+        self, name: str, *seats: SeatHold, device: str = "gpu-0", on: str = "node", **changes: Any
+    ) -> Scene:
+        """A claim allocated on a device of the node, with these seats (one if none is given)."""
+        self.fleet.set_claim(claim(name, device, on, **changes))
+        self.fleet.set_seats(name, seats or (seat(f"{name}-founder"),))
+        return self
+
+    def choice(self, **changes: Any) -> str | None:
+        """The name of the claim that a new worker is offered."""
+        offer = self.fleet.select(request(**changes))
+        return None if offer is None else offer.claim
+
+
+def one_claim(**node_changes: Any) -> Scene:
+    """One node with one 80 GiB device and a claim on it that anybody can join."""
+    return Scene().node("node", 80, **node_changes).shared("claim")

@@ -1,0 +1,177 @@
+"""The sentence of a waiting worker: whether waiting helps, and what stands in the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from placement.explain import MAX_SENTENCE
+from placement.types import GIB, Role, Toleration, WaitCode
+from tests.placement.builders import CPU, TAINT, Scene, amounts, node, one_claim, request, seat
+
+
+def sentence(scene: Scene, **changes: Any) -> str:
+    return scene.fleet.explain(request(**changes)).sentence
+
+
+HOPELESS: dict[str, tuple[Callable[[], Scene], dict[str, Any], str]] = {
+    "no node": (Scene, {}, "no enabled node has devices"),
+    "no enabled node": (lambda: Scene().node("node", 80, enabled=False), {}, "no enabled node has devices"),
+    "no device with memory": (lambda: Scene().node("node", None), {}, "no enabled node has devices"),
+    "no node for the role": (
+        lambda: Scene().node("node", 80, roles=frozenset({Role.SAMPLER})),
+        {},
+        "no enabled node with devices accepts the role trainer",
+    ),
+    "no device that large": (
+        lambda: Scene().node("node", 79.5).node("other", 141, roles=frozenset({Role.SAMPLER})),
+        {"memory_bytes": 80 * GIB},
+        "no device for the role trainer holds 80Gi, the largest has 81408Mi",
+    ),
+    "no node with that many": (
+        lambda: Scene().node("node", 80, 80, 141).node("other", 40, 40, 40, 40),
+        {"devices": 4},
+        "no node for the role trainer has 4 devices of one size that hold 60Gi, the largest has 2 of 80Gi",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", HOPELESS)
+def test_waiting_cannot_help(case: str) -> None:
+    build, changes, text = HOPELESS[case]
+    explanation = build().fleet.explain(request(**changes))
+    assert explanation.code is WaitCode.NO_CAPACITY
+    assert explanation.sentence == f"NoCapacity: {text}"
+    assert explanation.causes == (text,)
+
+
+def exclusive_claim() -> Scene:
+    return Scene().node("node", 80).shared("claim", seat("first", exclusive=True))
+
+
+CAUSES: dict[str, tuple[Callable[[], Scene], dict[str, Any], tuple[str, ...]]] = {
+    "seats": (one_claim, {"seat_limit": 1}, ("claims that fit are full",)),
+    "an exclusive worker": (exclusive_claim, {}, ("exclusive workers hold devices that fit",)),
+    "an ending claim": (
+        lambda: Scene().node("node", 80).shared("claim", joinable=False),
+        {},
+        ("claims that fit are ending",),
+    ),
+    "host memory": (
+        lambda: one_claim(allocatable=amounts(20, 64 * CPU, 110)),
+        {},
+        ("nodes of claims that fit lack host memory",),
+    ),
+    "CPU": (
+        lambda: one_claim(allocatable=amounts(64, CPU, 110)),
+        {},
+        ("nodes of claims that fit lack CPU",),
+    ),
+    "Pod slots": (
+        lambda: one_claim(allocatable=amounts(64, 64 * CPU, 1)),
+        {},
+        ("nodes of claims that fit lack Pod slots",),
+    ),
+    "readiness": (lambda: one_claim(ready=False), {}, ("nodes with devices that fit are not ready",)),
+    "a cordon": (lambda: one_claim(cordoned=True), {}, ("nodes with devices that fit are cordoned",)),
+    "a taint": (
+        lambda: one_claim(taints=(TAINT,)),
+        {},
+        ("nodes with devices that fit have taints that the template does not tolerate",),
+    ),
+    "nothing known": (lambda: Scene().node("node", 80), {}, ("no free device or seat of 60Gi",)),
+    "claims too small do not matter": (
+        lambda: Scene().node("node", 40).shared("claim").node("other", 80),
+        {"seat_limit": 1},
+        ("no free device or seat of 60Gi",),
+    ),
+    "an exclusive worker waits for devices": (
+        one_claim,
+        {"exclusive": True},
+        ("other workers hold devices that fit",),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CAUSES)
+def test_waiting_can_help_and_the_causes_are_named(case: str) -> None:
+    build, changes, causes = CAUSES[case]
+    explanation = build().fleet.explain(request(**changes))
+    assert explanation.code is WaitCode.WAITING_FOR_CAPACITY
+    assert explanation.causes == causes
+    assert all(cause in explanation.sentence for cause in causes)
+
+
+def test_a_claim_that_refused_the_worker_is_a_cause() -> None:
+    explanation = one_claim().fleet.explain(request(), {"claim-uid"})
+    assert explanation.causes == ("claims that fit have just refused this worker",)
+
+
+def test_a_set_limit_is_named_where_the_worker_could_share() -> None:
+    assert (
+        sentence(one_claim(), seat_limit=1) == "WaitingForCapacity: no free device or seat of 60Gi; "
+        "shared claims hold at most 1 workers; claims that fit are full"
+    )
+
+
+@pytest.mark.parametrize(
+    "changes", [{"exclusive": True}, {"devices": 2}, {"seat_limit": 256, "seat_limit_is_set": False}]
+)
+def test_the_limit_is_not_named_where_it_means_nothing(changes: dict[str, Any]) -> None:
+    scene = Scene().node("node", 80, 80).shared("claim")
+    assert "shared claims" not in sentence(scene, **{"seat_limit": 1, **changes})
+
+
+def test_several_devices_are_waited_for_together() -> None:
+    scene = Scene().node("node", 80, 80, 80).shared("claim")
+    assert (
+        sentence(scene, devices=2) == "WaitingForCapacity: no node has 2 free devices of 60Gi; "
+        "other workers hold devices that fit"
+    )
+
+
+def test_the_sentence_stands_still_while_counts_change() -> None:
+    scene = Scene().node("node", 80, 80).shared("a", seat("one"), seat("two"))
+    before = sentence(scene, seat_limit=2)
+    scene.shared("b", *(seat(name) for name in ("3", "4", "5")), device="gpu-1")
+    assert sentence(scene, seat_limit=2) == before
+
+
+def test_causes_have_one_order_whatever_came_first() -> None:
+    texts = set()
+    for first, second in (("a", "b"), ("b", "a")):
+        scene = Scene()
+        for name in (first, second):
+            scene.node(name, 80, cordoned=name == "a", ready=name != "b")
+        texts.add(sentence(scene))
+    assert len(texts) == 1
+
+
+def test_a_node_that_takes_the_worker_after_all_is_no_cause() -> None:
+    everything = Toleration("", exists=True, value="", effect=None)
+    scene = one_claim(taints=(TAINT,))
+    assert scene.fleet.explain(request(tolerations=(everything,))).causes == (
+        "no free device or seat of 60Gi",
+    )
+
+
+def test_a_sentence_is_never_longer_than_the_field() -> None:
+    scene = Scene()
+    kinds: tuple[dict[str, Any], ...] = ({"ready": False}, {"cordoned": True}, {"taints": (TAINT,)}, {})
+    for number, changes in enumerate(kinds):
+        scene.node(f"n{number}", 80, 80, 80, allocatable=amounts(33, 2 * CPU, 9), **changes)
+    scene.shared("a", on="n3").shared("b", seat("x", exclusive=True), device="gpu-1", on="n3")
+    scene.shared("c", device="gpu-2", on="n3", joinable=False)
+    assert len(sentence(scene, seat_limit=2)) <= MAX_SENTENCE
+
+
+def test_candidates_name_every_claim_with_its_check() -> None:
+    scene = one_claim().shared("another", allocated=False)
+    scene.fleet.set_node(node(cordoned=True))
+    found = scene.fleet.candidates(request())
+    assert [(one.claim, one.check.name if one.check else "") for one in found] == [
+        ("another", "UNALLOCATED"),
+        ("claim", "NODE_CORDONED"),
+    ]
