@@ -177,6 +177,15 @@ def test_a_write_that_lands_after_it_was_read_back_seats_nobody_twice(world: Wor
     assert world.seated == ["a", "b"]
 
 
+def test_a_write_sent_twice_beneath_the_port_is_known_again_as_ours(world: World) -> None:
+    book = seat_book(world, world.put(seat("a")))
+    first_copy = ("write_seats", lambda: world.rewrite(seat("a"), seat("b", assignment="fresh-1")))
+    outcome = joined(book, first_copy)
+    assert isinstance(outcome, Booked)
+    assert outcome.wrote
+    assert world.requests == ["write_seats", "read"]
+
+
 def test_the_answer_lost_in_the_last_try_is_read_back_too(world: World) -> None:
     book = seat_book(world, world.put(seat("a")))
     again = [("write_seats", lambda: world.rewrite(seat("a")))] * (MAX_TRIES - 1)
