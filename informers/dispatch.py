@@ -43,10 +43,11 @@ class HandlerStatistics:
 
 
 class Registration(ABC, Generic[T]):
-    """One handler of one informer."""
+    """One handler of one informer. `name` and `subject`, what it hears of, are for people."""
 
-    def __init__(self, name: str, handler: EventHandler[T]) -> None:
+    def __init__(self, name: str, subject: str, handler: EventHandler[T]) -> None:
         self.name = name
+        self._subject = subject
         self._handler = handler
         self._synced = anyio.Event()
         self._delivered = 0
@@ -54,9 +55,12 @@ class Registration(ABC, Generic[T]):
 
     def __repr__(self) -> str:
         return (
-            f"<{type(self).__name__} {self.name} synced={self.has_synced} backlog={self.backlog} "
+            f"<{type(self).__name__} {self} synced={self.has_synced} backlog={self.backlog} "
             f"delivered={self._delivered} failures={self._failures}>"
         )
+
+    def __str__(self) -> str:
+        return f"{self.name} of {self._subject}"
 
     @property
     def has_synced(self) -> bool:
@@ -89,7 +93,7 @@ class Registration(ABC, Generic[T]):
             self._call(change)
         except Exception:
             self._failures += 1
-            logger.exception("handler %s failed on %s", self.name, _describe(change))
+            logger.exception("handler %s failed on %s", self, _describe(change))
 
     def _call(self, change: Added[T] | Updated[T] | Deleted[T]) -> None:
         match change:
@@ -117,8 +121,8 @@ class InlineRegistration(Registration[T]):
 class QueuedRegistration(Registration[T]):
     """A handler that is called from a task of its own, `run`."""
 
-    def __init__(self, name: str, handler: EventHandler[T]) -> None:
-        super().__init__(name, handler)
+    def __init__(self, name: str, subject: str, handler: EventHandler[T]) -> None:
+        super().__init__(name, subject, handler)
         self._queue: deque[Change[T]] = deque()
         self._wake = anyio.Event()
         self._warned = False
@@ -135,7 +139,7 @@ class QueuedRegistration(Registration[T]):
         # The adds of a first list are expected to pile up; what piles up later is a handler left behind.
         if self.has_synced and len(self._queue) > BACKLOG_WARNING and not self._warned:
             self._warned = True
-            logger.warning("handler %s is behind by %d changes", self.name, len(self._queue))
+            logger.warning("handler %s is behind by %d changes", self, len(self._queue))
 
     async def run(self) -> NoReturn:
         """Deliver changes until cancelled, one in each turn of the event loop."""

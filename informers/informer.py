@@ -109,7 +109,7 @@ class SharedInformer(Generic[T]):
         if not self.store.synced:
             return (f"{self._reflector} ({self.problem or 'first list not complete'})",)
         return tuple(
-            f"handler {registration.name} of {self._reflector} ({registration.backlog} changes to go)"
+            f"handler {registration} ({registration.backlog} changes to go)"
             for registration in self._registrations
             if not registration.has_synced
         )
@@ -134,7 +134,7 @@ class SharedInformer(Generic[T]):
         if self.store.telling:
             raise RuntimeError("a handler cannot be added by an inline handler: add it from a task")
         kind = InlineRegistration if inline else QueuedRegistration
-        registration: Registration[T] = kind(name or type(handler).__name__, handler)
+        registration: Registration[T] = kind(name or type(handler).__name__, str(self._reflector), handler)
         for obj in self.store:
             registration.offer(Added(obj, initial=True))
         if self.store.synced:
@@ -168,7 +168,7 @@ class SharedInformer(Generic[T]):
 
     def _start(self, registration: Registration[T], tasks: TaskGroup) -> None:
         if isinstance(registration, QueuedRegistration):
-            tasks.start_soon(registration.run, name=f"handler {registration.name} of {self._reflector}")
+            tasks.start_soon(registration.run, name=f"handler {registration}")
 
     def _dispatch(self, change: Change[T]) -> None:
         for registration in self._registrations:

@@ -288,7 +288,10 @@ class Reflector(Generic[T]):
         except ApiError as error:
             told = opened or not isinstance(error, _TELLS_NOTHING_OF_OUR_VERSION)
             progress = self._store.resource_version != began
-            return self._watch_failed(error, 0 if progress else state.fruitless + told)
+            fruitless = 0 if progress else state.fruitless + told
+            if opened and fruitless < FRUITLESS_WATCHES_MAX and self._fell_silent(error):
+                return Watching(fruitless)
+            return self._watch_failed(error, fruitless)
         if not in_order:
             return self._back_off("watch", WentBack("a bookmark is older than what was seen"), then=Listing())
         if self._store.resource_version != began:
@@ -318,21 +321,16 @@ class Reflector(Generic[T]):
 
     def _watch_failed(self, error: ApiError, fruitless: int) -> State:
         """What to do after a watch broke, the last of `fruitless` in a row that brought nothing."""
-        last = self._store.resource_version
-        match error:
-            case Gone() | TooLargeResourceVersion() | NotFound():
-                return self._back_off("watch", error, then=Listing(last))
-            case _ if fruitless >= FRUITLESS_WATCHES_MAX:
-                return self._back_off("watch", error, then=Listing(last))
-            case OutcomeUnknown() if self._was_silent():
-                # It has waited long enough, and a quiet server without bookmarks is no failure.
-                return Watching(fruitless)
-            case _:
-                return self._back_off("watch", error, then=Watching(fruitless))
+        unwatchable = isinstance(error, Gone | TooLargeResourceVersion | NotFound)
+        if unwatchable or fruitless >= FRUITLESS_WATCHES_MAX:
+            return self._back_off("watch", error, then=Listing(self._store.resource_version))
+        return self._back_off("watch", error, then=Watching(fruitless))
 
-    def _was_silent(self) -> bool:
+    def _fell_silent(self, error: ApiError) -> bool:
+        """Whether an open watch ended by the idle deadline: that has waited long enough to go on at once."""
         heard = self._last_heard_seconds
-        return heard is not None and anyio.current_time() - heard >= IDLE_SECONDS / 2
+        waited = heard is not None and anyio.current_time() - heard >= IDLE_SECONDS / 2
+        return waited and isinstance(error, OutcomeUnknown)
 
     # Failing and recovering.
 

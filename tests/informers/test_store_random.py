@@ -11,7 +11,7 @@ import pytest
 
 from informers.api import UnreadableObject
 from informers.changes import Added, Change, Deleted, Synced, Updated
-from informers.keys import version_of
+from informers.keys import version_number, version_of
 from informers.store import ObjectKey, Store
 from tests.informers.scripted_api import Thing, added, bad_thing, bookmark, deleted, modified, thing
 
@@ -192,7 +192,7 @@ class World:
     # What must hold after each of them.
 
     def check(self) -> None:
-        assert self.store.resource_version == (str(self.position) if self.position else "")
+        assert version_number(self.store.resource_version) == self.position
         assert {ObjectKey.of(found): found for found in self.store} == self.mirror
         for name in NAMES:
             self.check_key(name)
