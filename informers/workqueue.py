@@ -127,7 +127,7 @@ class WorkQueue(Generic[K]):
         # Set, for `_timer_due` or earlier, whenever a key is delayed until then.
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due = math.inf
-        # Sleeping getters. If a key is ready, none sleeps, or one was woken that has not run yet.
+        # Sleeping getters. None sleeps, or as many are woken and have not run yet as keys are ready.
         self._getters: deque[anyio.Event] = deque()
         self._idle: anyio.Event | None = None
         self._shut_down = False
@@ -351,8 +351,6 @@ class WorkQueue(Generic[K]):
         self._running[key] = _Run(ready.rank, now)
         self._depth[-ready.rank[0]] -= 1
         self._queue_seconds.observe(now - ready.since)
-        if self._ready:
-            self._wake_one()
         return key
 
     def _next_key(self, now: float) -> K:
