@@ -40,9 +40,7 @@ def main() -> None:
 async def run(settings: Settings) -> int:
     """Run a controller until a signal asks it to stop. Raises what ended it otherwise."""
     agent = f"{PROGRAM}/{build_info().version}"
-    to_cluster = partial(
-        connect, kubeconfig=settings.kubeconfig or None, context=settings.context or None
-    )
+    to_cluster = partial(connect, kubeconfig=settings.kubeconfig or None, context=settings.context or None)
     async with (
         shutdown_signals() as stop,
         to_cluster(user_agent=agent) as api,

@@ -61,7 +61,7 @@ class Condition(_Part):
     model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True, extra="allow")
 
     type: str
-    status: str
+    status: str = ""
     reason: str = ""
     message: str = ""
     last_transition_time: str = ""

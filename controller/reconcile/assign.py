@@ -7,7 +7,7 @@ Order up: seat, then status, then Pod.
 from __future__ import annotations
 
 from controller.objects import ResourceClaim
-from controller.reasons import Code, Phase, sentence
+from controller.reasons import Phase
 from controller.reconcile.commit import Commit
 from controller.reconcile.seating import ContendedError, Seating, Seats, booking_of
 from controller.reconcile.tools import Tools, own_claim_names
@@ -37,6 +37,9 @@ class Assign:
 
     async def assign(self, workload: Workload, request: Request) -> Workload | None:
         """The Workload with its assignment committed, or `None` where it waits and its status says why."""
+        adopted = await self._seats.adopt(workload, request)
+        if adopted is not None:
+            return await self._commit_or_raise(workload, request, adopted)
         seat_first = self._tools.settings.placement_strategy is PlacementStrategy.BINPACK
         if seat_first and request.shareable:
             joined = await self.join(workload, request)
@@ -49,8 +52,7 @@ class Assign:
         seating = await self._seats.take(workload, request)
         if seating is None:
             return None
-        reason = sentence(Code.JOINED_CLAIM, seating.assignment.claim)
-        return await self._commit_or_raise(workload, request, seating, reason)
+        return await self._commit_or_raise(workload, request, seating)
 
     async def cut_own_claim(self, workload: Workload, request: Request) -> Workload | None:
         """Cut a dedicated claim: ledger with the founder's seat, claim, status."""
@@ -72,8 +74,7 @@ class Assign:
                 await self._commit.give_back(workload, seating)
                 await self._waiting.for_predecessor_claim(workload, name)
                 return None
-            reason = sentence(Code.CREATED_CLAIM, "|".join(tier.name for tier in tiers))
-            return await self._commit_or_raise(workload, request, seating, reason)
+            return await self._commit_or_raise(workload, request, seating)
         raise ContendedError(workload.name)
 
     async def _found(
@@ -111,12 +112,10 @@ class Assign:
             raise ContendedError(name)
         return claim if claim.owned_by(ledger.metadata.uid) and not claim.deleting else None
 
-    async def _commit_or_raise(
-        self, workload: Workload, request: Request, seating: Seating, reason: str
-    ) -> Workload:
+    async def _commit_or_raise(self, workload: Workload, request: Request, seating: Seating) -> Workload:
         outcome = Outcome(
             phase=Phase.PLACING,
-            reason=reason,
+            reason=self._tools.booked_reason(workload, seating.assignment.claim),
             assignment=seating.assignment,
             facts=Facts(memory_per_device=whole_gib(request.memory_bytes)),
         )

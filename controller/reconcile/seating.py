@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import anyio
+
 from controller.reconcile.tools import Tools
 from controller.requests import InvalidWorkloadError, build_request
 from controller.status import Assignment
@@ -43,6 +45,9 @@ class Seats:
 
     def __init__(self, tools: Tools) -> None:
         self._tools = tools
+        # Bookings under way in this process, by worker UID: (claim, reservation).
+        self._under_way: dict[str, tuple[str, SeatHold]] = {}
+        self._settled = anyio.Event()
 
     async def take(self, workload: Workload, request: Request) -> Seating | None:
         """Book the best seat that accepts this worker; `None` if none does.
@@ -51,13 +56,42 @@ class Seats:
         """
         refused: list[str] = []
         while True:
+            # Each booking that loses reads a ledger anew, and may show what another process did for us.
+            adopted = await self.adopt(workload, request)
+            if adopted is not None:
+                return adopted
             offer = self._choose(workload, request, refused)
-            if offer is None:
+            if offer is not None:
+                seating = await self._book(workload, request, offer)
+                if seating is not None:
+                    return seating
+                refused.append(offer.claim_uid)
+            elif self._only_reserved(request, refused):
+                await self._settled.wait()
+            else:
                 return None
-            seating = await self._book(workload, request, offer)
-            if seating is not None:
-                return seating
-            refused.append(offer.claim_uid)
+
+    async def adopt(self, workload: Workload, request: Request) -> Seating | None:
+        """Take over a seat of this worker that no status names, by claim name; `None` if there is none.
+
+        It may be another process's booking on its way to the commit, or one from before a crash: it is
+        adopted where its claim lives and accepts it, under a fresh assignment ID (section 4, Strays).
+        """
+        for name, _ in self._tools.seats(workload):
+            claim = self._tools.claim(name)
+            owner = self._claim_owner(name)
+            if claim is None or claim.deleting or owner is None or name == workload.status.claim_name:
+                continue
+            if workload.status.claim_name and not claim.allocated:
+                # It has a claim that waits already: another one like that is no better.
+                continue
+            booking = booking_of(workload, request, owner_uid=owner)
+            answer = await self._tools.book.join(name, booking, recheck=_no_recheck)
+            if isinstance(answer, Contended):
+                raise ContendedError(name)
+            if isinstance(answer, Booked):
+                return Seating(Assignment(name, answer.seat.assignment_id), answer.wrote)
+        return None
 
     def _choose(self, workload: Workload, request: Request, refused: list[str]) -> SeatOffer | None:
         """Choose and reserve, without a pause in between."""
@@ -66,8 +100,23 @@ class Seats:
             return None
         if self._older_waiter_fits(workload):
             raise YieldedError(workload.name)
-        self._tools.fleet.reserve(offer.claim, _reservation(request))
+        reservation = _reservation(request)
+        self._tools.fleet.reserve(offer.claim, reservation)
+        self._under_way[request.worker_uid] = (offer.claim, reservation)
         return offer
+
+    def _only_reserved(self, request: Request, refused: list[str]) -> bool:
+        """Whether nothing but bookings under way stands between this worker and a seat.
+
+        One of them may lose to another process; until that is known, cutting a claim would be too early.
+        """
+        fleet = self._tools.fleet
+        for claim, reservation in self._under_way.values():
+            fleet.cancel_reservation(claim, reservation.assignment_id)
+        offer = fleet.select(request, refused)
+        for claim, reservation in self._under_way.values():
+            fleet.reserve(claim, reservation)
+        return offer is not None
 
     async def _book(self, workload: Workload, request: Request, offer: SeatOffer) -> Seating | None:
         booking = booking_of(workload, request, owner_uid=self._claim_owner(offer.claim))
@@ -75,7 +124,10 @@ class Seats:
             answer = await self._tools.book.join(offer.claim, booking, recheck=self._recheck(request, offer))
         finally:
             # A booked seat is in the cache by now and counts there; anything else counts no more.
-            self._tools.fleet.cancel_reservation(offer.claim, _reservation(request).assignment_id)
+            _, reservation = self._under_way.pop(request.worker_uid)
+            self._tools.fleet.cancel_reservation(offer.claim, reservation.assignment_id)
+            self._settled.set()
+            self._settled = anyio.Event()
         if isinstance(answer, Contended):
             raise ContendedError(answer.claim)
         if not isinstance(answer, Booked):
@@ -87,6 +139,9 @@ class Seats:
         reservation = _reservation(request)
 
         def check(ledger: ClaimLedger) -> Refuse | None:
+            if any(seat.workload_uid == request.worker_uid for seat in ledger.seats):
+                # Another process booked for this worker meanwhile: that seat is adopted, not added to.
+                return None
             # Our own reservation must not count against us.
             self._tools.fleet.cancel_reservation(offer.claim, reservation.assignment_id)
             failed = self._tools.fleet.check(request, offer.claim)
@@ -124,6 +179,11 @@ class Seats:
         except InvalidWorkloadError:
             return False
         return request.shareable and self._tools.fleet.select(request, ()) is not None
+
+
+def _no_recheck(_: ClaimLedger) -> Refuse | None:
+    """A seat that is there already takes no more host memory than it did."""
+    return None
 
 
 def booking_of(workload: Workload, request: Request, *, owner_uid: str | None, recorded: str = "") -> Booking:

@@ -6,10 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
+from controller import logs
 from controller.caches import BY_WORKER, Caches
 from controller.line import WaitingLine
 from controller.names import pod_name
 from controller.objects import Pod, ResourceClaim
+from controller.reasons import Code, sentence
 from controller.settings import Settings
 from controller.status import Outcome, status_patch
 from controller.workload import Workload
@@ -20,6 +22,8 @@ from ledger.book import SeatBook
 from ledger.names import founding_claim_name, ledger_name
 from ledger.state import ClaimLedger, Seat
 from placement.fleet import Fleet
+
+_log = logs.get_logger(__name__)
 
 MAX_NAME_ATTEMPTS = 16
 """Alternatives of an own claim's name that are tried; each is taken only by others' live workers."""
@@ -67,10 +71,29 @@ class Tools:
         ]
         return sorted(found, key=lambda item: (item[0], item[1].workload))
 
+    def booked_reason(self, workload: Workload, name: str) -> str:
+        """What a worker says whose Pod is to come: the shapes of its own claim, or which one it joined."""
+        claim = self.claim(name)
+        if claim is None or name not in own_claim_names(workload):
+            return sentence(Code.JOINED_CLAIM, name)
+        shapes = [shape.name for request in claim.spec.devices.requests for shape in request.first_available]
+        return sentence(Code.CREATED_CLAIM, "|".join(shapes))
+
     async def report(self, workload: Workload, outcome: Outcome, *, force: bool = False) -> Workload:
         """Write the status if a write is due (or `force`d, as proof that nobody ended it). May conflict."""
         patch = status_patch(workload, outcome, self.now(), force=force)
-        return workload if patch is None else await self.writer.write_status(workload, patch)
+        if patch is None:
+            return workload
+        written = await self.writer.write_status(workload, patch)
+        _log.info(
+            "Updated Workload status",
+            workload=written,
+            phase=written.status.phase,
+            reason=written.status.reason,
+            claim=written.status.claim_name,
+            node=written.status.node_name,
+        )
+        return written
 
 
 def own_claim_names(workload: Workload) -> tuple[str, ...]:

@@ -6,10 +6,10 @@ from enum import Enum, auto
 
 from controller.caches import controlling_workload
 from controller.names import ASSIGNMENT_ENV
-from controller.objects import Pod, ResourceClaim
-from controller.reasons import Code, Phase, sentence
+from controller.objects import Pod
+from controller.reasons import Code, Phase
 from controller.reconcile.departure import Departure
-from controller.reconcile.tools import Tools, own_claim_names
+from controller.reconcile.tools import Tools
 from controller.reconcile.waiting import Waiting
 from controller.requests import build_request
 from controller.status import Assignment, Outcome, assignment_of
@@ -84,8 +84,8 @@ class WorkerPods:
 
     async def rebuild(self, workload: Workload) -> Creation:
         """Create the Pod again: the status says Placing first, which proves that nobody ended the worker."""
-        claim = self._tools.claim(workload.status.claim_name)
-        outcome = Outcome(phase=Phase.PLACING, reason=booked_reason(workload, claim))
+        reason = self._tools.booked_reason(workload, workload.status.claim_name)
+        outcome = Outcome(phase=Phase.PLACING, reason=reason)
         return await self.create(await self._tools.report(workload, outcome, force=True))
 
     async def _read_back(self, workload: Workload, name: str) -> Creation:
@@ -105,12 +105,3 @@ class WorkerPods:
         return self._tools.fleet.preferred_nodes(
             build_request(workload, self._tools.settings.max_seats_per_claim)
         )
-
-
-def booked_reason(workload: Workload, claim: ResourceClaim | None) -> str:
-    """What a worker says whose Pod is to come: the shapes of its own claim, or which one it joined."""
-    name = workload.status.claim_name
-    if claim is not None and name in own_claim_names(workload):
-        shapes = [s.name for r in claim.spec.devices.requests for s in r.first_available]
-        return sentence(Code.CREATED_CLAIM, "|".join(shapes))
-    return sentence(Code.JOINED_CLAIM, name)

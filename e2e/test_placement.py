@@ -1,0 +1,290 @@
+"""The main path on a real control plane: from a Workload to a seat, a claim and a Pod that runs.
+
+The controller runs with the shipped rights only and a retry interval of an hour, so that every step that a
+test sees was caused by an event.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from e2e.controlplane import CONTROLLER_USER, Cluster, Fleet, NodeShape, wait_until
+from e2e.ledgerwatch import witnessed_ledgers
+from e2e.openrl import PODS, WORKLOADS, OpenRL, workload
+from e2e.program import ControllerProcess, running_controller
+
+pytest_plugins = ("e2e.controlplane.fixtures",)
+
+LIMIT_OF_TWO = {"--max-seats-per-claim": "2"}
+LIMIT_SENTENCE = "shared claims hold at most 2 workers"
+
+Start = Callable[[Mapping[str, str]], ControllerProcess]
+
+
+@pytest.fixture
+def openrl(cluster: Cluster) -> OpenRL:
+    return OpenRL(cluster.api)
+
+
+@pytest.fixture
+def start(cluster: Cluster, tmp_path: Path) -> Iterator[Start]:
+    """Start controllers that end with the test."""
+    with ExitStack() as stack:
+
+        def run(flags: Mapping[str, str]) -> ControllerProcess:
+            return stack.enter_context(running_controller(cluster, tmp_path / "controller.log", flags))
+
+        yield run
+
+
+def one_gpu_nodes(cluster: Cluster, count: int) -> None:
+    cluster.furnish(Fleet(nodes=count, shape=NodeShape(gpus=1)))
+
+
+def test_a_workload_gets_a_dedicated_claim_and_a_running_pod(
+    cluster: Cluster, openrl: OpenRL, start: Start
+) -> None:
+    one_gpu_nodes(cluster, 1)
+    start({})
+
+    openrl.submit(workload("trainer"))
+    status = openrl.await_phase("trainer", "Running")
+
+    (claim,) = openrl.claims()
+    (ledger,) = openrl.ledgers()
+    (pod,) = openrl.pods()
+    (seat,) = ledger["spec"]["seats"]
+    assert status["claimName"] == claim["metadata"]["name"] == ledger["spec"]["claimName"]
+    assert status["assignmentID"] == seat["assignmentID"]
+    assert (status["nodeName"], status["deviceCount"], status["memoryPerDevice"]) == ("gpu-node-0", 1, "20Gi")
+    assert claim["metadata"]["ownerReferences"][0]["uid"] == ledger["metadata"]["uid"]
+    assert pod["metadata"]["name"] == status["podName"] == "orw-trainer"
+    env = {e["name"]: e["value"] for e in pod["spec"]["containers"][0]["env"]}
+    assert env == {
+        "OPEN_RL_TIME_SLICE_GROUP": claim["metadata"]["name"],
+        "OPEN_RL_CLAIM_LEDGER": ledger["metadata"]["name"],
+        "OPEN_RL_ASSIGNMENT_ID": seat["assignmentID"],
+    }
+    assert "reason" not in status
+    assert [(c["type"], c["status"], c["reason"]) for c in status["conditions"]] == [
+        ("Placed", "True", "Placed")
+    ]
+
+
+def test_a_second_worker_joins_the_seat_of_an_allocated_claim(
+    cluster: Cluster, openrl: OpenRL, start: Start
+) -> None:
+    one_gpu_nodes(cluster, 2)
+    start({})
+    openrl.submit(workload("first"))
+    first = openrl.await_phase("first", "Running")
+
+    openrl.submit(workload("second"))
+    second = openrl.await_phase("second", "Running")
+
+    assert second["claimName"] == first["claimName"]
+    assert openrl.seats() == {first["claimName"]: ["first", "second"]}
+    assert len(openrl.claims()) == 1
+
+
+def test_the_limit_holds_at_every_revision_when_twelve_workers_arrive_at_once(
+    cluster: Cluster, openrl: OpenRL, start: Start
+) -> None:
+    one_gpu_nodes(cluster, 3)
+    start(LIMIT_OF_TWO)
+    names = [f"worker-{n:02}" for n in range(12)]
+
+    with witnessed_ledgers(cluster) as witness:
+        openrl.submit(*(workload(name) for name in names))
+        wait_until(
+            lambda: len(openrl.in_phase("Running")) == 6 and len(openrl.in_phase("Pending")) == 6,
+            "six workers do not run while six wait",
+            timeout_seconds=30,
+        )
+
+    assert witness.most_seats == 2
+    running = openrl.in_phase("Running")
+    shared = Counter(status["claimName"] for name, status in openrl.statuses().items() if name in running)
+    assert sorted(shared.values()) == [2, 2, 2]
+
+
+def test_two_workers_racing_for_the_last_seats_of_two_claims_both_get_one_and_cut_no_claim(
+    cluster: Cluster, openrl: OpenRL, start: Start, tmp_path: Path
+) -> None:
+    one_gpu_nodes(cluster, 2)
+    # A limit of one makes two claims of one worker each; then two controllers race at a limit of two.
+    alone = start({"--max-seats-per-claim": "1"})
+    openrl.submit(workload("first"), workload("second"))
+    openrl.await_phases(["first", "second"], "Running")
+    assert alone.stop() == 0
+    claims = {claim["metadata"]["name"] for claim in openrl.claims()}
+    assert len(claims) == 2
+
+    with ExitStack() as stack, witnessed_ledgers(cluster) as witness:
+        for number in range(2):
+            log = tmp_path / f"racer-{number}.log"
+            stack.enter_context(running_controller(cluster, log, LIMIT_OF_TWO))
+        openrl.submit(workload("third"), workload("fourth"))
+        openrl.await_phases(["third", "fourth"], "Running")
+
+    assert {status["claimName"] for status in openrl.statuses().values()} == claims
+    assert {claim["metadata"]["name"] for claim in openrl.claims()} == claims
+    assert sorted(len(seats) for seats in openrl.seats().values()) == [2, 2]
+    assert witness.most_seats == 2
+    assert len(witness.names) == 2, "a claim was cut although there were seats"
+
+
+def test_a_waiters_reason_names_the_limit_only_where_the_worker_could_share(
+    cluster: Cluster, openrl: OpenRL, start: Start
+) -> None:
+    one_gpu_nodes(cluster, 1)
+    cluster.furnish(Fleet(nodes=1, shape=NodeShape(gpus=2, gpu_memory="40Gi"), name_prefix="pair"))
+    start(LIMIT_OF_TWO)
+    openrl.submit(workload("pair-holder", devices=2, memory="30Gi"))
+    openrl.await_phase("pair-holder", "Running")
+    openrl.submit(*(workload(name, memory="60Gi") for name in ("first", "second")))
+    openrl.await_phases(["first", "second"], "Running")
+
+    openrl.submit(
+        workload("shareable", memory="60Gi"),
+        workload("lora", memory="60Gi", shared=False),
+        workload("two-gpus", memory="30Gi", devices=2),
+    )
+    reasons = {
+        name: openrl.await_pending(name, "WaitingForCapacity") for name in ("shareable", "lora", "two-gpus")
+    }
+
+    assert LIMIT_SENTENCE in reasons["shareable"]["reason"]
+    for name in ("lora", "two-gpus"):
+        text = reasons[name]["reason"] + reasons[name]["conditions"][0]["message"]
+        assert "shared claims hold" not in text
+
+
+def test_a_freed_seat_reaches_a_waiter_within_a_second(
+    cluster: Cluster, openrl: OpenRL, start: Start
+) -> None:
+    one_gpu_nodes(cluster, 1)
+    start(LIMIT_OF_TWO)
+    openrl.submit(workload("first"), workload("second"))
+    openrl.await_phases(["first", "second"], "Running")
+    openrl.submit(workload("waiter"))
+    openrl.await_pending("waiter", "WaitingForCapacity")
+    (shared,) = {status["claimName"] for status in openrl.statuses().values() if status["phase"] == "Running"}
+
+    openrl.delete("second")
+    wait_until(lambda: "second" not in openrl.seats().get(shared, []), "no seat is freed", timeout_seconds=20)
+    freed = time.monotonic()
+    wait_until(lambda: "waiter" in openrl.seats()[shared], "the seat reaches nobody", timeout_seconds=20)
+
+    # The contract's own bound, an hour away from the retry interval: not a measure of speed.
+    assert time.monotonic() - freed < 1
+    openrl.await_phase("waiter", "Running")
+    assert openrl.seats() == {shared: ["first", "waiter"]}, "the waiter's own claim is given up"
+
+
+def test_deleting_a_workload_releases_seat_pod_claim_and_ledger(
+    cluster: Cluster, openrl: OpenRL, start: Start
+) -> None:
+    one_gpu_nodes(cluster, 1)
+    start({})
+    openrl.submit(workload("first"), workload("second"))
+    openrl.await_phases(["first", "second"], "Running")
+
+    openrl.delete("first")
+    wait_until(lambda: len(openrl.pods()) == 1, "the Pod does not go", timeout_seconds=20)
+    wait_until(lambda: list(openrl.seats().values()) == [["second"]], "the seat stays", timeout_seconds=20)
+    assert len(openrl.claims()) == 1, "the claim lives while somebody is seated"
+    openrl.delete("second")
+
+    openrl.await_gone()
+
+
+def test_an_exclusive_worker_never_shares(cluster: Cluster, openrl: OpenRL, start: Start) -> None:
+    one_gpu_nodes(cluster, 2)
+    start({})
+    openrl.submit(workload("lora", shared=False))
+    openrl.await_phase("lora", "Running")
+    openrl.submit(workload("first"), workload("second"))
+    openrl.await_phases(["first", "second"], "Running")
+
+    openrl.submit(workload("late-lora", shared=False))
+    openrl.await_pending("late-lora", "WaitingForCapacity")
+
+    by_claim = sorted(sorted(names) for names in openrl.seats().values())
+    assert by_claim == [["first", "second"], ["late-lora"], ["lora"]]
+
+
+def test_a_two_gpu_worker_gets_two_devices_on_one_node(
+    cluster: Cluster, openrl: OpenRL, start: Start
+) -> None:
+    one_gpu_nodes(cluster, 2)
+    cluster.furnish(Fleet(nodes=1, shape=NodeShape(gpus=2), name_prefix="pair"))
+    start({})
+
+    openrl.submit(workload("pair-worker", devices=2))
+    status = openrl.await_phase("pair-worker", "Running")
+
+    (claim,) = openrl.claims()
+    results = claim["status"]["allocation"]["devices"]["results"]
+    assert len({(r["pool"], r["device"]) for r in results}) == 2
+    assert {r["request"] for r in results} == {"gpu/t2x80"}
+    assert (status["nodeName"], status["deviceCount"]) == ("pair-0", 2)
+
+
+def test_a_dedicated_placement_costs_six_writes_and_a_join_five_and_neither_reads(
+    cluster: Cluster, openrl: OpenRL, start: Start
+) -> None:
+    one_gpu_nodes(cluster, 1)
+    start({})
+
+    for name, writes in (("founder", 6), ("joiner", 5)):
+        mark = cluster.audit.mark()
+        openrl.submit(workload(name))
+        openrl.await_phase(name, "Running")
+        counts = cluster.audit.counts(since=mark, user=CONTROLLER_USER)
+        verbs = Counter({kind.verb: 0 for kind in counts})
+        for kind, count in counts.items():
+            verbs[kind.verb] += count
+        written = verbs["create"] + verbs["patch"] + verbs["update"] + verbs["delete"]
+        assert written == writes, counts
+        assert not verbs["get"], counts
+        assert not verbs["list"], counts
+
+
+def test_the_controller_is_never_refused_for_want_of_a_right(
+    cluster: Cluster, openrl: OpenRL, start: Start
+) -> None:
+    one_gpu_nodes(cluster, 1)
+    mark = cluster.audit.mark()
+    start(LIMIT_OF_TWO)
+    openrl.submit(workload("first"), workload("second"))
+    openrl.await_phases(["first", "second"], "Running")
+    openrl.submit(workload("third"))
+    openrl.await_pending("third", "WaitingForCapacity")
+    openrl.delete("first")
+    openrl.await_phase("third", "Running")
+
+    assert cluster.audit.refusals(since=mark, user=CONTROLLER_USER) == []
+
+
+def test_a_stopped_controller_ends_with_zero_and_leaves_the_workers_alone(
+    cluster: Cluster, openrl: OpenRL, start: Start
+) -> None:
+    one_gpu_nodes(cluster, 1)
+    controller = start({})
+    openrl.submit(workload("trainer"))
+    before = openrl.await_phase("trainer", "Running")
+    (pod,) = openrl.pods()
+
+    assert controller.stop() == 0
+    start({})
+    wait_until(lambda: cluster.api.find(f"{WORKLOADS}/trainer"), "the Workload is gone", timeout_seconds=5)
+
+    assert openrl.status("trainer") == before
+    assert cluster.api.get(f"{PODS}/orw-trainer")["metadata"]["uid"] == pod["metadata"]["uid"]
