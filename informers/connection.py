@@ -184,12 +184,21 @@ class Connection:
         await self._client.close()
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Access:
-    """What to send the next request with."""
+    """What to send the next request with. `loads` counts the readings from scratch after refusals."""
 
     connection: Connection
     material: Material = field(repr=False)
+    loads: int = 0
+
+    def supersedes(self, refused: Access) -> bool:
+        """Whether it is worth a try after `refused`: other credentials, or the same ones read again since."""
+        ours, theirs = self.material, refused.material
+        return self.loads > refused.loads or (ours.authorization, ours.tls_digest) != (
+            theirs.authorization,
+            theirs.tls_digest,
+        )
 
 
 @dataclass(frozen=True)
@@ -219,6 +228,7 @@ class Connections:
         self._refresh_seconds = refresh_seconds
         self._refresh_at = anyio.current_time() + refresh_seconds
         self._renewal: asyncio.Task[None] | None = None
+        self._renewal_scope = anyio.CancelScope()
         self._pools = [access.connection]
         self._closed = False
         self._renewals = 0
@@ -246,38 +256,40 @@ class Connections:
         if self._closed:
             raise Unreachable(f"{self.server}: the connection was closed on our side")
         if anyio.current_time() >= self._refresh_at:
-            self._renew(self._source.refresh)
+            self._renew(self._source.refresh, loads=0)
         return self._current
 
     async def renew(self, refused: Access) -> Access:
         """The access to use after the server refused `refused`: a newer one, if reading it worked."""
-        if self._renewal is not None and self._current is refused:
+        if self._renewal is not None:
             await asyncio.wait([self._renewal])
-        if self._current is refused and not self._closed:
-            await asyncio.wait([self._renew(self._source.load)])
+        if not self._closed and not self._current.supersedes(refused):
+            await asyncio.wait([self._renew(self._source.load, loads=1)])
         return self.current()
 
     async def aclose(self) -> None:
         """Close every pool and end a renewal that is under way. May be called twice."""
         self._closed = True
         if self._renewal is not None:
-            self._renewal.cancel()
+            # Through the scope, since a task's own cancel() is delivered only once, and a credential
+            # plugin takes two: one to stop listening to it, one to stop waiting for its end.
+            self._renewal_scope.cancel()
             await asyncio.wait([self._renewal])
         for pool in self._pools:
             await pool.aclose()
 
-    def _renew(self, read: Callable[[], Awaitable[Material | None]]) -> asyncio.Task[None]:
+    def _renew(self, read: Callable[[], Awaitable[Material]], *, loads: int) -> asyncio.Task[None]:
         # A task of its own, not the request's: a request that is cancelled must not end the renewal
         # that others wait for, and the next request must not wait for a slow plugin.
         if self._renewal is None:
-            self._renewal = asyncio.get_running_loop().create_task(self._replace(read))
+            self._renewal_scope = anyio.CancelScope()
+            self._renewal = asyncio.get_running_loop().create_task(self._replace(read, loads))
         return self._renewal
 
-    async def _replace(self, read: Callable[[], Awaitable[Material | None]]) -> None:
+    async def _replace(self, read: Callable[[], Awaitable[Material]], loads: int) -> None:
         try:
-            material = await read()
-            if material is not None:
-                await self._adopt(material)
+            with self._renewal_scope:
+                await self._adopt(await read(), loads)
         except ConfigurationError as error:
             self._failed_renewals += 1
             logger.warning("kept the credentials in use, reading them again failed: %s", error)
@@ -285,14 +297,14 @@ class Connections:
             self._refresh_at = anyio.current_time() + self._refresh_seconds
             self._renewal = None
 
-    async def _adopt(self, material: Material) -> None:
+    async def _adopt(self, material: Material, loads: int) -> None:
         old = self._current
         connection = old.connection
         if material.tls_digest != old.material.tls_digest:
             connection = self._make(material)
             self._pools = [*(pool for pool in self._pools if not pool.closed), connection]
             logger.info("new connections to %s use the renewed TLS certificates", self.server)
-        self._current = Access(connection, material)
+        self._current = Access(connection, material, old.loads + loads)
         self._renewals += 1
         if connection is not old.connection:
             await old.connection.retire()

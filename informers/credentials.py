@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
@@ -23,22 +24,22 @@ import anyio
 import yaml
 from anyio import to_thread
 from kubernetes_asyncio.client import Configuration
-from kubernetes_asyncio.config import ConfigException, load_kube_config
+from kubernetes_asyncio.config import ConfigException
 from kubernetes_asyncio.config.incluster_config import (
     SERVICE_CERT_FILENAME,
     SERVICE_HOST_ENV_NAME,
     SERVICE_TOKEN_FILENAME,
     InClusterConfigLoader,
 )
-from kubernetes_asyncio.config.kube_config import KubeConfigLoader
 
 from informers.errors import ConfigurationError
+from informers.execplugin import Loader, utc_now
 from informers.kubeconfig import Choice, check
 
 DEFAULT_KUBECONFIG = "~/.kube/config"
 
-# The official client waits for a credential plugin without end; long enough for a login in a browser.
-EXEC_SECONDS = 60.0
+# Long enough for a plugin that opens a browser; the official client would wait without end.
+LOGIN_SECONDS = 60.0
 
 # What loading raises for a file or a plugin's answer that is not as it should be. It has no error
 # type of its own for most of these.
@@ -70,8 +71,8 @@ class Source(Protocol):
     async def load(self) -> Material:
         """Read everything from scratch. Raises `ConfigurationError`."""
 
-    async def refresh(self) -> Material | None:
-        """Read again what may have expired or been rotated; `None` if nothing here does by itself."""
+    async def refresh(self) -> Material:
+        """Read again what may have expired or been rotated. Raises `ConfigurationError`."""
 
 
 def choose_source(
@@ -108,7 +109,7 @@ class ServiceAccount:
         """Read token and CA, off the event loop."""
         return await to_thread.run_sync(self._read)
 
-    async def refresh(self) -> Material | None:
+    async def refresh(self) -> Material:
         """Read token and CA again: both are rotated in place."""
         return await self.load()
 
@@ -129,67 +130,55 @@ class ServiceAccount:
 class Kubeconfig:
     """One context of a kubeconfig: a token, token file, certificate, credential plugin or OIDC login."""
 
-    def __init__(self, choice: Choice) -> None:
+    def __init__(self, choice: Choice, *, now: Callable[[], datetime] = utc_now) -> None:
         self._choice = choice
-        self._loader: KubeConfigLoader | None = None
+        self._now = now
+        self._loader: Loader | None = None
 
     def __repr__(self) -> str:
         return f"<Kubeconfig {self._choice}>"
 
     async def load(self) -> Material:
-        """Read the files again and run the credential plugin, if there is one."""
-        configuration = Configuration()
-        files = os.pathsep.join(map(str, self._choice.paths))
-        with _loading(self._choice):
-            with anyio.fail_after(EXEC_SECONDS):
-                self._loader = await load_kube_config(
-                    config_file=files,
-                    context=self._choice.context,
-                    client_configuration=configuration,
-                    persist_config=False,
-                )
-            return self._material(configuration)
+        """Read the kubeconfig again and run its credential plugin, if there is one."""
+        with self._one_line():
+            loader = Loader(self._choice, self._now)
+            material = await self._use(loader)
+        self._loader = loader
+        return material
 
-    async def refresh(self) -> Material | None:
-        """Read the named files again; run the plugin again only when its credential is about to expire."""
-        loader = self._loader
-        if loader is None:
+    async def refresh(self) -> Material:
+        """Read the files again that it names; run the plugin if its credential is about to end."""
+        if self._loader is None:
             return await self.load()
-        if self._choice.exec_command and not hasattr(loader, "exec_plugin_expiry"):
-            return None  # a credential without an end is good until the server refuses it
-        configuration = Configuration()
-        with _loading(self._choice):
-            with anyio.fail_after(EXEC_SECONDS):
-                await loader.load_and_set(configuration)
-            return self._material(configuration)
+        with self._one_line():
+            return await self._use(self._loader)
 
-    def _material(self, configuration: Configuration) -> Material:
-        command = self._choice.exec_command
-        if command and not configuration.api_key and not configuration.cert_file:
-            raise ConfigException(f"exec plugin {command!r} gave neither a token nor a client certificate")
+    async def _use(self, loader: Loader) -> Material:
+        configuration = Configuration()
+        with anyio.fail_after(LOGIN_SECONDS):
+            await loader.load_and_set(configuration)
         return _material(configuration)
 
-
-@contextmanager
-def _loading(choice: Choice) -> Iterator[None]:
-    """Turn whatever loading raises into one line that names the kubeconfig."""
-    try:
-        yield
-    except TimeoutError as error:
-        what = f"exec plugin {choice.exec_command!r}" if choice.exec_command else "authentication"
-        raise ConfigurationError(f"kubeconfig {choice}: {what} took over {EXEC_SECONDS:g} s") from error
-    except _LOAD_ERRORS as error:
-        raise ConfigurationError(f"kubeconfig {choice}: {_one_line(error)}") from error
+    @contextmanager
+    def _one_line(self) -> Iterator[None]:
+        try:
+            yield
+        except TimeoutError as error:
+            problem = f"the login by credential plugin or OIDC took over {LOGIN_SECONDS:g} s"
+            raise ConfigurationError(f"kubeconfig {self._choice}: {problem}") from error
+        except _LOAD_ERRORS as error:
+            raise ConfigurationError(f"kubeconfig {self._choice}: {_one_line(error)}") from error
 
 
 def _material(configuration: Configuration) -> Material:
-    # The client puts every scheme here, basic authentication too, and takes files with their last newline.
-    authorization = str(configuration.api_key.get("BearerToken", "")).strip()
-    if authorization == "Bearer":
+    # The client puts every scheme here, basic authentication too, and takes files as they are.
+    scheme, _, secret = str(configuration.api_key.get("BearerToken", "")).partition(" ")
+    secret = secret.strip()
+    if scheme and not secret:
         raise ConfigException("the token is empty")
-    if not authorization.isprintable():
+    if not secret.isprintable():
         raise ConfigException("the token is not a single line of text")
-    return Material(configuration, authorization, _digest(configuration))
+    return Material(configuration, f"{scheme} {secret}".strip(), _digest(configuration))
 
 
 def _digest(configuration: Configuration) -> str:

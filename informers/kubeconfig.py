@@ -27,20 +27,31 @@ from informers.errors import ConfigurationError
 
 @dataclass(frozen=True)
 class Choice:
-    """The context that was chosen, found sound. `exec_command` is the user's credential plugin, or empty."""
+    """The context that was chosen, and found sound."""
 
     paths: tuple[Path, ...]
     context: str
-    server: str
-    exec_command: str
 
     def __str__(self) -> str:
         """The files and the context, for messages."""
         return f"{_names(self.paths)}, context {self.context!r}"
 
 
-class _Exec(msgspec.Struct, frozen=True):
+class ExecVariable(msgspec.Struct, frozen=True):
+    """One environment variable that a kubeconfig sets for a plugin."""
+
+    name: str
+    value: str
+
+
+class ExecConfig(msgspec.Struct, frozen=True, rename="camel"):
+    """`user.exec`: the credential plugin of a user."""
+
     command: str
+    api_version: str
+    args: tuple[str, ...] | None = None
+    env: tuple[ExecVariable, ...] | None = None
+    install_hint: str | None = None
 
 
 class _Cluster(msgspec.Struct, frozen=True, rename="kebab"):
@@ -56,7 +67,7 @@ class _User(msgspec.Struct, frozen=True, rename="kebab"):
     client_certificate_data: str | None = None
     client_key: str | None = None
     client_key_data: str | None = None
-    exec: _Exec | None = None
+    exec: ExecConfig | None = None
 
 
 class _Context(msgspec.Struct, frozen=True):
@@ -111,13 +122,11 @@ def check(kubeconfig: str, context: str | None) -> Choice:
     by_context = f"{where}: context {wanted!r}"
     cluster_path, cluster = _find(by_context, "cluster", chosen.context.cluster, clusters)
     _check_cluster(f"kubeconfig {cluster_path}: cluster {cluster.name!r}", cluster_path, cluster.cluster)
-    user = _User()
     if chosen.context.user:
         users = [(path, item) for path, file in files for item in file.users or ()]
         user_path, named = _find(by_context, "user", chosen.context.user, users)
-        user = named.user or user
-        _check_user(f"kubeconfig {user_path}: user {named.name!r}", user_path, user)
-    return Choice(tuple(paths), wanted, cluster.cluster.server, user.exec.command if user.exec else "")
+        _check_user(f"kubeconfig {user_path}: user {named.name!r}", user_path, named.user or _User())
+    return Choice(tuple(paths), wanted)
 
 
 def _existing(kubeconfig: str) -> list[Path]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -37,7 +38,13 @@ def no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name.upper(), raising=False)
 
 
-def kubeconfig(path: Path, server: str, *, user: dict[str, Any] | None = None, **cluster: Any) -> Path:
+def kubeconfig(
+    path: Path,
+    server: str,
+    *,
+    user: dict[str, Any] | None = None,
+    cluster: Mapping[str, object] = MappingProxyType({}),
+) -> Path:
     """Write a kubeconfig with one context, `here`."""
     document = {
         "apiVersion": "v1",

@@ -106,7 +106,9 @@ async def test_w7_retry_after_is_handed_on(api: KubeApi, server: ScriptedServer,
         server.answers(answer)
         with pytest.raises((TooManyRequests, ServerError)) as caught:
             await api.create(THINGS, {}, "ns")
-        assert caught.value.retry_after_seconds == seconds
+        error = caught.value
+        assert isinstance(error, TooManyRequests | ServerError)
+        assert error.retry_after_seconds == seconds
 
 
 async def test_w15_a_401_is_retried_once(api: KubeApi, server: ScriptedServer) -> None:
@@ -136,14 +138,14 @@ def full_backlog() -> Iterator[str]:
         listener.listen(0)
         for _ in range(3):
             client = stack.enter_context(socket.socket())
-            client.setblocking(False)  # noqa: FBT003
+            client.setblocking(False)
             client.connect_ex(listener.getsockname())
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
 
 
 async def test_a_connect_that_takes_too_long_was_not_sent(hurried: Connect, full_backlog: str) -> None:
     async with hurried(full_backlog) as api:
-        with pytest.raises(Unreachable, match="[Tt]imeout"):
+        with pytest.raises(Unreachable, match="timeout"):
             await api.create(THINGS, {}, "ns")
 
 
@@ -221,14 +223,14 @@ async def test_a_write_whose_connection_breaks_is_sent_once(connect_to: Connect,
 
     async with serve_raw(talk) as url, connect_to(url) as api:
         for write in (
-            lambda: api.create(THINGS, {}, "ns"),
-            lambda: api.patch(THINGS, "a", {}, "ns"),
-            lambda: api.update(THINGS, "a", {}, "ns"),
-            lambda: api.delete(THINGS, "a", "ns"),
+            api.create(THINGS, {}, "ns"),
+            api.patch(THINGS, "a", {}, "ns"),
+            api.update(THINGS, "a", {}, "ns"),
+            api.delete(THINGS, "a", "ns"),
         ):
             await api.get(THINGS, "a", "ns")
             with pytest.raises(OutcomeUnknown):
-                await write()
+                await write
     assert [head.split()[0] for head in requests] == [
         b"GET", b"POST", b"GET", b"PATCH", b"GET", b"PUT", b"GET", b"DELETE",
     ]  # fmt: skip

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
 
 import anyio
 import pytest
@@ -42,14 +44,19 @@ HEADERS = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 PATIENT_SECONDS = 30.0
 
 
+def watch(
+    api: KubeApi, idle_seconds: float = PATIENT_SECONDS
+) -> AbstractAsyncContextManager[AsyncIterator[WatchEvent[Thing]]]:
+    return api.watch(THINGS, resource_version="5", timeout_seconds=300, idle_seconds=idle_seconds)
+
+
 async def collect(
     api: KubeApi, into: list[WatchEvent[Thing]] | None = None, idle_seconds: float = PATIENT_SECONDS
 ) -> list[WatchEvent[Thing]]:
     seen = [] if into is None else into
-    watching = api.watch(THINGS, resource_version="5", timeout_seconds=300, idle_seconds=idle_seconds)
-    async with watching as events:
+    async with watch(api, idle_seconds) as events:
         async for each in events:
-            seen.append(each)  # noqa: PERF401 - what came before an error counts
+            seen.append(each)
     return seen
 
 
@@ -143,13 +150,15 @@ async def test_w6_a_broken_connection_is_an_unknown_outcome_after_what_came(conn
 
     async with serve_raw(talk) as url, connect_to(url) as api:
         delivered = asyncio.Event()
-        with pytest.raises(OutcomeUnknown):
-            async with api.watch(
-                THINGS, resource_version="5", timeout_seconds=300, idle_seconds=PATIENT_SECONDS
-            ) as events:
+
+        async def follow() -> None:
+            async with watch(api) as events:
                 async for each in events:
                     assert each.resource_version == "6"
                     delivered.set()
+
+        with pytest.raises(OutcomeUnknown):
+            await follow()
 
 
 async def test_w6_refused_connections_and_errors_at_the_start(
@@ -307,9 +316,7 @@ async def test_a7_leaving_a_watch_closes_its_connection_and_keeps_nothing(
             closed.set()
 
     server.answers(stream(added("a"), added("b"), then=until_closed))
-    async with api.watch(
-        THINGS, resource_version="5", timeout_seconds=300, idle_seconds=PATIENT_SECONDS
-    ) as events:
+    async with watch(api) as events:
         async for _ in events:
             break
         assert api.statistics().access.requests == 1
@@ -322,19 +329,21 @@ async def test_what_the_user_raises_inside_a_watch_is_left_alone(
     api: KubeApi, server: ScriptedServer
 ) -> None:
     server.answers(stream(added("a"), then=forever))
-    watching = api.watch(THINGS, resource_version="5", timeout_seconds=300, idle_seconds=PATIENT_SECONDS)
-    with pytest.raises(TimeoutError, match="mine"):
-        async with watching as events:
+
+    async def follow() -> None:
+        async with watch(api) as events:
             async for _ in events:
                 raise TimeoutError("mine")
+
+    with pytest.raises(TimeoutError, match="mine"):
+        await follow()
 
 
 async def test_a_slow_reader_is_not_taken_for_a_silent_server(api: KubeApi, server: ScriptedServer) -> None:
     idle_seconds = 0.2
     server.answers(stream(*(added(f"t{number}", text="x" * 100_000) for number in range(100))))
-    watching = api.watch(THINGS, resource_version="5", timeout_seconds=300, idle_seconds=idle_seconds)
     count = 0
-    async with watching as events:
+    async with watch(api, idle_seconds) as events:
         async for _ in events:
             count += 1
             if count == 1:
@@ -355,8 +364,7 @@ async def test_l17_others_get_their_turn_during_a_burst(api: KubeApi, server: Sc
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(count_turns)
-        watching = api.watch(THINGS, resource_version="5", timeout_seconds=300, idle_seconds=PATIENT_SECONDS)
-        async with watching as events:
+        async with watch(api) as events:
             first = await anext(events)
             assert first.object is not None
             before = turns
@@ -373,11 +381,9 @@ async def test_a6_more_watches_than_the_clients_default_pool(
         started = 0
         all_started = anyio.Event()
 
-        async def watch() -> None:
+        async def follow() -> None:
             nonlocal started
-            async with api.watch(
-                THINGS, resource_version="5", timeout_seconds=300, idle_seconds=PATIENT_SECONDS
-            ) as events:
+            async with watch(api) as events:
                 await anext(events)
                 started += 1
                 if started == 120:
@@ -385,7 +391,7 @@ async def test_a6_more_watches_than_the_clients_default_pool(
                 await forever()
 
         for _ in range(120):
-            tasks.start_soon(watch)
+            tasks.start_soon(follow)
         with anyio.fail_after(20):
             await all_started.wait()
         server.answers(reply(thing("a")))
