@@ -289,7 +289,7 @@ class Store(Generic[T]):
         return [Deleted(old), Added(new, initial)]
 
     def _remove(self, key: ObjectKey, uid: str, seen: int, until: int, last: T | None) -> list[Change[T]]:
-        """Remove what `key` has, if it is `uid` of up to version `until` or another one from before `seen`."""
+        """Remove what `key` has, if it is `uid` of up to version `until` or another from before `seen`."""
         self._forget_unreadable(key, seen, uid)
         current = self.get(key)
         if current is None:

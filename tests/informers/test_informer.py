@@ -160,6 +160,24 @@ async def test_s5_a_backlog_delays_neither_the_store_nor_the_reader_nor_others_a
     assert warnings == [f"handler slow of things.example.com is behind by {BACKLOG_WARNING + 1} changes"]
 
 
+async def test_s5_other_tasks_run_between_the_changes_of_a_backlog() -> None:
+    informer = informer_of()
+    told_at: list[int] = []
+    turn = 0
+
+    class Counts(Recorder):
+        def on_add(self, _obj: Thing, _initial: bool) -> None:
+            told_at.append(turn)
+
+    informer.add_handler(Counts())
+    async with running(informer):
+        for version in range(2, 102):
+            informer.store.apply_write(thing(f"thing-{version}", version))
+        for turn in range(150):  # noqa: B007 - read by the handler
+            await anyio.lowlevel.checkpoint()
+    assert len(set(told_at)) == 100
+
+
 async def test_s5_a_first_list_is_no_backlog_to_warn_of(caplog: pytest.LogCaptureFixture) -> None:
     things = [thing(f"thing-{number}", number) for number in range(1, 3000)]
     informer = informer_of(lists=(page(5000, *things),))

@@ -91,6 +91,13 @@ async def test_l5_a_page_that_expired_leads_to_one_unpaged_list() -> None:
     assert store.resource_version == "12"
 
 
+async def test_a_watch_goes_on_from_the_version_of_the_first_page() -> None:
+    api = ScriptedApi(lists=[page(9, thing("a", 1), then="2"), page(12, thing("b", 11))])
+    store: Store[Thing] = Store()
+    await reflector_of(api, store).step(Listing())
+    assert store.resource_version == "9"
+
+
 async def test_l6_a_page_that_fails_leaves_the_cache_as_it_was() -> None:
     api = ScriptedApi(
         lists=[
