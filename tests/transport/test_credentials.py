@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import base64
 import shutil
-import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -16,15 +15,15 @@ import pytest
 from informers.connection import Connections, open_connections
 from informers.credentials import Kubeconfig, ServiceAccount, choose_source
 from informers.errors import ConfigurationError, Unauthorized, Unreachable
-from informers.transport import KubeApi, Limits, connect
+from informers.transport import KubeApi, connect
+from tests.transport.asking import RESTLESS, only, tokens, until
 from tests.transport.certificates import Authority, make_authority
-from tests.transport.conftest import Connect, kubeconfig
-from tests.transport.server import Answer, ScriptedServer, failure, forever, reply, serve, stream
+from tests.transport.conftest import kubeconfig
+from tests.transport.server import ScriptedServer, forever, reply, serve, stream
 from tests.transport.things import THINGS, added, thing
 
 pytestmark = pytest.mark.anyio
 
-RESTLESS = Limits(refresh_seconds=0.0)
 needs_openssl = pytest.mark.skipif(shutil.which("openssl") is None, reason="makes certificates with openssl")
 
 
@@ -59,25 +58,6 @@ async def in_cluster(
         yield KubeApi(connections), connections
     finally:
         await connections.aclose()
-
-
-def only(token: str) -> Answer:
-    """Accepts one token."""
-    good, bad = reply(thing()), failure(401, "Unauthorized", "who are you?")
-    return lambda request: (good if request.headers.get("Authorization") == f"Bearer {token}" else bad)(
-        request
-    )
-
-
-def tokens(server: ScriptedServer) -> list[str]:
-    return [request.headers["Authorization"].removeprefix("Bearer ") for request in server.received]
-
-
-async def until(condition: Callable[[], bool], api: KubeApi) -> None:
-    """Send requests until `condition` holds: a refresh is started by a request and waited for by none."""
-    with anyio.fail_after(10):
-        while not condition():
-            await api.get(THINGS, "a", "ns")
 
 
 @needs_openssl
@@ -265,112 +245,6 @@ async def test_basic_authentication(server: ScriptedServer, tmp_path: Path) -> N
     assert server.received[0].headers["Authorization"] == "Basic bWU6cGFzcw=="
 
 
-def plugin(folder: Path, body: str) -> dict[str, Any]:
-    """A user whose credentials come from a program; `body` sees the number of the run as `run`."""
-    script = folder / "plugin.py"
-    script.write_text(
-        "import json, os, pathlib, sys\n"
-        "log = pathlib.Path(__file__).with_suffix('.log')\n"
-        "runs = log.read_text() if log.exists() else ''\n"
-        "log.write_text(runs + '.')\n"
-        "run = len(runs) + 1\n"
-        "version = json.loads(os.environ['KUBERNETES_EXEC_INFO'])['apiVersion']\n"
-        "def give(**status):\n"
-        "    print(json.dumps({'apiVersion': version, 'kind': 'ExecCredential', 'status': status}))\n" + body
-    )
-    version = "client.authentication.k8s.io/v1"
-    return {"exec": {"apiVersion": version, "command": sys.executable, "args": [str(script)]}}
-
-
-def runs(folder: Path) -> int:
-    return len((folder / "plugin.log").read_text())
-
-
-async def test_a_credential_plugin_runs_once_and_again_after_a_refusal(
-    server: ScriptedServer, tmp_path: Path
-) -> None:
-    server.answers(only("token-1"))
-    file = kubeconfig(tmp_path / "config", server.url, user=plugin(tmp_path, "give(token=f'token-{run}')\n"))
-    async with connect(kubeconfig=str(file), limits=RESTLESS) as api:
-        for _ in range(5):
-            await api.get(THINGS, "a", "ns")
-        assert runs(tmp_path) == 1
-        server.answers(only("token-2"))
-        await api.get(THINGS, "a", "ns")
-        assert runs(tmp_path) == 2
-
-
-async def test_a_credential_plugin_runs_again_before_its_token_expires(
-    server: ScriptedServer, tmp_path: Path
-) -> None:
-    server.answers(reply(thing()))
-    body = (
-        "year = 2001 if run < 2 else 2999\n"
-        "give(token=f'token-{run}', expirationTimestamp=f'{year}-01-01T00:00:00Z')\n"
-    )
-    file = kubeconfig(tmp_path / "config", server.url, user=plugin(tmp_path, body))
-    async with connect(kubeconfig=str(file), limits=RESTLESS) as api:
-        await until(lambda: bool(server.received) and tokens(server)[-1] == "token-2", api)
-        for _ in range(5):
-            await api.get(THINGS, "a", "ns")
-    assert runs(tmp_path) == 2
-
-
-@pytest.mark.parametrize(
-    ("body", "message"),
-    [
-        ("sys.exit('no login')\n", "no login"),
-        ("print('hello')\n", "gave no ExecCredential"),
-        ("give(nothing=1)\n", "neither a token nor a client certificate"),
-        ("print('{}')\n", "missing required field"),
-        ("give(token='a\\nb')\n", "single line"),
-    ],
-)
-async def test_a_credential_plugin_that_fails_is_one_line(tmp_path: Path, body: str, message: str) -> None:
-    file = kubeconfig(tmp_path / "config", "http://127.0.0.1:1", user=plugin(tmp_path, body))
-    with pytest.raises(ConfigurationError, match=message) as caught:
-        async with connect(kubeconfig=str(file)):
-            pass
-    assert str(caught.value).startswith(f"kubeconfig {file}, context 'here': ")
-    assert "\n" not in str(caught.value)
-
-
-async def test_a_credential_plugin_that_hangs_is_bounded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("informers.credentials.LOGIN_SECONDS", 0.5)
-    user = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "sleep", "args": ["5"]}}
-    file = kubeconfig(tmp_path / "config", "http://127.0.0.1:1", user=user)
-    with pytest.raises(ConfigurationError, match=r"took over 0\.5 s"):
-        async with connect(kubeconfig=str(file)):
-            pass
-
-
-async def test_a_credential_plugin_that_does_not_exist_is_named(tmp_path: Path) -> None:
-    user = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "no-such-plugin"}}
-    file = kubeconfig(tmp_path / "config", "http://127.0.0.1:1", user=user)
-    with pytest.raises(ConfigurationError, match="no-such-plugin"):
-        async with connect(kubeconfig=str(file)):
-            pass
-
-
-async def test_a_request_waits_for_no_refresh_and_closing_ends_one(
-    server: ScriptedServer, tmp_path: Path
-) -> None:
-    server.answers(reply(thing()))
-    body = (
-        "if run > 1:\n"
-        "    import time; time.sleep(50)\n"
-        "give(token='t', expirationTimestamp='2001-01-01T00:00:00Z')\n"
-    )
-    file = kubeconfig(tmp_path / "config", server.url, user=plugin(tmp_path, body))
-    with anyio.fail_after(20):
-        async with connect(kubeconfig=str(file), limits=RESTLESS) as api:
-            for _ in range(5):
-                await api.get(THINGS, "a", "ns")
-    assert len(server.received) == 5
-
-
 @pytest.mark.parametrize(
     ("ca", "message"), [("not a certificate", "no PEM"), ("", "no PEM|empty|certificate")]
 )
@@ -417,42 +291,6 @@ async def test_in_cluster_without_a_mounted_token_is_one_line(tmp_path: Path) ->
         await source.load()
     assert str(tmp_path / "token") in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-async def test_a4_the_proxy_of_the_environment_is_used_unless_excluded(
-    server: ScriptedServer, connect_to: Connect, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    server.answers(reply(thing()))
-    monkeypatch.setenv("http_proxy", server.url)
-    async with connect_to("http://api.invalid:8080") as api:
-        await api.get(THINGS, "a", "ns")
-    assert server.received[0].headers["Host"] == "api.invalid:8080"
-    for excluded in ("api.invalid", ".invalid", "*"):
-        monkeypatch.setenv("no_proxy", excluded)
-        async with connect_to("http://api.invalid:8080") as api:
-            with pytest.raises(Unreachable):
-                await api.get(THINGS, "a", "ns")
-    assert len(server.received) == 1
-
-
-async def test_a4_no_proxy_may_hold_networks(
-    server: ScriptedServer, connect_to: Connect, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    server.answers(reply(thing()))
-    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
-    monkeypatch.setenv("no_proxy", "other.example,127.0.0.0/8")
-    async with connect_to(server.url) as api:
-        await api.get(THINGS, "a", "ns")
-
-
-async def test_a4_the_kubeconfigs_proxy_beats_the_environments(
-    server: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    server.answers(reply(thing()))
-    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
-    file = kubeconfig(tmp_path / "config", "http://api.invalid", cluster={"proxy-url": server.url})
-    async with connect(kubeconfig=str(file)) as api:
-        await api.get(THINGS, "a", "ns")
 
 
 def test_sources_show_no_secrets(tmp_path: Path) -> None:

@@ -185,7 +185,7 @@ async def test_a5_a_server_that_hangs_leaves_the_outcome_unknown(
             api.update(THINGS, "a", {}, "ns"),
             api.delete(THINGS, "a", "ns"),
         ):
-            with pytest.raises(OutcomeUnknown):
+            with anyio.fail_after(2), pytest.raises(OutcomeUnknown):
                 await call
         assert api.statistics().access.requests == 0
     assert len(server.received) == 6
