@@ -71,6 +71,7 @@ class Controller:
             timeout_seconds=RECONCILE_TIMEOUT_SECONDS,
             quiet=RETRIED_QUIETLY,
         )
+        self._waiting_for_caches = anyio.CancelScope()
         # The picture first: whoever is woken must find the change in it.
         self.picture.connect()
         self._wakeups.connect(self.picture)
@@ -95,12 +96,14 @@ class Controller:
 
     async def lead(self) -> None:
         """Reconcile until stopped; waits for the caches first, and says what it waits for."""
-        await self._wait_for_caches()
+        with self._waiting_for_caches:
+            await self._wait_for_caches()
         _log.info("Started reconciling", workloads=len(self.caches.workloads.store), waiting=len(self.line))
         await self.runner.run()
 
     async def stop(self) -> None:
         """Take nothing new, let what runs finish; `lead` returns then."""
+        self._waiting_for_caches.cancel()
         finished = await self.runner.stop(DRAIN_SECONDS)
         _log.info("Stopped reconciling", finished=finished)
 

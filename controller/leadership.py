@@ -1,36 +1,71 @@
-"""Who leads: this process alone, or the holder of the lease.
+"""Who leads: this process alone, or the holder of the leader lease (sections 2.3 and 7 of the contract).
 
 Leader election only saves work: every write is conditional, so that two controllers at once stay correct.
 """
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Awaitable, Callable
 
-import anyio
-
 from controller.chance import Chance
+from controller.names import LEADER_LEASE
 from controller.settings import Settings
 from informers.api import Api
+from informers.election import ElectionSettings, LeaderElector
+
+OVERDUE_TOLERANCE_SECONDS = 20.0
+"""How long a leader may go on after its lease ran out before the liveness probe ends it."""
 
 
 class Leadership:
     """Runs the work of a leader while this process is one."""
 
     def __init__(self, api: Api, settings: Settings, chance: Chance) -> None:
-        self._api = api
-        self._leading = anyio.Event()
+        self.elector: LeaderElector | None = None
+        """`None` without leader election: then this process leads from the start."""
+        self._leading = False
+        if settings.leader_elect:
+            self.elector = LeaderElector(
+                api,
+                name=LEADER_LEASE,
+                namespace=settings.lease_namespace,
+                host=settings.pod_name or socket.gethostname(),
+                unique_suffix=chance.new_id,
+                wall_clock=chance.now,
+                rng=chance.rng,
+                settings=ElectionSettings(
+                    lease_seconds=settings.lease_duration_seconds,
+                    renew_deadline_seconds=settings.renew_deadline_seconds,
+                    retry_period_seconds=settings.retry_period_seconds,
+                ),
+            )
+
+    def __repr__(self) -> str:
+        return f"<Leadership leading={self._leading} elector={self.elector!r}>"
 
     @property
     def leading(self) -> bool:
-        """Whether the work runs now."""
-        return self._leading.is_set()
+        """Whether the leader's work runs now."""
+        return self._leading
 
     def check(self) -> str | None:
-        """A liveness check."""
-        return None
+        """A liveness check: fails where the work goes on long after the lease ran out."""
+        if self.elector is None or self.elector.healthy(OVERDUE_TOLERANCE_SECONDS):
+            return None
+        return "the lease ran out and the work goes on"
 
     async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
-        """Lead as soon as it is our turn; returns when `lead` does."""
-        self._leading.set()
-        await lead()
+        """Lead when it is our turn; returns when `lead` has returned. Raises `LeadershipLost`."""
+
+        async def work() -> None:
+            self._leading = True
+            try:
+                await lead()
+            finally:
+                self._leading = False
+
+        if self.elector is None:
+            await work()
+        else:
+            await self.elector.run(work)

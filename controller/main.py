@@ -23,7 +23,8 @@ from controller.controller import Controller
 from controller.endpoints import serve
 from controller.health import LoopMonitor, health_application
 from controller.leadership import Leadership
-from controller.metrics import Metrics, loop_metrics, reconcile_metrics, work_queue_metrics
+from controller.metrics import Metrics, election_metrics, loop_metrics, reconcile_metrics, work_queue_metrics
+from controller.names import LEADER_LEASE
 from controller.settings import PROGRAM, Settings
 from controller.signals import shutdown_signals
 from controller.version import build_info
@@ -80,6 +81,8 @@ async def _endpoints(
     metrics.add(work_queue_metrics(controller.queue.name, controller.queue.statistics))
     metrics.add(reconcile_metrics(controller.queue.name, controller.runner.statistics))
     metrics.add(loop_metrics(monitor.statistics))
+    if leadership.elector is not None:
+        metrics.add(election_metrics(LEADER_LEASE, leadership.elector.statistics))
     health = health_application(
         liveness={"event-loop": monitor.check, "leader-election": leadership.check},
         readiness={"caches": lambda: "; ".join(controller.missing()) or None},

@@ -54,6 +54,8 @@ class Outcome:
     verdict: Verdict | None = None
     assignment: Assignment | None = None
     facts: Facts | None = None
+    note: str | None = None
+    """Another message for condition `Placed` as it stands; a write for it alone is due only if forced."""
 
 
 def status_patch(
@@ -76,7 +78,9 @@ def status_patch(
     if outcome.facts is not None:
         status |= _facts(outcome.facts)
     if outcome.verdict is not None:
-        status["conditions"] = _conditions(workload, outcome.verdict, now)
+        status["conditions"] = _conditions(workload, _judged(workload, outcome.verdict, now))
+    elif outcome.note is not None:
+        status["conditions"] = _conditions(workload, _noted(workload, outcome.note, now))
     return {
         "metadata": {"resourceVersion": workload.metadata.resource_version, "uid": workload.metadata.uid},
         "status": status,
@@ -126,11 +130,11 @@ def _facts(facts: Facts) -> Mapping[str, Any]:
     }
 
 
-def _conditions(workload: Workload, verdict: Verdict, now: datetime) -> list[dict[str, Any]]:
-    """All conditions, since a merge patch replaces the whole list; the others go back as they were read."""
+def _judged(workload: Workload, verdict: Verdict, now: datetime) -> Condition:
+    """Condition `Placed` by a verdict; its transition time moves only when its status flips."""
     before = workload.placed_condition
     unchanged = before is not None and before.status == _truth(verdict) and before.last_transition_time
-    placed = Condition(
+    return Condition(
         type=PLACED_CONDITION,
         status=_truth(verdict),
         reason=verdict.code.value,
@@ -138,5 +142,20 @@ def _conditions(workload: Workload, verdict: Verdict, now: datetime) -> list[dic
         last_transition_time=before.last_transition_time if before and unchanged else timestamp(now),
         observed_generation=workload.metadata.generation,
     )
+
+
+def _noted(workload: Workload, note: str, now: datetime) -> Condition:
+    """Condition `Placed` as it stands, with another message; one that was never written is unknown."""
+    before = workload.placed_condition or Condition(
+        type=PLACED_CONDITION,
+        status="Unknown",
+        reason=Phase.PLACING.value,
+        last_transition_time=timestamp(now),
+    )
+    return before.model_copy(update={"message": cut(note, MESSAGE_MAX_CHARACTERS)})
+
+
+def _conditions(workload: Workload, placed: Condition) -> list[dict[str, Any]]:
+    """All conditions, since a merge patch replaces the whole list; the others go back as they were read."""
     others = [c for c in workload.status.conditions if c.type != PLACED_CONDITION]
     return [c.model_dump(by_alias=True, exclude_none=True) for c in (*others, placed)]

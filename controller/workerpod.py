@@ -27,16 +27,19 @@ def claim_document(name: str, namespace: str, ledger_uid: str, requests: Sequenc
             "name": name,
             "namespace": namespace,
             "labels": {MANAGED_LABEL: MANAGED_VALUE},
-            "ownerReferences": [
-                {
-                    "apiVersion": CLAIM_LEDGERS_API_VERSION,
-                    "kind": CLAIM_LEDGERS_KIND,
-                    "name": ledger_name(name),
-                    "uid": ledger_uid,
-                }
-            ],
+            "ownerReferences": [ledger_reference(name, ledger_uid)],
         },
         "spec": {"devices": {"requests": list(requests)}},
+    }
+
+
+def ledger_reference(claim: str, ledger_uid: str) -> dict[str, str]:
+    """The owner reference of a claim to its ledger."""
+    return {
+        "apiVersion": CLAIM_LEDGERS_API_VERSION,
+        "kind": CLAIM_LEDGERS_KIND,
+        "name": ledger_name(claim),
+        "uid": ledger_uid,
     }
 
 

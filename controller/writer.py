@@ -10,10 +10,12 @@ from typing import Any
 
 from controller.caches import Caches
 from controller.objects import CLAIMS, PODS, Pod, ResourceClaim
+from controller.workerpod import ledger_reference
 from controller.workload import WORKLOADS, Workload
 from informers.api import Api, Json, Preconditions
 from informers.errors import Conflict, NotFound
 from informers.keys import ObjectKey
+from ledger.state import ClaimLedger
 
 
 class Writer:
@@ -75,6 +77,20 @@ class Writer:
         created = await self._api.create(CLAIMS, document, document["metadata"]["namespace"])
         self._caches.claims.store.apply_write(created)
         return created
+
+    async def repoint_claim(self, claim: ResourceClaim, ledger: ClaimLedger) -> ResourceClaim:
+        """Make a ledger the owner of its live claim. Raises `Conflict` where the claim changed since."""
+        meta = claim.metadata
+        patch = {
+            "metadata": {
+                "uid": meta.uid,
+                "resourceVersion": meta.resource_version,
+                "ownerReferences": [ledger_reference(meta.name, ledger.metadata.uid)],
+            }
+        }
+        written = await self._api.patch(CLAIMS, meta.name, patch, meta.namespace)
+        self._caches.claims.store.apply_write(written)
+        return written
 
     async def create_pod(self, document: dict[str, Any]) -> Pod:
         """Create a Pod; typos in the preserved template are refused. Raises `AlreadyExists`, `Invalid`, …."""

@@ -39,7 +39,7 @@ class Assign:
         """The Workload with its assignment committed, or `None` where it waits and its status says why."""
         adopted = await self._seats.adopt(workload, request)
         if adopted is not None:
-            return await self._commit_or_raise(workload, request, adopted)
+            return await self._assign_to(workload, request, adopted)
         seat_first = self._tools.settings.placement_strategy is PlacementStrategy.BINPACK
         if seat_first and request.shareable:
             joined = await self.join(workload, request)
@@ -52,7 +52,7 @@ class Assign:
         seating = await self._seats.take(workload, request)
         if seating is None:
             return None
-        return await self._commit_or_raise(workload, request, seating)
+        return await self._assign_to(workload, request, seating)
 
     async def cut_own_claim(self, workload: Workload, request: Request) -> Workload | None:
         """Cut a dedicated claim: ledger with the founder's seat, claim, status."""
@@ -74,7 +74,7 @@ class Assign:
                 await self._commit.give_back(workload, seating)
                 await self._waiting.for_predecessor_claim(workload, name)
                 return None
-            return await self._commit_or_raise(workload, request, seating)
+            return await self._assign_to(workload, request, seating)
         raise ContendedError(workload.name)
 
     async def _found(
@@ -112,14 +112,11 @@ class Assign:
             raise ContendedError(name)
         return claim if claim.owned_by(ledger.metadata.uid) and not claim.deleting else None
 
-    async def _commit_or_raise(self, workload: Workload, request: Request, seating: Seating) -> Workload:
+    async def _assign_to(self, workload: Workload, request: Request, seating: Seating) -> Workload:
         outcome = Outcome(
             phase=Phase.PLACING,
             reason=self._tools.booked_reason(workload, seating.assignment.claim),
             assignment=seating.assignment,
             facts=Facts(memory_per_device=whole_gib(request.memory_bytes)),
         )
-        committed = await self._commit.assign(workload, outcome, seating)
-        if committed is None:
-            raise ContendedError(workload.name)
-        return committed
+        return await self._commit.assign(workload, outcome, seating)

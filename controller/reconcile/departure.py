@@ -64,11 +64,17 @@ class Departure:
             return
         await self._release(workload)
 
+    async def release_shown_empty(self, workload: Workload, claim: str) -> None:
+        """Release the seats of this UID on one claim, once a fresh read shows that its Pod is not there."""
+        pod = await self._tools.writer.fresh_pod(pod_name(workload.name), self._tools.settings.namespace)
+        if pod is None or pod.finished or claim not in pod.claim_names:
+            await self.release_at(workload, claim)
+
     async def release_at(self, workload: Workload, claim: str) -> None:
         """Release the seats of this UID on one claim; the caller has shown that its Pod is not there."""
         refs = [seat.ref for name, seat in self._tools.seats(workload) if name == claim]
         if refs:
-            await self._release_refs(claim, refs)
+            await self.release_refs(claim, refs)
 
     def _pods(self, workload: Workload) -> tuple[Pod, ...]:
         return self._tools.caches.pods.store.by_index(BY_WORKER, workload.uid)
@@ -90,9 +96,10 @@ class Departure:
         for claim, seat in self._tools.seats(workload):
             by_claim.setdefault(claim, []).append(seat.ref)
         for claim, refs in by_claim.items():
-            await self._release_refs(claim, refs)
+            await self.release_refs(claim, refs)
 
-    async def _release_refs(self, claim: str, refs: list[SeatRef]) -> None:
+    async def release_refs(self, claim: str, refs: list[SeatRef]) -> None:
+        """Release exactly these bookings; the caller has shown that their Pods are not there."""
         released = await self._tools.book.release(claim, refs)
         if isinstance(released, Contended):
             raise ContendedError(claim)

@@ -62,10 +62,7 @@ class Fallback:
             verdict=Verdict(False, Code.UNSCHEDULABLE, reason),
             assignment=seating.assignment,
         )
-        committed = await self._commit.assign(workload, outcome, seating)
-        if committed is None:
-            raise Conflict(f"the assignment of {workload.name} was decided elsewhere")
-        return committed
+        return await self._commit.assign(workload, outcome, seating)
 
     async def leave_joined(self, workload: Workload, claim: ResourceClaim, pod: Pod) -> Workload | None:
         """A joined claim lost its allocation and nobody else takes the worker: it leaves, to cut its own.

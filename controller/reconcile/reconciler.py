@@ -15,14 +15,13 @@ from controller.reconcile.departure import Departure
 from controller.reconcile.ended import Ended
 from controller.reconcile.fallback import Fallback, refused_by_scheduler
 from controller.reconcile.rejections import Rejections
-from controller.reconcile.repair import Repair
+from controller.reconcile.repair import Repair, Repaired
 from controller.reconcile.reporting import Reporting
 from controller.reconcile.seating import ContendedError, Seats, YieldedError
 from controller.reconcile.tools import Tools
 from controller.reconcile.waiting import Waiting
-from controller.reconcile.workerpods import Creation, Standing, WorkerPods, assignment_on, standing_of
+from controller.reconcile.workerpods import Creation, Standing, WorkerPods, standing_of
 from controller.requests import InvalidWorkloadError, build_request, validate
-from controller.status import assignment_of
 from controller.workload import Workload
 from informers.errors import Conflict, OutcomeUnknown, TooManyRequests
 from informers.keys import ObjectKey
@@ -49,7 +48,7 @@ class Reconciler:
         self._assign = Assign(tools, seats, commit, self._waiting)
         self._fallback = Fallback(tools, seats, commit, self._departure)
         self._pods = WorkerPods(tools, self._departure, self._waiting)
-        self._repair = Repair(tools)
+        self._repair = Repair(tools, self._departure)
         self._reporting = Reporting(tools)
         self._rejections = Rejections(tools.settings.retry_interval_seconds, tools.now)
 
@@ -89,18 +88,25 @@ class Reconciler:
         except InvalidWorkloadError as fault:
             await self._departure.fail(workload, fault.code, fault.detail)
             return DONE
-        if pod is None:
-            return await self._without_pod(workload, request)
-        if standing is Standing.FOREIGN:
+        if standing is Standing.FOREIGN and pod is not None:
             return await self._foreign(workload, pod)
-        if standing is Standing.PREDECESSOR:
+        if standing is Standing.PREDECESSOR and pod is not None:
             return await self._predecessor(workload, pod)
-        if pod.finished:
+        if pod is not None and pod.finished:
             await self._ended.record(workload, pod)
             return DONE
+        return await self._held(workload, request, pod)
+
+    async def _held(self, workload: Workload, request: Request | None, pod: Pod | None) -> Result:
+        """Step 6: what it is recorded to hold is sound, was repaired, or is cleared and placed again."""
+        finding = await self._repair.inspect(workload, request, pod)
+        if finding.repaired is Repaired.WAIT:
+            return self._retry
+        if pod is None or finding.repaired is Repaired.CLEARED:
+            return await self._without_pod(finding.workload, request)
         if pod.metadata.deletion_timestamp is not None:
             return DONE
-        return await self._with_pod(workload, request, pod)
+        return await self._with_pod(finding.workload, request, pod)
 
     def _request(self, workload: Workload, standing: Standing) -> Request | None:
         """Validated while the worker holds nothing; a placed one is never failed by a stricter rule."""
@@ -119,7 +125,9 @@ class Reconciler:
         if workload.status.claim_name:
             return self._after(workload, await self._pods.rebuild(workload))
         if request is None:
-            raise AssertionError(f"{workload.name} holds nothing and was not validated")
+            # Its claim is gone and its spec can no longer be read: the next reconcile validates it.
+            self._tools.look_again(workload)
+            return DONE
         return await self._assign_and_create(workload, request)
 
     async def _assign_and_create(self, workload: Workload, request: Request) -> Result:
@@ -152,10 +160,7 @@ class Reconciler:
         return self._retry
 
     async def _with_pod(self, workload: Workload, request: Request | None, pod: Pod) -> Result:
-        """Steps 6, 8 and 11: a Pod of another assignment goes; a refused one falls back; then the report."""
-        if assignment_on(pod) != assignment_of(workload):
-            await self._repair.agree(workload)
-            return self._retry
+        """Steps 8 and 11: a Pod that kube-scheduler refused falls back to sharing; then the report."""
         claim = self._tools.claim(workload.status.claim_name)
         if request is not None and claim is not None and not claim.allocated and refused_by_scheduler(pod):
             return await self._refused(workload, request, claim, pod)

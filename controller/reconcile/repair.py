@@ -1,29 +1,75 @@
-"""Step 6, as far as Pod and status disagree about the worker's assignment.
+"""Step 6: what a crash, a hand edit or another process left in disagreement is brought together again.
 
-The process that runs is what matters: a live Pod's claim and stamp win where its claim lives and status names
-nothing, or where that claim's ledger holds exactly this booking. Otherwise the Pod goes. Both only after
-fresh reads agree, since a cache may be behind another process's move.
+The process that runs is what matters: a live Pod's claim and stamp win over status where its claim lives, and
+a lost seat is booked again under the Pod's assignment. Nobody seated is ever evicted for it, and nothing is
+taken away before fresh reads agree, since a cache may be behind another process's move.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from enum import Enum, auto
+
 from controller.names import pod_name
+from controller.objects import Pod, ResourceClaim
+from controller.reasons import Code, Phase, sentence
+from controller.reconcile.departure import Departure
+from controller.reconcile.seating import ContendedError, booking_of
 from controller.reconcile.tools import Tools
 from controller.reconcile.workerpods import Standing, assignment_on, standing_of
-from controller.status import Assignment, Outcome, assignment_of
+from controller.status import UNASSIGNED, Assignment, Facts, Outcome, Verdict, assignment_of
 from controller.workload import Workload
+from informers.errors import Conflict
 from informers.keys import ObjectKey
+from ledger.book import Booked, Contended
 from ledger.names import is_claim_name
-from ledger.state import SeatRef
+from ledger.state import ClaimLedger, SeatRef
+from placement.types import Request
+
+
+class Repaired(Enum):
+    """What the step leaves to the rest of the reconcile."""
+
+    SOUND = auto()
+    """Pod, status and seat agree: go on."""
+    WAIT = auto()
+    """Something was set in motion that an event will report."""
+    CLEARED = auto()
+    """The worker has no assignment any more: place it again."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The outcome of the step and the Workload as last written."""
+
+    repaired: Repaired
+    workload: Workload
 
 
 class Repair:
-    """Makes status and Pod name the same assignment."""
+    """Makes status, Pod and seat name the same assignment again."""
 
-    def __init__(self, tools: Tools) -> None:
+    def __init__(self, tools: Tools, departure: Departure) -> None:
         self._tools = tools
+        self._departure = departure
 
-    async def agree(self, workload: Workload) -> None:
+    async def inspect(self, workload: Workload, request: Request | None, pod: Pod | None) -> Finding:
+        """Check everything that this worker is recorded to hold, with and without a Pod."""
+        if pod is not None and assignment_on(pod) != assignment_of(workload):
+            await self._agree(workload)
+            return Finding(Repaired.WAIT, workload)
+        if not workload.status.claim_name:
+            return Finding(Repaired.SOUND, workload)
+        claim = self._tools.claim(workload.status.claim_name)
+        if claim is None or (claim.deleting and not (pod is not None and pod.bound)):
+            return await self._claim_gone(workload, pod)
+        if request is not None and not self._seat_stands(workload, claim):
+            return await self._seat_again(workload, request, claim, pod)
+        return Finding(Repaired.SOUND, await self._release_strays(workload))
+
+    # Pod and status disagree
+
+    async def _agree(self, workload: Workload) -> None:
         """Let the Pod's assignment win, or delete the Pod; the worker is looked at again afterwards."""
         self._tools.look_again(workload)
         namespace = self._tools.settings.namespace
@@ -36,7 +82,7 @@ class Repair:
             return
         if await self._pod_wins(fresh, stamp):
             await self._tools.report(fresh, Outcome(assignment=stamp))
-        else:
+        elif pod.metadata.deletion_timestamp is None:
             await self._tools.writer.delete_pod(pod)
 
     async def _pod_wins(self, workload: Workload, stamp: Assignment) -> bool:
@@ -50,3 +96,86 @@ class Repair:
         ledger = await self._tools.fresh_ledger(stamp.claim)
         ref = SeatRef(workload.name, workload.uid, stamp.assignment_id)
         return ledger is not None and ledger.holds(ref)
+
+    # The claim is gone
+
+    async def _claim_gone(self, workload: Workload, pod: Pod | None) -> Finding:
+        """Delete the Pod, wait, clear the assignment, release: the worker is placed again."""
+        name = workload.status.claim_name
+        claim = await self._tools.writer.fresh_claim(name, self._tools.settings.namespace)
+        if claim is not None and not claim.deleting:
+            # The cache lags, or somebody took the claim's label away: neither ends a worker.
+            return Finding(Repaired.SOUND, workload)
+        reason = sentence(Code.WAITING_FOR_CAPACITY, f"{name} is gone")
+        verdict = Verdict(False, Code.WAITING_FOR_CAPACITY, reason)
+        return await self._clear(workload, pod, reason, verdict)
+
+    async def _clear(self, workload: Workload, pod: Pod | None, reason: str, verdict: Verdict) -> Finding:
+        """Order down: the Pod, then status, then the seat."""
+        if pod is not None:
+            if pod.metadata.deletion_timestamp is None:
+                await self._tools.writer.delete_pod(pod)
+                self._tools.look_again(workload)
+            return Finding(Repaired.WAIT, workload)
+        name = workload.status.claim_name
+        outcome = Outcome(
+            phase=Phase.PENDING, reason=reason, verdict=verdict, assignment=UNASSIGNED, facts=Facts()
+        )
+        cleared = await self._tools.report(workload, outcome)
+        await self._departure.release_shown_empty(cleared, name)
+        return Finding(Repaired.CLEARED, cleared)
+
+    # The seat vanished or stands under another assignment
+
+    def _seat_stands(self, workload: Workload, claim: ResourceClaim) -> bool:
+        """Whether the ledger that owns the claim holds exactly the recorded booking."""
+        ledger = self._tools.ledger(claim.metadata.name)
+        ref = SeatRef(workload.name, workload.uid, workload.status.assignment_id)
+        return ledger is not None and claim.owned_by(ledger.metadata.uid) and ledger.holds(ref)
+
+    async def _seat_again(
+        self, workload: Workload, request: Request, claim: ResourceClaim, pod: Pod | None
+    ) -> Finding:
+        """Book the recorded assignment again; where that is refused the worker moves, nobody is evicted."""
+        recorded = assignment_of(workload)
+        booking = booking_of(workload, request, owner_uid=None, recorded=recorded.assignment_id)
+        answer = await self._tools.book.repair(recorded.claim, booking)
+        if isinstance(answer, Contended):
+            raise ContendedError(recorded.claim)
+        if isinstance(answer, Booked):
+            await self._repoint(claim, answer.ledger)
+            return Finding(Repaired.SOUND, workload)
+        reason = sentence(Code.SEAT_LOST, f"the seat on {recorded.claim} is taken")
+        verdict = Verdict(False, Code.SEAT_LOST, f"{reason}: {answer.refusal.text}")
+        return await self._clear(workload, pod, reason, verdict)
+
+    async def _repoint(self, claim: ResourceClaim, ledger: ClaimLedger) -> None:
+        """A recreated ledger takes over its live claim first thing, or garbage collection deletes it."""
+        if claim.owned_by(ledger.metadata.uid):
+            return
+        try:
+            await self._tools.writer.repoint_claim(claim, ledger)
+        except Conflict as error:
+            raise ContendedError(claim.metadata.name) from error
+
+    # Strays
+
+    async def _release_strays(self, workload: Workload) -> Workload:
+        """Release seats that status does not name, behind a status write that fences their bookers."""
+        strays = [(c, s.ref) for c, s in self._tools.seats(workload) if c != workload.status.claim_name]
+        if not strays:
+            return workload
+        fresh = await self._tools.writer.fresh_workload(ObjectKey.of(workload))
+        if fresh is None or fresh.uid != workload.uid or fresh.deleting or fresh.terminal:
+            return workload
+        claim, ref = strays[0]
+        if assignment_of(fresh) != assignment_of(workload):
+            return fresh
+        note = f"releasing the seat on {claim} under assignment {ref.assignment_id}"
+        fenced = await self._tools.report(fresh, Outcome(note=note), force=True)
+        pod = await self._tools.writer.fresh_pod(pod_name(workload.name), self._tools.settings.namespace)
+        if pod is None or pod.finished or claim not in pod.claim_names:
+            await self._departure.release_refs(claim, [ref])
+        if len(strays) > 1:
+            self._tools.look_again(fenced)
+        return fenced
