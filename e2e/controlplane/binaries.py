@@ -136,7 +136,15 @@ def _build(go: str, tools: Path, progress: Progress) -> Binaries:
 
 
 def _build_program(go: str, tools: Path, program: _Program, target: Path, guard: Guard) -> None:
-    command = [go, "build", "-trimpath", "-buildvcs=false", "-ldflags", _link_flags(tools, program)]
+    command = [
+        go,
+        "build",
+        "-mod=readonly",
+        "-trimpath",
+        "-buildvcs=false",
+        "-ldflags",
+        _link_flags(tools, program),
+    ]
     _run_go([*command, "-o", str(target / program.name), program.package], tools / program.module, guard)
 
 
@@ -155,7 +163,7 @@ def _link_flags(tools: Path, program: _Program) -> str:
 
 
 def _copy_stages(go: str, tools: Path, target: Path, guard: Guard) -> None:
-    listing = [go, "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/kwok"]
+    listing = [go, "list", "-mod=readonly", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/kwok"]
     module = Path(_run_go(listing, tools / "kwok", guard).strip())
     for stage in KWOK_STAGES:
         shutil.copyfile(
@@ -167,7 +175,7 @@ def _run_go(command: list[str], folder: Path, guard: Guard) -> str:
     process = subprocess.Popen(
         command,
         cwd=folder,
-        env={**os.environ, "CGO_ENABLED": "0"},
+        env={**os.environ, "CGO_ENABLED": "0", "GOWORK": "off"},  # whatever folder the checkout is in
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -57,7 +57,7 @@ def build() -> None:
 
 @cli.command()
 def clean() -> None:
-    """Remove what was built."""
+    """Remove what was built (Go's own cache stays)."""
     if not clean_cache():
         to_stderr("Nothing was built")
 

@@ -11,15 +11,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
+from http import HTTPStatus
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from e2e.controlplane.api import Api
+from e2e.controlplane.api import Api, Object
 from e2e.controlplane.audit import AuditLog
 from e2e.controlplane.clearing import clear
 from e2e.controlplane.component import Component
-from e2e.controlplane.errors import InvalidArgument, KubectlFailed, NotReady, Unsupported
+from e2e.controlplane.errors import ApiRefused, InvalidArgument, KubectlFailed, Unsupported
 from e2e.controlplane.fleet import Fleet, furnish
 from e2e.controlplane.waiting import wait_until
 
@@ -28,7 +29,10 @@ MANIFESTS = CHECKOUT / "manifests"
 WORKER_NAMESPACE = "openrl-system"
 
 KUBECTL_TIMEOUT_SECONDS = 60
-ESTABLISHED_TIMEOUT_SECONDS = 30
+SERVED_TIMEOUT_SECONDS = 30
+NOT_SERVED_YET = frozenset(
+    {HTTPStatus.NOT_FOUND, HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE}
+)
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
@@ -133,17 +137,33 @@ class Cluster(ABC):
         prefix = "customresourcedefinition.apiextensions.k8s.io/"
         for line in applied.splitlines():
             if line.startswith(prefix):
-                self._await_established(line.removeprefix(prefix).split()[0])
+                self._await_served(line.removeprefix(prefix).split()[0])
 
-    def _await_established(self, name: str) -> None:
+    def _await_served(self, name: str) -> None:
         def served() -> bool:
             definition = self.api.get(f"{CRDS}/{name}")
             conditions = {
                 item["type"]: item["status"] for item in definition.get("status", {}).get("conditions", [])
             }
             if conditions.get("NamesAccepted") == "False":
-                raise NotReady(f"CustomResourceDefinition {name}: its names are taken")
-            return conditions.get("Established") == "True"
+                raise InvalidArgument(f"CustomResourceDefinition {name}: its names are taken")
+            return conditions.get("Established") == "True" and self._lists(definition["spec"])
 
-        what = f"CustomResourceDefinition {name} is not established"
-        wait_until(served, what, timeout_seconds=ESTABLISHED_TIMEOUT_SECONDS)
+        what = f"CustomResourceDefinition {name} is not served"
+        wait_until(served, what, timeout_seconds=SERVED_TIMEOUT_SECONDS)
+
+    def _lists(self, spec: Object) -> bool:
+        """Ask for the objects: an established resource answers 429 until its storage is there."""
+        collections = [
+            f"/apis/{spec['group']}/{version['name']}/{spec['names']['plural']}"
+            for version in spec["versions"]
+            if version["served"]
+        ]
+        try:
+            for collection in collections:
+                self.api.get(collection, limit="1")
+        except ApiRefused as error:
+            if error.status in NOT_SERVED_YET:
+                return False
+            raise
+        return True

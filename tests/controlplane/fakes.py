@@ -106,9 +106,9 @@ class FakeApiServer:
     url: str = ""
     objects: dict[str, dict[str, Any]] = field(default_factory=dict)
     deletions: list[str] = field(default_factory=list)
-    finalizers_block: bool = True
     answers: dict[str, tuple[int, bytes]] = field(default_factory=dict)  # by path: what to say instead
     connections: int = 0
+    requests: int = 0
 
     def respond(self, method: str, path: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         """Do what the API server would do, without validation."""
@@ -177,6 +177,7 @@ def serve_api(server: FakeApiServer) -> Iterator[FakeApiServer]:
             length = int(self.headers.get("Content-Length") or 0)
             body = json.loads(self.rfile.read(length)) if length else {}
             path = urlsplit(self.path).path
+            server.requests += 1
             if path in server.answers:
                 code, payload = server.answers[path]
             else:

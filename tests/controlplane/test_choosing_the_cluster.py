@@ -1,16 +1,19 @@
 """E2E_KUBECONFIG puts another cluster in the place of a control plane; tests need not know."""
 
+import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
-from e2e.controlplane.cluster import Cluster
 from e2e.controlplane.errors import InvalidArgument, KubectlFailed, MissingTool, Unsupported
 from e2e.controlplane.external import ExternalCluster
 from e2e.controlplane.fleet import NODES, Fleet
 from e2e.controlplane.provider import open_cluster
-from tests.controlplane.fakes import FakeApiServer, write_program
+from e2e.controlplane.waiting import wait_until
+from tests.controlplane.fakes import TIMEOUT_SECONDS, FakeApiServer, write_program
 
 
 @pytest.fixture
@@ -98,20 +101,65 @@ def test_a_missing_kubectl_is_said(kubeconfig: Path, tmp_path: Path, monkeypatch
         cluster.kubectl("version")
 
 
-def install(cluster: Cluster, folder: Path) -> None:
-    (folder / "kustomization.yaml").touch()
-    cluster.install(folder)
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+WORKLOADS = "/apis/openrl.io/v1alpha1/workloads"
 
 
-def test_installing_waits_for_each_resource_definition(
-    kubeconfig: Path, api_server: FakeApiServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-    established = {"status": {"conditions": [{"type": "Established", "status": "True"}]}}
-    api_server.objects[f"{crds}/workloads.openrl.io"] = established
+def definition(**conditions: str) -> dict[str, Any]:
+    versions = [{"name": "v1alpha1", "served": True}, {"name": "v1alpha0", "served": False}]
+    listed = [{"type": kind, "status": status} for kind, status in conditions.items()]
+    return {
+        "spec": {"group": "openrl.io", "names": {"plural": "workloads"}, "versions": versions},
+        "status": {"conditions": listed},
+    }
+
+
+@pytest.fixture
+def manifests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder that kubectl says it applied: a resource definition and something else."""
     applied = "customresourcedefinition.apiextensions.k8s.io/workloads.openrl.io\\nnamespace/x"
     with_kubectl(tmp_path, f"print('{applied}')", monkeypatch)
+    (tmp_path / "kustomization.yaml").touch()
+    return tmp_path
+
+
+def test_installing_waits_until_the_new_resources_are_served(
+    kubeconfig: Path, api_server: FakeApiServer, manifests: Path
+) -> None:
+    """Established comes first: the server answers 429 until the storage is there."""
+    api_server.objects[f"{CRDS}/workloads.openrl.io"] = definition()
+    api_server.answers[WORKLOADS] = (429, b"{}")
+    steps: list[Callable[[], object]] = [
+        lambda: api_server.objects.update({f"{CRDS}/workloads.openrl.io": definition(Established="True")}),
+        lambda: api_server.answers.pop(WORKLOADS),
+    ]
     with open_cluster({"E2E_KUBECONFIG": str(kubeconfig)}) as cluster:
-        install(cluster, tmp_path)
-        with pytest.raises(InvalidArgument, match="nothing to install"):
-            cluster.install(tmp_path / "bin")
+        install = threading.Thread(target=cluster.install, args=(manifests,))
+        install.start()
+        for step in steps:
+            await_next_request(api_server)
+            assert install.is_alive()
+            step()
+        install.join(TIMEOUT_SECONDS)
+        assert not install.is_alive()
+
+
+def await_next_request(server: FakeApiServer) -> None:
+    """Return when two more requests came: the second shows what the first one led to."""
+    target = server.requests + 2
+    wait_until(lambda: server.requests >= target, "no request", timeout_seconds=TIMEOUT_SECONDS)
+
+
+def test_a_resource_whose_names_are_taken_is_said_at_once(
+    kubeconfig: Path, api_server: FakeApiServer, manifests: Path
+) -> None:
+    api_server.objects[f"{CRDS}/workloads.openrl.io"] = definition(NamesAccepted="False")
+    complaint = pytest.raises(InvalidArgument, match=r"workloads\.openrl\.io: its names are taken")
+    with open_cluster({"E2E_KUBECONFIG": str(kubeconfig)}) as cluster, complaint:
+        cluster.install(manifests)
+
+
+def test_a_folder_without_a_kustomization_is_refused(kubeconfig: Path, tmp_path: Path) -> None:
+    complaint = pytest.raises(InvalidArgument, match="nothing to install")
+    with open_cluster({"E2E_KUBECONFIG": str(kubeconfig)}) as cluster, complaint:
+        cluster.install(tmp_path)
