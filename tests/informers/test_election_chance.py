@@ -19,21 +19,21 @@ from tests.informers.lease_server import SETTINGS, Client, lease_server, make_el
 from tests.virtualtime import block, run_virtual
 
 
-class Chaos:
-    """Two processes that contend for one lease for two minutes, with a network that does what it likes."""
+class Link:
+    """A way to the server that fails as its round likes. Half of the rounds also cut it off now and then."""
 
-    def __init__(self, seed: int, seen: Counter[str]) -> None:
-        self.rng = random.Random(seed)
-        self.seen = seen
-        self.inside: str | None = None
-        # Half of the rounds leave little time between stopping and being replaced.
-        self.settings = self.rng.choice((SETTINGS, ElectionSettings(15, 14.5, 2)))
-        # Swarm: each round has its own mix of faults, some none of a kind.
-        self.slow, self.dead, self.refused, self.lost, self.touched, self.paused = (
-            self.rng.choice((0.0, 0.05, 0.3)) for _ in range(6)
+    def __init__(self, rng: random.Random) -> None:
+        self.rng = rng
+        # Each round has its own mix of faults, with some kinds left out.
+        self.slow, self.dead, self.refused, self.lost, self.cut = (
+            rng.choice((0.0, 0.05, 0.3)) for _ in range(5)
         )
+        self.cut_until = 0.0
 
     async def before(self, _verb: str) -> None:
+        if self.rng.random() < self.cut / 4:
+            self.cut_until = anyio.current_time() + self.rng.uniform(10, 40)
+        await anyio.sleep(max(0.0, self.cut_until - anyio.current_time()))
         await self.delay()
         if self.rng.random() < self.refused:
             raise ServerError("refused")
@@ -48,7 +48,19 @@ class Chaos:
         if dice < self.dead:
             await anyio.sleep(self.rng.uniform(5, 40))
         elif dice < self.dead + self.slow:
-            await anyio.sleep(self.rng.uniform(0, 5))
+            await anyio.sleep(self.rng.uniform(0, 7))
+
+
+class Chaos:
+    """Two processes that contend for one lease for two minutes."""
+
+    def __init__(self, seed: int, seen: Counter[str]) -> None:
+        self.rng = random.Random(seed)
+        self.seen = seen
+        self.inside: str | None = None
+        # Half of the rounds leave little time between stopping and being replaced.
+        self.settings = self.rng.choice((SETTINGS, ElectionSettings(15, 14.5, 2)))
+        self.touched, self.paused = (self.rng.choice((0.0, 0.05, 0.3)) for _ in range(2))
 
     @contextmanager
     def guarded(self, name: str) -> Iterator[None]:
@@ -81,8 +93,8 @@ class Chaos:
     async def run(self) -> None:
         async with lease_server() as server:
             for host in "ab":
-                client = Client(server)
-                client.before, client.after = self.before, self.after
+                client, link = Client(server), Link(self.rng)
+                client.before, client.after = link.before, link.after
                 elector = make_elector(client, host, settings=self.settings, seed=self.rng.randrange(1000))
                 server.tasks.start_soon(self.process, elector)
             for _ in range(24):
@@ -107,7 +119,7 @@ def test_E10_never_two_in_the_guarded_section_in_a_thousand_rounds_of_faults() -
     finally:
         logging.disable(logging.NOTSET)
     assert seen["terms"] > 1000
-    assert seen["takeovers"] > 1000
+    assert seen["takeovers"] > 500
     assert seen["losses"] > 100
     assert seen["clean stops"] > 100
     assert seen["slow paths"] > 100

@@ -118,7 +118,7 @@ async def test_E16_a_standby_that_is_stopped_never_leads() -> None:
         assert len(server.requests) == requests
 
 
-async def test_E16_a_former_leader_that_stands_by_hasnothing_to_release() -> None:
+async def test_E16_a_former_leader_that_stands_by_has_nothing_to_release() -> None:
     async with lease_server() as server:
         first = await leader(server)
         first.client.before = hang
