@@ -15,6 +15,7 @@ from controller.chance import Chance
 from controller.ledgerapi import KubeLedgerApi
 from controller.line import WaitingLine
 from controller.picture import Picture
+from controller.reconcile.memory import Memory
 from controller.reconcile.reconciler import RETRIED_QUIETLY, Reconciler
 from controller.reconcile.tools import Tools
 from controller.settings import Settings
@@ -61,6 +62,7 @@ class Controller:
             writer=Writer(api, self.caches),
             ledgers=ledgers,
             book=self.book,
+            memory=Memory.empty(self.caches, settings.namespace, chance.now),
             now=chance.now,
             look_again=lambda workload: self._wakeups.wake_key(ObjectKey.of(workload)),
         )

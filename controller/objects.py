@@ -161,10 +161,16 @@ class PodStatus(Part, frozen=True):
     init_container_statuses: tuple[ContainerStatus, ...] = ()
 
 
+class PodMetadata(Metadata, frozen=True, rename="camel", gc=False):
+    """A Pod's metadata: also how long it was given to end."""
+
+    deletion_grace_period_seconds: int | None = None
+
+
 class Pod(Struct, frozen=True):
     """`core/v1 Pod`."""
 
-    metadata: Metadata
+    metadata: PodMetadata
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
 

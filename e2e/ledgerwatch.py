@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,10 +21,11 @@ END_SECONDS = 10
 
 @dataclass(frozen=True)
 class Revision:
-    """The seats of one ledger at one revision."""
+    """The seats of one ledger at one revision; `seen_seconds` is of this process's monotonic clock."""
 
     ledger: str
     seats: tuple[str, ...]
+    seen_seconds: float
 
 
 class LedgerWitness:
@@ -69,7 +71,7 @@ class LedgerWitness:
                 continue
             ledger = event["object"]
             seats = tuple(seat["workload"] for seat in ledger["spec"].get("seats", []))
-            self._revisions.append(Revision(ledger["metadata"]["name"], seats))
+            self._revisions.append(Revision(ledger["metadata"]["name"], seats, time.monotonic()))
 
 
 @contextmanager

@@ -28,6 +28,10 @@ DEFAULT_FLAGS: Mapping[str, str] = {
 }
 
 
+class ControllerFault(AssertionError):
+    """The controller ended by itself, or logged an error."""
+
+
 class ControllerProcess:
     """A running controller and what it logs."""
 
@@ -48,7 +52,7 @@ class ControllerProcess:
 
         def logged() -> bool:
             if self.process.poll() is not None:
-                raise AssertionError(f"the controller ended with {self.process.returncode}:\n{self.log}")
+                raise ControllerFault(f"the controller ended with {self.process.returncode}:\n{self.log}")
             return text in self.log
 
         wait_until(logged, f"the controller does not log {text!r}", timeout_seconds=START_SECONDS)
@@ -85,4 +89,5 @@ def running_controller(
     faults = [
         line for line in controller.log.splitlines() if '"level":"error"' in line or "Traceback" in line
     ]
-    assert not faults, "\n".join(faults)
+    if faults:
+        raise ControllerFault("\n".join(faults))

@@ -25,18 +25,23 @@ class Departure:
     def __init__(self, tools: Tools) -> None:
         self._tools = tools
 
-    async def delete(self, workload: Workload) -> None:
-        """The Workload is being deleted: end its Pods, release every seat of this UID, drop the finalizer."""
+    async def delete(self, workload: Workload) -> Pod | None:
+        """The Workload is being deleted: end its Pods, release every seat of this UID, drop the finalizer.
+
+        Returns the Pod that it waits for, if one is not gone yet.
+        """
         if FINALIZER not in workload.metadata.finalizers:
-            return
-        if not await self._pods_gone(workload):
-            return
+            return None
+        ending = await self._ending_pod(workload)
+        if ending is not None:
+            return ending
         await self._release(workload)
         kept = tuple(f for f in workload.metadata.finalizers if f != FINALIZER)
         try:
             await self._tools.writer.set_finalizers(workload, kept)
         except NotFound:
-            return
+            return None
+        return None
 
     async def withdraw(self, workload: Workload) -> None:
         """The Workload has ended: whatever an interrupted withdrawal left is finished, each time.
@@ -79,17 +84,17 @@ class Departure:
     def _pods(self, workload: Workload) -> tuple[Pod, ...]:
         return self._tools.caches.pods.store.by_index(BY_WORKER, workload.uid)
 
-    async def _pods_gone(self, workload: Workload) -> bool:
-        """Whether no Pod of this UID is left; those that are there are asked to end."""
-        pods = self._pods(workload)
-        for pod in pods:
+    async def _ending_pod(self, workload: Workload) -> Pod | None:
+        """A Pod of this UID that is left; all are asked to end. `None`: verifiably gone."""
+        for pod in self._pods(workload):
             if pod.metadata.deletion_timestamp is None:
                 await self._tools.writer.delete_pod(pod)
-        if self._pods(workload):
-            return False
+        if left := self._pods(workload):
+            return left[0]
         # The cache may lag behind a Pod that another process created a moment ago.
         fresh = await self._tools.writer.fresh_pod(pod_name(workload.name), self._tools.settings.namespace)
-        return fresh is None or all(owner.uid != workload.uid for owner in fresh.metadata.owner_references)
+        ours = fresh is not None and any(o.uid == workload.uid for o in fresh.metadata.owner_references)
+        return fresh if ours else None
 
     async def _release(self, workload: Workload) -> None:
         by_claim: dict[str, list[SeatRef]] = {}

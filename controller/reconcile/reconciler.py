@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from controller.names import FINALIZER
 from controller.objects import Pod, ResourceClaim
-from controller.reasons import Code
+from controller.reasons import Code, Phase
+from controller.reconcile.abandon import Abandon
 from controller.reconcile.assign import Assign
 from controller.reconcile.commit import Commit
 from controller.reconcile.departure import Departure
@@ -18,6 +19,7 @@ from controller.reconcile.rejections import Rejections
 from controller.reconcile.repair import Repair, Repaired
 from controller.reconcile.reporting import Reporting
 from controller.reconcile.seating import ContendedError, Seats, YieldedError
+from controller.reconcile.timelimit import TimeLimit
 from controller.reconcile.tools import Tools
 from controller.reconcile.waiting import Waiting
 from controller.reconcile.workerpods import Creation, Standing, WorkerPods, standing_of
@@ -32,6 +34,9 @@ RETRIED_QUIETLY = (Conflict, ContendedError, OutcomeUnknown, TooManyRequests)
 """What is part of normal life with other writers and a busy server: retried with back-off, not an error."""
 
 DONE = Result()
+
+LAST_CHANCE_SECONDS = 10.0
+"""How soon a worker whose time is over is looked at again when something was done for it just then."""
 
 
 class Reconciler:
@@ -49,6 +54,8 @@ class Reconciler:
         self._fallback = Fallback(tools, seats, commit, self._departure)
         self._pods = WorkerPods(tools, self._departure, self._waiting)
         self._repair = Repair(tools, self._departure)
+        self._abandon = Abandon(tools, self._departure)
+        self._time_limit = TimeLimit(tools, self._departure)
         self._reporting = Reporting(tools)
         self._rejections = Rejections(tools.settings.retry_interval_seconds, tools.now)
 
@@ -58,19 +65,43 @@ class Reconciler:
         workload = self._tools.caches.workloads.store.get(key)
         if workload is None:
             return DONE
-        if workload.deleting:
-            self._rejections.forget(workload.uid)
-            await self._departure.delete(workload)
-            return DONE
-        if workload.terminal:
-            self._rejections.forget(workload.uid)
-            await self._departure.withdraw(workload)
-            return DONE
+        if workload.deleting or workload.terminal:
+            return await self._leave(workload)
         try:
-            return await self._place(await self._with_finalizer(workload))
+            result = await self._place(await self._with_finalizer(workload))
         except YieldedError:
             self._tools.look_again(workload)
             return self._retry
+        return await self._within_time_limit(key, result)
+
+    async def _leave(self, workload: Workload) -> Result:
+        """Steps 1 and 2: a Workload that is being deleted, or has ended."""
+        self._rejections.forget(workload.uid)
+        self._tools.memory.forget(workload.uid)
+        if workload.terminal and not workload.deleting:
+            await self._departure.withdraw(workload)
+            return DONE
+        ending = await self._departure.delete(workload)
+        if ending is None:
+            return DONE
+        return Result(requeue_after_seconds=await self._waiting.for_pod_gone(workload, ending))
+
+    async def _within_time_limit(self, key: ObjectKey, result: Result) -> Result:
+        """A worker that waits is looked at again when its time is over, at the latest; then it fails."""
+        workload = self._tools.caches.workloads.store.get(key)
+        if workload is None or workload.deleting or workload.terminal or key not in self._tools.line:
+            return result
+        remaining = self._time_limit.remaining_seconds(workload)
+        if remaining is None:
+            return result
+        if remaining > 0:
+            again = result.requeue_after_seconds
+            return Result(requeue_after_seconds=remaining if again is None else min(again, remaining))
+        if workload.status.phase != Phase.PENDING.value and workload.status.phase:
+            # Something was done for it just now: whether that takes shows soon.
+            return Result(requeue_after_seconds=LAST_CHANCE_SECONDS)
+        await self._time_limit.expire(workload, self._tools.pod(workload))
+        return DONE
 
     async def _with_finalizer(self, workload: Workload) -> Workload:
         """Step 3: before anything is booked."""
@@ -105,7 +136,7 @@ class Reconciler:
         if pod is None or finding.repaired is Repaired.CLEARED:
             return await self._without_pod(finding.workload, request)
         if pod.metadata.deletion_timestamp is not None:
-            return DONE
+            return Result(requeue_after_seconds=await self._waiting.for_pod_gone(finding.workload, pod))
         return await self._with_pod(finding.workload, request, pod)
 
     def _request(self, workload: Workload, standing: Standing) -> Request | None:
@@ -162,9 +193,25 @@ class Reconciler:
     async def _with_pod(self, workload: Workload, request: Request | None, pod: Pod) -> Result:
         """Steps 8 and 11: a Pod that kube-scheduler refused falls back to sharing; then the report."""
         claim = self._tools.claim(workload.status.claim_name)
-        if request is not None and claim is not None and not claim.allocated and refused_by_scheduler(pod):
+        if claim is None or not refused_by_scheduler(pod):
+            return await self._report(workload, request, pod)
+        if claim.allocated:
+            return await self._wedged(workload, request, claim, pod)
+        if request is not None:
             return await self._refused(workload, request, claim, pod)
-        return await self._report(workload, request, pod)
+        return self._retry
+
+    async def _wedged(
+        self, workload: Workload, request: Request | None, claim: ResourceClaim, pod: Pod
+    ) -> Result:
+        """Step 7: an allocated claim refuses the Pod; it is abandoned when that lasts."""
+        remaining = self._abandon.remaining_seconds(request, claim, pod)
+        if remaining <= 0:
+            await self._abandon.abandon(workload, claim, pod)
+            return self._retry
+        if request is not None:
+            await self._waiting.refused_by_scheduler(workload, request, pod)
+        return Result(requeue_after_seconds=min(remaining, self._tools.settings.retry_interval_seconds))
 
     async def _refused(self, workload: Workload, request: Request, claim: ResourceClaim, pod: Pod) -> Result:
         """kube-scheduler finds no device: share, or wait with the pending claim (the autoscaler's signal)."""
@@ -181,12 +228,10 @@ class Reconciler:
 
     async def _report(self, workload: Workload, request: Request | None, pod: Pod) -> Result:
         if pod.status.phase == "Running":
+            self._tools.memory.forget(workload.uid)
             await self._reporting.running(workload, request, pod)
             return DONE
         if pod.bound:
             return Result(requeue_after_seconds=await self._reporting.starting(workload, request, pod))
-        if request is not None and refused_by_scheduler(pod):
-            await self._waiting.refused_by_scheduler(workload, request, pod)
-            return self._retry
         look_again = await self._reporting.scheduler_error(workload, pod)
         return self._retry if look_again is None else Result(requeue_after_seconds=look_again)

@@ -54,7 +54,7 @@ class Seats:
 
         Raises `YieldedError` where an older waiter goes first, `ContendedError` where others won every try.
         """
-        refused: list[str] = []
+        refused = list(self._tools.memory.refused.of(workload.uid))
         while True:
             # Each booking that loses reads a ledger anew, and may show what another process did for us.
             adopted = await self.adopt(workload, request)
@@ -178,7 +178,8 @@ class Seats:
             request = build_request(older, self._tools.settings.max_seats_per_claim)
         except InvalidWorkloadError:
             return False
-        return request.shareable and self._tools.fleet.select(request, ()) is not None
+        refused = self._tools.memory.refused.of(older.uid)
+        return request.shareable and self._tools.fleet.select(request, refused) is not None
 
 
 def _no_recheck(_: ClaimLedger) -> Refuse | None:

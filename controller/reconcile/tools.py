@@ -12,6 +12,7 @@ from controller.line import WaitingLine
 from controller.names import pod_name
 from controller.objects import Pod, ResourceClaim
 from controller.reasons import Code, sentence
+from controller.reconcile.memory import Memory
 from controller.settings import Settings
 from controller.status import Outcome, status_patch
 from controller.workload import Workload
@@ -40,6 +41,7 @@ class Tools:
     writer: Writer
     ledgers: LedgerApi
     book: SeatBook
+    memory: Memory
     now: Callable[[], datetime]
     look_again: Callable[[Workload], None]
     """Put a Workload back into the queue, behind older ones."""

@@ -6,13 +6,18 @@ to do until a wake-up, or the retry interval.
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from controller import translate
 from controller.objects import Pod
 from controller.reasons import Code, Phase, sentence
 from controller.reconcile.tools import Tools
-from controller.status import UNASSIGNED, Facts, Outcome, Verdict
+from controller.status import UNASSIGNED, Facts, Outcome, Verdict, parse_timestamp
 from controller.workload import Workload
 from placement.types import Request
+
+POD_GONE_GRACE = timedelta(seconds=10)
+"""How long a Pod may take to end before the status speaks of it."""
 
 
 class Waiting:
@@ -23,13 +28,13 @@ class Waiting:
 
     async def without_claim(self, workload: Workload, request: Request) -> None:
         """No claim yet, and nothing that exists fits now."""
-        explanation = self._tools.fleet.explain(request)
+        explanation = self._tools.fleet.explain(request, self._tools.memory.refused.of(workload.uid))
         verdict = Verdict(False, Code.WAITING_FOR_CAPACITY, explanation.sentence)
         await self._write(workload, explanation.sentence, verdict)
 
     async def refused_by_scheduler(self, workload: Workload, request: Request, pod: Pod) -> None:
         """The claim is cut and kube-scheduler refused the Pod; its words are in the condition's message."""
-        explanation = self._tools.fleet.explain(request)
+        explanation = self._tools.fleet.explain(request, self._tools.memory.refused.of(workload.uid))
         condition = pod.condition("PodScheduled")
         message = explanation.sentence
         if condition is not None and condition.message:
@@ -44,6 +49,7 @@ class Waiting:
 
     async def for_predecessor_claim(self, workload: Workload, claim: str) -> None:
         """The worker's claim of an earlier life is still ending."""
+        self._tools.memory.uncounted.note(workload.uid)
         found = self._tools.claim(claim)
         node = translate.allocation_node(found.status.allocation) if found and found.status.allocation else ""
         where = f" on {node}" if node else ""
@@ -54,6 +60,18 @@ class Waiting:
         where = f" on {pod.spec.node_name}" if pod.bound else ""
         detail = f"{pod.metadata.name} is still ending{where}"
         await self._coded(workload, Code.WAITING_FOR_PREDECESSOR_POD, detail)
+
+    async def for_pod_gone(self, workload: Workload, pod: Pod) -> float:
+        """The worker's Pod is being deleted; said from 10 s on. Returns in how many seconds to look again."""
+        meta = pod.metadata
+        asked = parse_timestamp(meta.deletion_timestamp or meta.creation_timestamp)
+        asked -= timedelta(seconds=meta.deletion_grace_period_seconds or 0)
+        remaining = (asked + POD_GONE_GRACE - self._tools.now()).total_seconds()
+        if remaining > 0:
+            return remaining
+        reason = sentence(Code.WAITING_FOR_POD_GONE, f"{meta.name} on {pod.spec.node_name or 'no node'}")
+        await self._tools.report(workload, Outcome(reason=reason))
+        return self._tools.settings.retry_interval_seconds
 
     async def rejected(self, workload: Workload, message: str) -> Workload:
         """The API server refuses the Pod for now (quota, Pod security, a webhook): nothing is held on to."""

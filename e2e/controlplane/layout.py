@@ -157,6 +157,8 @@ class Layout:
             "--service-cluster-ip-range=10.0.0.0/24",
             # TaintNodesByCondition would taint each hand-made Node as not ready, for ever.
             "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
+            # As in many clusters: an owner reference that blocks deletion needs a right on the finalizers.
+            "--enable-admission-plugins=OwnerReferencesPermissionEnforcement",
             f"--audit-policy-file={self.folder / 'audit-policy.json'}",
             f"--audit-log-path={self.audit_log}",
             "--audit-log-maxsize=0",  # no rotation: counts would miss what went away

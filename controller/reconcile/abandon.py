@@ -1,0 +1,84 @@
+"""Step 7: abandon an allocated claim that keeps refusing the worker's Pod.
+
+The allocation pins the Pod to a node where it does not fit (full host, cordon, taint), and kube-scheduler
+never moves it. After two minutes of refusal, or at once where the claim has moved to a place that can never
+hold this worker, the seat is given up and the worker is placed anew.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from controller import translate
+from controller.objects import Pod, ResourceClaim
+from controller.reasons import Code, Phase, sentence
+from controller.reconcile.departure import Departure
+from controller.reconcile.tools import Tools
+from controller.status import UNASSIGNED, Facts, Outcome, Verdict, parse_timestamp
+from controller.workload import Workload
+from placement.checks import Check
+from placement.types import Request
+
+PATIENCE = timedelta(minutes=2)
+PATIENCE_WHILE_BINDING = timedelta(seconds=600)
+"""Where the allocation carries `bindingConditions`: kube-scheduler itself waits that long for the driver."""
+
+HOPELESS = frozenset({Check.ROLE_REFUSED, Check.NODE_TAINTED, Check.DEVICE_TOO_SMALL})
+"""What no waiting changes: seats are checked again where a claim lost its allocation and gained another."""
+
+
+class Abandon:
+    """Gives up claims that refuse their worker."""
+
+    def __init__(self, tools: Tools, departure: Departure) -> None:
+        self._tools = tools
+        self._departure = departure
+
+    def remaining_seconds(self, request: Request | None, claim: ResourceClaim, pod: Pod) -> float:
+        """How long the claim may go on refusing this Pod; 0 or less: abandon it now."""
+        if request is not None and self._tools.fleet.check(request, claim.metadata.name) in HOPELESS:
+            return 0.0
+        binding = claim.status.allocation is not None and any(
+            result.binding_conditions for result in claim.status.allocation.devices.results
+        )
+        patience = PATIENCE_WHILE_BINDING if binding else PATIENCE
+        return (self._refused_since(claim, pod) + patience - self._tools.now()).total_seconds()
+
+    def _refused_since(self, claim: ResourceClaim, pod: Pod) -> datetime:
+        """The latest of the verdict, the Pod's creation and the allocation.
+
+        A Pod that waited for minutes on its own claim carries its old verdict for a moment after the claim
+        was allocated.
+        """
+        created = parse_timestamp(pod.metadata.creation_timestamp)
+        since = [created, self._tools.memory.allocations.seen_at(claim)]
+        condition = pod.condition("PodScheduled")
+        if condition is not None and condition.last_transition_time:
+            since.append(parse_timestamp(condition.last_transition_time))
+        return max(since)
+
+    async def abandon(self, workload: Workload, claim: ResourceClaim, pod: Pod) -> None:
+        """Pod, then status, then seat; the claim is not offered to this worker again for a while.
+
+        Raises `Conflict` where something happened to the Pod meanwhile: it may be bound.
+        """
+        await self._tools.writer.delete_pod(pod, on_version=True)
+        self._tools.memory.refused.add(workload.uid, claim)
+        allocation = claim.status.allocation
+        node = translate.allocation_node(allocation) if allocation is not None else ""
+        reason = sentence(
+            Code.REPLACING_WEDGED_CLAIM,
+            f"{claim.metadata.name} on {node or 'no node'} kept refusing the Pod",
+        )
+        condition = pod.condition("PodScheduled")
+        words = f"; kube-scheduler: {condition.message}" if condition is not None else ""
+        outcome = Outcome(
+            phase=Phase.PENDING,
+            reason=reason,
+            verdict=Verdict(False, Code.REPLACING_WEDGED_CLAIM, reason + words),
+            assignment=UNASSIGNED,
+            facts=Facts(),
+        )
+        cleared = await self._tools.report(workload, outcome)
+        await self._departure.release_at(cleared, claim.metadata.name)
+        self._tools.look_again(cleared)

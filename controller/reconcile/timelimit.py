@@ -1,0 +1,59 @@
+"""The placement timeout: a worker that is not placed for that long fails, and can never start later.
+
+It counts from `Placed`'s last transition to False, or from creation where that was never written; waiting
+for the end of an own predecessor claim does not count. Order down: the Pod first, on the version that showed
+it unbound (a conflict means no time-out) or shown absent by a fresh read; then `Failed`; then seat and claim.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from controller.durations import format_duration
+from controller.names import pod_name
+from controller.objects import Pod
+from controller.reasons import Code, Phase, sentence
+from controller.reconcile.departure import Departure
+from controller.reconcile.tools import Tools
+from controller.status import Outcome, Verdict, parse_timestamp
+from controller.workload import Workload
+
+
+class TimeLimit:
+    """Fails workers that waited too long."""
+
+    def __init__(self, tools: Tools, departure: Departure) -> None:
+        self._tools = tools
+        self._departure = departure
+
+    def remaining_seconds(self, workload: Workload) -> float | None:
+        """How long this worker may go on waiting; `None`: for ever, or it is placed."""
+        timeout_seconds = self._tools.settings.placement_timeout_seconds
+        condition = workload.placed_condition
+        if not timeout_seconds or (condition is not None and condition.status == "True"):
+            return None
+        since = workload.metadata.creation_timestamp
+        if condition is not None and condition.status == "False" and condition.last_transition_time:
+            since = condition.last_transition_time
+        start = parse_timestamp(since)
+        uncounted = self._tools.memory.uncounted.last(workload.uid)
+        if uncounted is not None:
+            start = max(start, uncounted)
+        return (start + timedelta(seconds=timeout_seconds) - self._tools.now()).total_seconds()
+
+    async def expire(self, workload: Workload, pod: Pod | None) -> None:
+        """Withdraw Pod, seat and claim of a worker that nothing took. Raises `Conflict`: no time-out."""
+        if pod is not None:
+            await self._tools.writer.delete_pod(pod, on_version=True)
+        elif await self._tools.writer.fresh_pod(pod_name(workload.name), self._tools.settings.namespace):
+            self._tools.look_again(workload)
+            return
+        waited = format_duration(self._tools.settings.placement_timeout_seconds)
+        last = workload.status.reason or "no verdict from kube-scheduler"
+        reason = sentence(Code.PLACEMENT_TIMEOUT, f"waited {waited}; last: {last}")
+        never_fit = last.startswith(Code.NO_CAPACITY.value)
+        verdict = Verdict(False, Code.UNSATISFIABLE if never_fit else Code.UNSCHEDULABLE, reason)
+        failed = await self._tools.report(
+            workload, Outcome(phase=Phase.FAILED, reason=reason, verdict=verdict)
+        )
+        await self._departure.withdraw(failed)
