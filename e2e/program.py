@@ -10,11 +10,12 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from e2e.controlplane import Cluster, wait_until
+from e2e.controlplane.guard import Guard
 
 PROGRAM = Path(sys.executable).with_name("open-rl-scheduler")
 START_SECONDS = 30
@@ -75,19 +76,40 @@ def running_controller(
     """Run a controller against the cluster while the block runs; it must not have logged an error."""
     settings = {**DEFAULT_FLAGS, "--kubeconfig": str(cluster.controller_kubeconfig), **(flags or {})}
     command = [str(PROGRAM), *(f"{name}={value}" for name, value in settings.items())]
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("OPEN_RL_")}
-    with log.open("ab") as output:
-        process = subprocess.Popen(command, stdout=output, stderr=output, env=environment)
-    controller = ControllerProcess(process, log)
-    try:
+    with _guarded_process(command, log) as process:
+        controller = ControllerProcess(process, log)
         controller.await_logged("Started reconciling")
         yield controller
-    finally:
-        if process.poll() is None:
-            process.kill()
-            process.wait(STOP_SECONDS)
     faults = [
         line for line in controller.log.splitlines() if '"level":"error"' in line or "Traceback" in line
     ]
     if faults:
         raise ControllerFault("\n".join(faults))
+
+
+@contextmanager
+def _guarded_process(command: Sequence[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a program that neither outlives this one nor sees the Ctrl-C that is meant for it.
+
+    Its temporary files go where its log is, so that they go with it even if it is killed.
+    """
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("OPEN_RL_")}
+    guard = Guard(None)
+    try:
+        with log.open("ab") as output:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env={**environment, "TMPDIR": str(log.parent)},
+                process_group=guard.process_group,
+            )
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                process.kill()
+                process.wait(STOP_SECONDS)
+    finally:
+        guard.dismiss()

@@ -1,0 +1,9 @@
+"""What can go wrong with a demo beyond what can go wrong with its control plane."""
+
+from __future__ import annotations
+
+from e2e.controlplane import ControlPlaneError
+
+
+class DemoFailed(ControlPlaneError):
+    """The controller did what it must not, or ended."""

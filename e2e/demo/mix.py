@@ -1,0 +1,127 @@
+"""Who is submitted, in which order: a mix that fills the fleet to the last seat and then overfills it.
+
+The order is the story's: workers that never share come first and take whole GPUs, sharing workers fill every
+seat that is left, and of those that come late one of each kind has to wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Self
+
+from e2e.controlplane import Object
+from e2e.openrl import workload
+
+WORKERS_MAX = 100
+LATE_SHARERS = 2
+TEAMS = ("team-a", "team-b", "team-c")
+
+
+class Kind(Enum):
+    """What a worker asks for; the value begins its name."""
+
+    FFT = "fft"
+    LORA = "lora"
+    PAIR = "pair"
+
+    @property
+    def meaning(self) -> str:
+        """In words for the summary."""
+        return _MEANING[self]
+
+
+_MEANING = {
+    Kind.FFT: "full fine-tuning, may share its GPU",
+    Kind.LORA: "LoRA, keeps its GPU for itself",
+    Kind.PAIR: "needs two GPUs of one node",
+}
+
+
+class UnfitMix(Exception):
+    """The fleet and the number of workers do not make a story. Its text says what to choose instead."""
+
+
+@dataclass(frozen=True)
+class Mix:
+    """Names of Workloads by the time they come."""
+
+    alone: tuple[str, ...]
+    """Exclusive workers, who come while the fleet is empty."""
+    sharing: tuple[str, ...]
+    """As many as there are seats on the GPUs that are left."""
+    late: tuple[str, ...]
+    """Those for whom nothing is left, of every kind."""
+
+    @classmethod
+    def for_fleet(cls, *, nodes: int, gpus: int, limit: int, workers: int | None = None) -> Self:
+        """Fill `nodes` nodes of `gpus` GPUs at `limit` workers to a GPU. More `workers` are late sharers.
+
+        Raises:
+            UnfitMix: too few workers to overfill the fleet, or too many to watch.
+        """
+        devices = nodes * gpus
+        pair_fits = gpus > 1
+        alone = [_name(Kind.PAIR, 1)] if pair_fits and devices > 3 else []
+        free = devices - 2 * len(alone)
+        if free > 1:
+            alone.append(_name(Kind.LORA, 1))
+            free -= 1
+        seats = free * limit
+        late = [_name(Kind.LORA, 2)] + ([_name(Kind.PAIR, 2)] if pair_fits else [])
+        least = len(alone) + seats + len(late) + 1
+        sharers = LATE_SHARERS if workers is None else 1 + workers - least
+        if sharers < 1:
+            raise UnfitMix(f"{workers} workers do not overfill {devices} GPUs: at least {least} are needed")
+        total = least - 1 + sharers
+        if total > WORKERS_MAX:
+            raise UnfitMix(
+                f"{total} workers are too many to watch: at most {WORKERS_MAX}; choose a smaller fleet"
+            )
+        late_sharing = [_name(Kind.FFT, seats + n) for n in range(1, sharers + 1)]
+        return cls(
+            tuple(alone), tuple(_name(Kind.FFT, n) for n in range(1, seats + 1)), (*late_sharing, *late)
+        )
+
+    @property
+    def total(self) -> int:
+        """How many workers there are."""
+        return len(self.alone) + len(self.sharing) + len(self.late)
+
+
+def kind_of(name: str) -> Kind:
+    """The kind of a worker of the mix."""
+    return Kind(name.partition("-")[0])
+
+
+def manifest(name: str) -> Object:
+    """The Workload of that name."""
+    kind = kind_of(name)
+    number = int(name.partition("-")[2])
+    owner = TEAMS[number % len(TEAMS)]
+    if kind is Kind.FFT:
+        return workload(name, memory="60Gi", ownerID=owner)
+    if kind is Kind.LORA:
+        return workload(name, memory="20Gi", shared=False, ownerID=owner)
+    return workload(name, memory="60Gi", shared=False, devices=2, trainingKind="fft", ownerID=owner)
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names for a sentence: runs of numbers are drawn together, such as `fft-1 to fft-6, lora-1`."""
+    runs: list[list[str]] = []
+    for name in names:
+        if runs and _follows(runs[-1][-1], name):
+            runs[-1].append(name)
+        else:
+            runs.append([name])
+    return ", ".join(f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(run) for run in runs)
+
+
+def _name(kind: Kind, number: int) -> str:
+    return f"{kind.value}-{number}"
+
+
+def _follows(name: str, successor: str) -> bool:
+    kind, _, number = name.partition("-")
+    return successor == f"{kind}-{int(number) + 1}"

@@ -1,0 +1,162 @@
+"""Drawing: a live table on a terminal, plain snapshots elsewhere; both show the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Self
+
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from e2e.demo.picture import ClaimRow, Picture, State, WaitingRow, Worker
+from e2e.demo.summary import Ending, SummaryRow, conclusions, summary_rows, waits
+
+PLAIN_WIDTH = 110
+REFRESHES_PER_SECOND = 10
+TITLE = "bold cyan"
+
+_STYLES = {
+    State.NEW: "dim",
+    State.STARTING: "yellow",
+    State.RUNNING: "green",
+    State.WAITING: "yellow",
+    State.LEAVING: "dim",
+    State.ENDED: "dim",
+}
+
+
+def make_console() -> Console:
+    """A console on standard output: as wide as the terminal, or fixed where there is none."""
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=PLAIN_WIDTH)
+
+
+class Screen:
+    """Where the story is shown. Entered around the part that has a table to show."""
+
+    def __init__(self, console: Console, *, devices: int, limit: int) -> None:
+        self.console = console
+        self._devices = devices
+        self._limit = limit
+        self._live: Live | None = None
+
+    def __repr__(self) -> str:
+        return f"<Screen live={self.live}>"
+
+    def __enter__(self) -> Self:
+        if self.live:
+            self._live = Live(console=self.console, refresh_per_second=REFRESHES_PER_SECOND)
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+    @property
+    def live(self) -> bool:
+        """Whether somebody watches: a terminal that can redraw."""
+        return self.console.is_terminal and not self.console.is_dumb_terminal
+
+    def say(self, text: str, *, style: str = "") -> None:
+        """Text of the story, above the table."""
+        self.console.print(Text(text, style=style))
+
+    def update(self, picture: Picture) -> None:
+        """Redraw the table, if there is a live one."""
+        if self._live is not None:
+            self._live.update(self._drawn(picture))
+
+    def snapshot(self, picture: Picture) -> None:
+        """Print the table once, if there is no live one."""
+        if self._live is None:
+            self.console.print(self._drawn(picture))
+
+    def summary(self, ending: Ending) -> None:
+        """Print the end of the story."""
+        self.say("What happened", style=TITLE)
+        tables = summary_table(summary_rows(ending)), waiting_table("Waited", waits(ending))
+        self.console.print(Group("", tables[0], "", tables[1], ""))
+        for sentence in conclusions(ending, devices=self._devices, limit=self._limit):
+            self.say(sentence)
+
+    def _drawn(self, picture: Picture) -> RenderableType:
+        return draw(picture, devices=self._devices, limit=self._limit)
+
+
+def draw(picture: Picture, *, devices: int, limit: int) -> RenderableType:
+    """The claims with their seats, those who wait with their reasons, and a line of totals."""
+    parts: list[RenderableType] = ["", claims_table(picture, limit), ""]
+    if picture.waiting:
+        parts += [waiting_table("Waiting", picture.waiting), ""]
+    return Group(*parts, totals(picture, devices), "")
+
+
+def claims_table(picture: Picture, limit: int) -> Table:
+    """One row for each allocated claim."""
+    table = _table()
+    table.add_column("Node", no_wrap=True)
+    table.add_column("GPU")
+    table.add_column("Claim", no_wrap=True)
+    table.add_column("Seats", no_wrap=True)
+    table.add_column("Who sits there")
+    for row in picture.claims:
+        seats = "exclusive" if row.exclusive else f"{len(row.workers)} of {limit}"
+        table.add_row(row.node, " ".join(row.devices), row.claim, seats, _seated(row, picture))
+    return table
+
+
+def _seated(row: ClaimRow, picture: Picture) -> Text:
+    text = Text()
+    for name in row.workers:
+        worker = picture.worker(name)
+        text.append(", " if text else "")
+        text.append(_described(name, worker), style=_STYLES[worker.state] if worker else "dim")
+    return text
+
+
+def _described(name: str, worker: Worker | None) -> str:
+    if worker is None or worker.state is State.RUNNING:
+        return name
+    return f"{name} ({worker.state.value})"
+
+
+def waiting_table(title: str, rows: Iterable[WaitingRow]) -> Table:
+    """One row for each reason."""
+    table = _table()
+    table.add_column(title, max_width=24)
+    table.add_column("Reason")
+    for row in rows:
+        table.add_row(Text(", ".join(row.workers), style="yellow"), Text(row.reason))
+    return table
+
+
+def _table() -> Table:
+    return Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+
+
+def totals(picture: Picture, devices: int) -> Text:
+    """How much is in use and how many are where."""
+    counts = ", ".join(f"{len(names)} {state.value}" for state in State if (names := picture.in_state(state)))
+    return Text(
+        f"{picture.devices_in_use} of {devices} GPUs in use; workers: {counts or 'none yet'}", style="bold"
+    )
+
+
+def summary_table(rows: Iterable[SummaryRow]) -> Table:
+    """One row for each worker."""
+    table = _table()
+    table.add_column("Worker", no_wrap=True)
+    table.add_column("Outcome", no_wrap=True)
+    table.add_column("With")
+    table.add_column("Until it ran", no_wrap=True)
+    for row in rows:
+        table.add_row(row.worker, row.outcome, row.company, row.waited)
+    return table

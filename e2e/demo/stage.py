@@ -1,0 +1,60 @@
+"""What a performance needs: a control plane with an empty fleet, the manifests, and a running controller.
+
+Invariant: leaving the context ends every process that entering it started, and removes their files; so does
+the death of this process. Only the programs that were built stay, for the next time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+from e2e.controlplane import ControlPlane, ControlPlaneError, Fleet, NodeShape, Options
+from e2e.controlplane.binaries import Progress
+from e2e.demo.errors import DemoFailed
+from e2e.program import ControllerFault, ControllerProcess, running_controller
+
+LOG_LINES = 10
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A cluster and the controller that works on it."""
+
+    plane: ControlPlane
+    controller: ControllerProcess
+
+    def require_alive(self) -> None:
+        """Raise if the controller or a component ended by itself."""
+        self.plane.require_running()
+        status = self.controller.process.poll()
+        if status is not None:
+            raise DemoFailed(f"the controller ended with status {status}")
+
+    def stop_controller(self) -> None:
+        """Stop it as a cluster would; anything but a clean end is a failure."""
+        status = self.controller.stop()
+        if status != 0:
+            raise DemoFailed(f"the controller stopped with status {status} instead of 0")
+
+
+@contextmanager
+def set_up(*, nodes: int, gpus: int, limit: int, progress: Progress) -> Iterator[Stage]:
+    """Build what is missing, start everything, take it down again."""
+    with ExitStack() as stack:
+        plane = stack.enter_context(ControlPlane.start(Options(progress=progress)))
+        plane.furnish(Fleet(nodes=nodes, shape=NodeShape(gpus=gpus)))
+        plane.install()
+        log = plane.folder / "controller.log"
+        flags = {"--max-seats-per-claim": str(limit)}
+        progress(f"Starting open-rl-scheduler with the shipped rights and --max-seats-per-claim={limit}")
+        try:
+            controller = stack.enter_context(running_controller(plane, log, flags))
+            yield Stage(plane, controller)
+        except ControllerFault as error:
+            raise DemoFailed(" ".join(str(error).split())) from error
+        except ControlPlaneError as error:  # the controller's last words may say why
+            for line in log.read_text().splitlines()[-LOG_LINES:] if log.exists() else ():
+                error.add_note(f"controller: {line}")
+            raise

@@ -1,0 +1,145 @@
+"""What happened, in words and rows, and what must never have happened. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from e2e.demo.handoff import find_handoff
+from e2e.demo.history import Record
+from e2e.demo.mix import Kind, kind_of
+from e2e.demo.picture import ClaimRow, Picture, State, WaitingRow, group_by_reason
+from e2e.ledgerwatch import Revision
+
+LIMIT_WORDS = "shared claims hold at most"
+"""How a waiting worker's reason names the seat limit."""
+
+
+@dataclass(frozen=True)
+class Handover:
+    """Who gave its place to whom, and when that was asked for."""
+
+    giver: str
+    taker: str
+    asked_seconds: float
+
+
+@dataclass(frozen=True)
+class Ending:
+    """All that is known at the end. Seconds are of one monotonic clock."""
+
+    picture: Picture
+    now_seconds: float
+    records: Mapping[str, Record]
+    revisions: Sequence[Revision]
+    """Every version of every ledger, oldest first."""
+    handover: Handover
+
+
+@dataclass(frozen=True)
+class SummaryRow:
+    """One worker's outcome."""
+
+    worker: str
+    outcome: str
+    company: str
+    waited: str
+
+
+def summary_rows(ending: Ending) -> list[SummaryRow]:
+    """One row for each worker, in the order of coming."""
+    claims = {row.claim: row for row in ending.picture.claims}
+    return [
+        SummaryRow(
+            worker=name,
+            outcome=_outcome(record, claims.get(record.worker.claim)),
+            company=_company(record, claims.get(record.worker.claim)),
+            waited=_waited(record, ending.now_seconds),
+        )
+        for name, record in ending.records.items()
+    ]
+
+
+def waits(ending: Ending) -> tuple[WaitingRow, ...]:
+    """Who waited for which reason, whether it still does or not."""
+    return group_by_reason((name, record.waited_for) for name, record in ending.records.items())
+
+
+def _outcome(record: Record, claim: ClaimRow | None) -> str:
+    worker = record.worker
+    if record.left_seconds is not None:
+        return f"left {worker.node}"
+    if worker.state is not State.RUNNING or claim is None:
+        return worker.state.value
+    gpus = f"{len(claim.devices)} GPUs of " if len(claim.devices) > 1 else ""
+    return f"runs on {gpus}{worker.node}"
+
+
+def _company(record: Record, claim: ClaimRow | None) -> str:
+    if record.left_seconds is not None or record.worker.state is not State.RUNNING or claim is None:
+        return ""
+    return ", ".join(name for name in claim.workers if name != record.worker.name) or "alone"
+
+
+def _waited(record: Record, now_seconds: float) -> str:
+    still = record.ran_seconds is None and record.left_seconds is None
+    return f"{record.waited_seconds(now_seconds):.1f} s{' so far' if still else ''}"
+
+
+def conclusions(ending: Ending, *, devices: int, limit: int) -> Iterator[str]:
+    """The sentences below the rows."""
+    picture, revisions = ending.picture, ending.revisions
+    running, waiting = picture.in_state(State.RUNNING), picture.in_state(State.WAITING)
+    ledgers = {revision.ledger for revision in revisions}
+    yield (
+        f"Now: {len(running)} workers run on {picture.devices_in_use} of {devices} GPUs, {len(waiting)} wait."
+    )
+    yield (
+        f"Limit: no ledger ever held more than {most_seats(revisions)} of {limit} seats, in any of "
+        f"{len(revisions)} versions of {len(ledgers)} ledgers."
+    )
+    yield f"Hand-off: {_handoff_sentence(ending)}"
+
+
+def _handoff_sentence(ending: Ending) -> str:
+    handover = ending.handover
+    ran_seconds = ending.records[handover.taker].ran_seconds
+    ran = _gap(handover.asked_seconds, ran_seconds or ending.now_seconds)
+    handoff = find_handoff(ending.revisions, handover.giver)
+    if handoff is None or handoff.taker != handover.taker:
+        return f"the GPU of {handover.giver} went to {handover.taker}, which ran {ran} after the deletion."
+    freed = _gap(handover.asked_seconds, handoff.freed_seconds)
+    taken = _gap(handoff.freed_seconds, handoff.taken_seconds)
+    return (
+        f"the seat of {handover.giver} was free {freed} after its deletion, {handover.taker} had it {taken} "
+        f"later and ran {ran} after the deletion."
+    )
+
+
+def _gap(start_seconds: float, end_seconds: float) -> str:
+    return f"{max(0.0, end_seconds - start_seconds) * 1000:.0f} ms"
+
+
+def most_seats(revisions: Iterable[Revision]) -> int:
+    """The most seats of any ledger at any revision."""
+    return max((len(revision.seats) for revision in revisions), default=0)
+
+
+def broken_promises(picture: Picture, *, limit: int, revisions: Iterable[Revision]) -> list[str]:
+    """What must never be seen, one clause each; empty if all is well."""
+    return [*_above_limit(limit, revisions), *_misleading_reasons(picture)]
+
+
+def _above_limit(limit: int, revisions: Iterable[Revision]) -> Iterator[str]:
+    for revision in revisions:
+        if len(revision.seats) > limit:
+            yield f"{revision.ledger} held {len(revision.seats)} seats at a limit of {limit}"
+
+
+def _misleading_reasons(picture: Picture) -> Iterator[str]:
+    """A worker that could share says that it waits at the limit; one that never shares does not."""
+    for row in picture.waiting:
+        names_limit = LIMIT_WORDS in row.reason
+        for name in row.workers:
+            if names_limit != (kind_of(name) is Kind.FFT):
+                yield f"{name} waits with a reason that is not its own: {row.reason}"
