@@ -27,7 +27,7 @@ from controller.workload import WORKLOADS, Workload
 from informers.api import Api, Resource, Selectors
 from informers.decoding import OwnerReference
 from informers.informer import SharedInformer
-from ledger.names import MANAGED_SELECTOR
+from ledger.names import MANAGED_SELECTOR, founding_claim_name
 from ledger.state import (
     CLAIM_LEDGERS_GROUP,
     CLAIM_LEDGERS_KIND,
@@ -43,6 +43,9 @@ CLAIM_LEDGERS: Resource[ClaimLedger] = Resource(
 
 BY_WORKER = "worker"
 """Ledgers by the UIDs of the Workloads seated in them; Pods by the UID of the Workload that controls them."""
+
+BY_OWN_CLAIM = "own-claim"
+"""Workloads by the name that their own claim has, if they found one (its first choice)."""
 
 BY_CLAIM = "claim"
 """Pods by the ResourceClaims that they name, as `namespace/name`."""
@@ -77,7 +80,9 @@ def make_caches(api: Api, namespace: str, rng: Random) -> Caches:
     """The informers of a controller that places workers in `namespace`; nothing is started."""
     managed = Selectors(labels=MANAGED_SELECTOR)
     return Caches(
-        workloads=SharedInformer(api, WORKLOADS, namespace=namespace, rng=rng),
+        workloads=SharedInformer(
+            api, WORKLOADS, namespace=namespace, rng=rng, indexes={BY_OWN_CLAIM: own_claim_name}
+        ),
         ledgers=SharedInformer(
             api, CLAIM_LEDGERS, namespace=namespace, rng=rng, indexes={BY_WORKER: seated_uids}
         ),
@@ -87,6 +92,11 @@ def make_caches(api: Api, namespace: str, rng: Random) -> Caches:
         slices=SharedInformer(api, SLICES, rng=rng),
         device_classes=SharedInformer(api, DEVICE_CLASSES, rng=rng),
     )
+
+
+def own_claim_name(workload: Workload) -> Iterator[str]:
+    """The name under which a Workload founds its own claim."""
+    yield founding_claim_name(workload.name, workload.uid)
 
 
 def seated_uids(ledger: ClaimLedger) -> Iterator[str]:

@@ -12,13 +12,16 @@ import anyio
 from controller import logs
 from controller.caches import make_caches
 from controller.chance import Chance
+from controller.handout import HandOut
 from controller.ledgerapi import KubeLedgerApi
 from controller.line import WaitingLine
 from controller.picture import Picture
 from controller.reconcile.memory import Memory
 from controller.reconcile.reconciler import RETRIED_QUIETLY, Reconciler
 from controller.reconcile.tools import Tools
+from controller.requests import Requests
 from controller.settings import Settings
+from controller.sweep import Sweep
 from controller.wakeups import Wakeups
 from controller.writer import Writer
 from informers.api import Api
@@ -50,22 +53,36 @@ class Controller:
         self.caches = make_caches(api, settings.namespace, chance.rng)
         self.queue: WorkQueue[ObjectKey] = WorkQueue(QUEUE_NAME, RetryLimiter.with_defaults(chance.rng))
         self.line = WaitingLine()
-        self.picture = Picture(self.caches, Fleet(settings.device_driver), settings.namespace)
-        self._wakeups = Wakeups(self.caches, self.queue, self.line, settings.namespace)
+        requests = Requests(settings.max_seats_per_claim)
+        fleet = Fleet(settings.device_driver)
+        self.picture = Picture(self.caches, fleet, requests, settings.namespace)
+        memory = Memory.empty(self.caches, settings.namespace, chance.now)
+        hand_out = HandOut(self.caches, fleet, self.line, requests, memory.refused.of)
+        self._wakeups = Wakeups(
+            self.caches,
+            self.queue,
+            line=self.line,
+            hand_out=hand_out,
+            requests=requests,
+            namespace=settings.namespace,
+        )
         ledgers = KubeLedgerApi(api, self.caches, settings.namespace)
         self.book = SeatBook(ledgers, chance.new_id)
         tools = Tools(
             settings=settings,
             caches=self.caches,
-            fleet=self.picture.fleet,
+            fleet=fleet,
             line=self.line,
+            requests=requests,
             writer=Writer(api, self.caches),
             ledgers=ledgers,
             book=self.book,
-            memory=Memory.empty(self.caches, settings.namespace, chance.now),
+            memory=memory,
             now=chance.now,
             look_again=lambda workload: self._wakeups.wake_key(ObjectKey.of(workload)),
+            declined=self._wakeups.declined,
         )
+        self.sweep = Sweep(tools, tools.look_again)
         self.runner: ReconcileRunner[ObjectKey] = ReconcileRunner(
             self.queue,
             Reconciler(tools),
@@ -101,7 +118,10 @@ class Controller:
         with self._waiting_for_caches:
             await self._wait_for_caches()
         _log.info("Started reconciling", workloads=len(self.caches.workloads.store), waiting=len(self.line))
-        await self.runner.run()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self.sweep.run)
+            await self.runner.run()
+            tasks.cancel_scope.cancel()
 
     async def stop(self) -> None:
         """Take nothing new, let what runs finish; `lead` returns then."""

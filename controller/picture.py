@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from controller import translate
+from controller import logs, translate
 from controller.caches import BY_WORKER, Caches, controlling_workload
 from controller.objects import Node, Pod, ResourceClaim, ResourceSlice
-from controller.requests import InvalidWorkloadError, build_request
+from controller.requests import Requests
 from controller.workload import Workload
 from informers.keys import ObjectKey
 from ledger.names import is_claim_name, ledger_name
 from ledger.state import ClaimLedger, Seat
 from placement.fleet import Fleet
 from placement.types import SeatHold
+
+_log = logs.get_logger(__name__)
 
 
 def _nothing() -> None:
@@ -27,12 +29,16 @@ def _nothing() -> None:
 class Picture:
     """Feeds one `Fleet` from the caches of the controller."""
 
-    def __init__(self, caches: Caches, fleet: Fleet, namespace: str) -> None:
+    def __init__(self, caches: Caches, fleet: Fleet, requests: Requests, namespace: str) -> None:
         self._caches = caches
+        self._requests = requests
         self._namespace = namespace
         self.fleet = fleet
-        self.on_change: Callable[[], None] = _nothing
-        """Called after nodes, devices or other Pods' resources changed in a way that decisions depend on."""
+        self._gaps: frozenset[tuple[str, str, int]] = frozenset()
+        self.on_inventory: Callable[[], None] = _nothing
+        """Called after nodes or devices changed in a way that decisions depend on."""
+        self.on_room: Callable[[], None] = _nothing
+        """Called after a Pod gave back what it held of a node."""
 
     def __repr__(self) -> str:
         return f"<Picture of {self.fleet!r}>"
@@ -47,9 +53,25 @@ class Picture:
         self._caches.ledgers.add_handler(_LedgerFeed(self), inline=True)
 
     def announce(self, changed: bool) -> None:
-        """Tell the listener about a change that decisions depend on."""
+        """Tell the listener about a change of the inventory that decisions depend on."""
         if changed:
-            self.on_change()
+            self.on_inventory()
+            self._report_gaps()
+
+    def _report_gaps(self) -> None:
+        """Name each pool that is left out because slices of it are missing, once per generation."""
+        gaps = {(gap.node, gap.pool, gap.generation): gap for gap in self.fleet.incomplete_pools()}
+        for key, gap in gaps.items():
+            if key not in self._gaps:
+                _log.warning(
+                    "Left out an incomplete device pool",
+                    node=gap.node,
+                    pool=gap.pool,
+                    generation=gap.generation,
+                    slices_present=gap.slices_present,
+                    slices_expected=gap.slices_expected,
+                )
+        self._gaps = frozenset(gaps)
 
     def claim_changed(self, claim: ResourceClaim) -> None:
         """Take a claim in, with what its ledger says about who owns it. Merely labelled ones are not ours."""
@@ -82,11 +104,8 @@ class Picture:
         workload = self._caches.workloads.store.get(ObjectKey(self._namespace, seat.workload))
         if workload is None or workload.uid != seat.workload_uid:
             return translate.seat_hold(seat)
-        try:
-            cpu_millis = build_request(workload, 0).host.cpu_millis
-        except InvalidWorkloadError:
-            cpu_millis = 0
-        return translate.seat_hold(seat, cpu_millis)
+        request = self._requests.of(workload)
+        return translate.seat_hold(seat, request.host.cpu_millis if request is not None else 0)
 
     def pod_changed(self, pod: Pod) -> None:
         """Take in what a Pod holds; one that has ended holds nothing."""
@@ -103,7 +122,8 @@ class Picture:
         """A Pod ended or went: what it held on its node is free."""
         self.fleet.remove_pod(pod.metadata.uid)
         node = self._caches.nodes.store.get(ObjectKey("", pod.spec.node_name))
-        self.announce(node is not None and translate.node(node).enabled)
+        if node is not None and translate.is_enabled(node):
+            self.on_room()
 
 
 class _WorkloadFeed:

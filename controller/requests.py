@@ -56,6 +56,39 @@ def build_request(workload: Workload, max_seats_per_claim: int) -> Request:
     )
 
 
+class Requests:
+    """The request of each Workload, built once: its spec cannot change."""
+
+    def __init__(self, max_seats_per_claim: int) -> None:
+        self._max_seats_per_claim = max_seats_per_claim
+        self._built: dict[str, Request | None] = {}
+
+    def __repr__(self) -> str:
+        return f"<Requests built={len(self._built)}>"
+
+    def of(self, workload: Workload) -> Request | None:
+        """What this worker asks for; `None` where its spec cannot be read (see `validate` for the reason)."""
+        try:
+            return self._built[workload.uid]
+        except KeyError:
+            request = self._built[workload.uid] = self._build(workload)
+            return request
+
+    def validate(self, workload: Workload) -> Request:
+        """The request of a Workload that holds nothing yet. Raises `InvalidWorkloadError`."""
+        return validate(workload, self._max_seats_per_claim)
+
+    def forget(self, workload: Workload) -> None:
+        """The Workload is gone."""
+        self._built.pop(workload.uid, None)
+
+    def _build(self, workload: Workload) -> Request | None:
+        try:
+            return build_request(workload, self._max_seats_per_claim)
+        except InvalidWorkloadError:
+            return None
+
+
 def validate(workload: Workload, max_seats_per_claim: int) -> Request:
     """The request of a Workload that holds nothing yet; its template is checked too.
 

@@ -43,7 +43,7 @@ def node(obj: objects.Node) -> Node:
     memory = allocatable.get("memory")
     return Node(
         name=obj.metadata.name,
-        enabled=labels.get(ENABLED_LABEL) == "true",
+        enabled=is_enabled(obj),
         roles=roles,
         ready=any(c.type == "Ready" and c.status == "True" for c in obj.status.conditions),
         cordoned=obj.spec.unschedulable,
@@ -54,6 +54,11 @@ def node(obj: objects.Node) -> Node:
             pods=parse_bytes(allocatable.get("pods", 0)),
         ),
     )
+
+
+def is_enabled(obj: objects.Node) -> bool:
+    """Whether a node is given to us."""
+    return obj.metadata.labels.get(ENABLED_LABEL) == "true"
 
 
 def taints(items: Iterable[objects.Taint]) -> tuple[Taint, ...]:

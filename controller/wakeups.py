@@ -10,10 +10,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 
-from controller.caches import BY_CLAIM, BY_WORKER, Caches, controlling_workload
+from controller.caches import BY_CLAIM, BY_OWN_CLAIM, BY_WORKER, Caches, controlling_workload
+from controller.handout import HandOut, lane_of
 from controller.line import WaitingLine
 from controller.objects import DeviceClass, Pod, ResourceClaim
 from controller.picture import Picture
+from controller.requests import Requests
 from controller.workload import Workload
 from informers.keys import ObjectKey
 from informers.workqueue import WorkQueue
@@ -25,20 +27,33 @@ class Wakeups:
     """Adds the keys of Workloads to the queue, and keeps the line of waiting workers."""
 
     def __init__(
-        self, caches: Caches, queue: WorkQueue[ObjectKey], line: WaitingLine, namespace: str
+        self,
+        caches: Caches,
+        queue: WorkQueue[ObjectKey],
+        *,
+        line: WaitingLine,
+        hand_out: HandOut,
+        requests: Requests,
+        namespace: str,
     ) -> None:
         self._caches = caches
         self._queue = queue
         self._line = line
+        self._hand_out = hand_out
+        self._requests = requests
         self._namespace = namespace
-        self._wake_due: asyncio.Handle | None = None
+        self._due: asyncio.Handle | None = None
+        self._everybody = False
+        # Woken for a free seat since the last event that freed something, and did not take it.
+        self._passed_over: dict[ObjectKey, None] = {}
 
     def __repr__(self) -> str:
-        return f"<Wakeups line={self._line!r} due={self._wake_due is not None}>"
+        return f"<Wakeups line={self._line!r} due={self._due is not None}>"
 
     def connect(self, picture: Picture) -> None:
         """Subscribe to the caches. Call after the picture has subscribed, which must be up to date first."""
-        picture.on_change = self.wake_all
+        picture.on_inventory = self.wake_everybody
+        picture.on_room = self.wake_all
         self._caches.workloads.add_handler(_WorkloadEvents(self), inline=True)
         self._caches.pods.add_handler(_PodEvents(self), inline=True)
         self._caches.claims.add_handler(_ClaimEvents(self), inline=True)
@@ -56,13 +71,31 @@ class Wakeups:
         self._queue.add(key, order=workload.seniority if workload else ("", key.name))
 
     def wake_all(self) -> None:
-        """Look at everybody who waits, at the end of this turn of the loop: many events are one wake-up."""
-        if self._wake_due is None:
-            self._wake_due = asyncio.get_running_loop().call_soon(self._wake_now)
+        """Something became free: all who wait are considered, and those are woken who could take it."""
+        self._passed_over.clear()
+        self._schedule()
+
+    def wake_everybody(self) -> None:
+        """The fleet changed: everybody who waits looks at it anew."""
+        self._everybody = True
+        self.wake_all()
+
+    def declined(self, workload: Workload) -> None:
+        """A worker that was woken for a free seat did not take it: the next in line may."""
+        self._passed_over[ObjectKey.of(workload)] = None
+        self._schedule()
+
+    def _schedule(self) -> None:
+        """At the end of this turn of the loop: many events are one wake-up."""
+        if self._due is None:
+            self._due = asyncio.get_running_loop().call_soon(self._wake_now)
 
     def _wake_now(self) -> None:
-        self._wake_due = None
-        for key in self._line.wake():
+        takers = self._hand_out.takers(self._passed_over)
+        keys = list(self._line) if self._everybody else takers
+        self._due, self._everybody = None, False
+        self._line.woken(takers)
+        for key in keys:
             self.wake_key(key)
 
     def place_in_line(self, workload: Workload) -> None:
@@ -72,11 +105,17 @@ class Wakeups:
         if workload.terminal or workload.deleting or any(pod.bound for pod in pods):
             self._line.leave(key)
         else:
-            self._line.join(key, workload.seniority)
+            self._line.join(key, workload.seniority, lane_of(self._requests.of(workload)))
 
-    def leave_line(self, workload: Workload) -> None:
+    def workload_gone(self, workload: Workload) -> None:
         """A Workload is gone."""
         self._line.leave(ObjectKey.of(workload))
+        self._requests.forget(workload)
+
+    def founder(self, claim: ResourceClaim) -> None:
+        """A claim is gone: the worker that may cut one of that name looks at it."""
+        for workload in self._caches.workloads.store.by_index(BY_OWN_CLAIM, claim.metadata.name):
+            self.wake_key(ObjectKey.of(workload))
 
     def pod_of(self, pod: Pod) -> None:
         """A worker's Pod changed: its Workload is looked at, and its place in line reviewed."""
@@ -135,7 +174,7 @@ class _WorkloadEvents:
             self._wakeups.wake_key(ObjectKey.of(new))
 
     def on_delete(self, obj: Workload) -> None:
-        self._wakeups.leave_line(obj)
+        self._wakeups.workload_gone(obj)
 
 
 class _PodEvents:
@@ -171,6 +210,7 @@ class _ClaimEvents:
             self._changed(new)
 
     def on_delete(self, obj: ResourceClaim) -> None:
+        self._wakeups.founder(obj)
         self._changed(obj)
 
     def _changed(self, claim: ResourceClaim) -> None:
@@ -208,7 +248,7 @@ class _DeviceClassEvents:
         self._wakeups = wakeups
 
     def on_add(self, obj: DeviceClass, initial: bool) -> None:  # noqa: ARG002 - part of the handler protocol
-        self._wakeups.wake_all()
+        self._wakeups.wake_everybody()
 
     def on_update(self, old: DeviceClass, new: DeviceClass) -> None:
         """An edit of a class touches no allocation and frees none."""

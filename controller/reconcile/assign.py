@@ -6,6 +6,8 @@ Order up: seat, then status, then Pod.
 
 from __future__ import annotations
 
+from enum import Enum, auto
+
 from controller.objects import ResourceClaim
 from controller.reasons import Phase
 from controller.reconcile.commit import Commit
@@ -24,6 +26,17 @@ from ledger.transitions import RefusalReason
 from placement.deviceclaim import device_requests
 from placement.quantity import whole_gib
 from placement.types import Request, Tier
+
+
+class NameStanding(Enum):
+    """What stands under a name that a worker's own claim may have."""
+
+    OPEN = auto()
+    """Nothing, or a living claim with its ledger: the ledger decides."""
+    ENDING = auto()
+    """A claim that ends, with nobody else on it: it is waited for."""
+    OTHERS = auto()
+    """A claim that ends while other workers are on it: the next name is taken."""
 
 
 class Assign:
@@ -65,6 +78,13 @@ class Assign:
             await self._waiting.without_claim(workload, request)
             return None
         for name in own_claim_names(workload):
+            match self._name_standing(workload, name):
+                case NameStanding.OTHERS:
+                    continue
+                case NameStanding.ENDING:
+                    return await self._await_predecessor(workload, request, name)
+                case NameStanding.OPEN:
+                    pass
             found = await self._found(workload, request, name)
             if found is None:
                 continue
@@ -72,10 +92,28 @@ class Assign:
             claim = await self._create_claim(name, ledger, tiers, request)
             if claim is None:
                 await self._commit.give_back(workload, seating)
-                await self._waiting.for_predecessor_claim(workload, name)
-                return None
+                return await self._await_predecessor(workload, request, name)
             return await self._assign_to(workload, request, seating)
         raise ContendedError(workload.name)
+
+    def _name_standing(self, workload: Workload, name: str) -> NameStanding:
+        """Whether a claim of this name can be founded or gone on from, as the caches show it."""
+        claim, ledger = self._tools.claim(name), self._tools.ledger(name)
+        if claim is None or (
+            ledger is not None and claim.owned_by(ledger.metadata.uid) and not claim.deleting
+        ):
+            return NameStanding.OPEN
+        seats = ledger.seats if ledger is not None else ()
+        others = any(seat.workload_uid != workload.uid for seat in seats)
+        others |= any(pod.workload_uid != workload.uid for pod in self._tools.ledgers.live_pods(name))
+        return NameStanding.OTHERS if others else NameStanding.ENDING
+
+    async def _await_predecessor(self, workload: Workload, request: Request, name: str) -> Workload | None:
+        """Wait for the end of the claim of an earlier life; a seat elsewhere may be taken meanwhile."""
+        joined = await self.join(workload, request)
+        if joined is None:
+            await self._waiting.for_predecessor_claim(workload, name)
+        return joined
 
     async def _found(
         self, workload: Workload, request: Request, name: str

@@ -64,6 +64,21 @@ class Fallback:
         )
         return await self._commit.assign(workload, outcome, seating)
 
+    async def retire_outgrown(
+        self, workload: Workload, request: Request, claim: ResourceClaim, pod: Pod
+    ) -> Workload | None:
+        """An unallocated own claim lacks a shape that the fleet offers by now: it is cut anew.
+
+        Returns the Workload without an assignment, or `None` where the claim lists every shape.
+        """
+        listed = {shape.name for r in claim.spec.devices.requests for shape in r.first_available}
+        if all(tier.name in listed for tier in self._tools.fleet.tiers(request)):
+            return None
+        reason = sentence(
+            Code.WAITING_FOR_CAPACITY, f"{claim.metadata.name} lacks a device size that came since"
+        )
+        return await self._leave(workload, claim, pod, reason)
+
     async def leave_joined(self, workload: Workload, claim: ResourceClaim, pod: Pod) -> Workload | None:
         """A joined claim lost its allocation and nobody else takes the worker: it leaves, to cut its own.
 
@@ -71,8 +86,12 @@ class Fallback:
         """
         if claim.metadata.name in own_claim_names(workload):
             return None
-        await self._tools.writer.delete_pod(pod, on_version=True)
         reason = sentence(Code.WAITING_FOR_CAPACITY, f"{claim.metadata.name} lost its device")
+        return await self._leave(workload, claim, pod, reason)
+
+    async def _leave(self, workload: Workload, claim: ResourceClaim, pod: Pod, reason: str) -> Workload:
+        """Order down: the Pod on its version, then status, then the seat."""
+        await self._tools.writer.delete_pod(pod, on_version=True)
         outcome = Outcome(
             phase=Phase.PENDING,
             reason=reason,

@@ -23,7 +23,7 @@ from controller.reconcile.timelimit import TimeLimit
 from controller.reconcile.tools import Tools
 from controller.reconcile.waiting import Waiting
 from controller.reconcile.workerpods import Creation, Standing, WorkerPods, standing_of
-from controller.requests import InvalidWorkloadError, build_request, validate
+from controller.requests import InvalidWorkloadError
 from controller.workload import Workload
 from informers.errors import Conflict, OutcomeUnknown, TooManyRequests
 from informers.keys import ObjectKey
@@ -61,7 +61,22 @@ class Reconciler:
 
     async def __call__(self, key: ObjectKey) -> Result:
         """Reconcile the Workload of this key. Raises what shall be retried with back-off."""
-        self._tools.line.looked_at(key)
+        was_woken = self._tools.line.looked_at(key)
+        try:
+            return await self._reconcile(key)
+        finally:
+            if was_woken:
+                self._hand_on(key)
+
+    def _hand_on(self, key: ObjectKey) -> None:
+        """A worker that was woken for a free seat and is not seated leaves it to the next in line."""
+        workload = self._tools.caches.workloads.store.get(key)
+        if workload is not None:
+            claim = self._tools.claim(workload.status.claim_name)
+            if claim is None or not claim.allocated:
+                self._tools.declined(workload)
+
+    async def _reconcile(self, key: ObjectKey) -> Result:
         workload = self._tools.caches.workloads.store.get(key)
         if workload is None:
             return DONE
@@ -141,13 +156,9 @@ class Reconciler:
 
     def _request(self, workload: Workload, standing: Standing) -> Request | None:
         """Validated while the worker holds nothing; a placed one is never failed by a stricter rule."""
-        limit = self._tools.settings.max_seats_per_claim
         if not workload.status.claim_name and standing is not Standing.OURS:
-            return validate(workload, limit)
-        try:
-            return build_request(workload, limit)
-        except InvalidWorkloadError:
-            return None
+            return self._tools.requests.validate(workload)
+        return self._tools.requests.of(workload)
 
     async def _without_pod(self, workload: Workload, request: Request | None) -> Result:
         """Steps 9 and 10: a claim for a worker that has none, then its Pod."""
@@ -221,6 +232,8 @@ class Reconciler:
             await self._fallback.release_old(moved, claim.metadata.name)
             return self._after(moved, creation)
         cleared = await self._fallback.leave_joined(workload, claim, pod)
+        if cleared is None:
+            cleared = await self._fallback.retire_outgrown(workload, request, claim, pod)
         if cleared is not None:
             return await self._assign_and_create(cleared, request)
         await self._waiting.refused_by_scheduler(workload, request, pod)

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import anyio
 
+from controller.handout import reservation_of
 from controller.reconcile.tools import Tools
-from controller.requests import InvalidWorkloadError, build_request
 from controller.status import Assignment
 from controller.workload import Workload
 from informers.keys import ObjectKey
@@ -100,7 +100,7 @@ class Seats:
             return None
         if self._older_waiter_fits(workload):
             raise YieldedError(workload.name)
-        reservation = _reservation(request)
+        reservation = reservation_of(request)
         self._tools.fleet.reserve(offer.claim, reservation)
         self._under_way[request.worker_uid] = (offer.claim, reservation)
         return offer
@@ -136,7 +136,7 @@ class Seats:
 
     def _recheck(self, request: Request, offer: SeatOffer) -> Callable[[ClaimLedger], Refuse | None]:
         """Ask everything again for a version of the ledger that was read anew and is in the cache now."""
-        reservation = _reservation(request)
+        reservation = reservation_of(request)
 
         def check(ledger: ClaimLedger) -> Refuse | None:
             if any(seat.workload_uid == request.worker_uid for seat in ledger.seats):
@@ -174,12 +174,13 @@ class Seats:
         claim = self._tools.claim(older.status.claim_name) if older.status.claim_name else None
         if claim is not None and claim.allocated:
             return False
-        try:
-            request = build_request(older, self._tools.settings.max_seats_per_claim)
-        except InvalidWorkloadError:
-            return False
+        request = self._tools.requests.of(older)
         refused = self._tools.memory.refused.of(older.uid)
-        return request.shareable and self._tools.fleet.select(request, refused) is not None
+        return (
+            request is not None
+            and request.shareable
+            and self._tools.fleet.select(request, refused) is not None
+        )
 
 
 def _no_recheck(_: ClaimLedger) -> Refuse | None:
@@ -199,15 +200,4 @@ def booking_of(workload: Workload, request: Request, *, owner_uid: str | None, r
         created_at=workload.metadata.creation_timestamp,
         recorded_assignment_id=recorded,
         claim_owner_uid=owner_uid,
-    )
-
-
-def _reservation(request: Request) -> SeatHold:
-    return SeatHold(
-        worker=request.worker,
-        worker_uid=request.worker_uid,
-        assignment_id=f"reserved-{request.worker_uid}",
-        owner_key=request.owner_key,
-        exclusive=not request.shareable,
-        host=request.host,
     )

@@ -13,6 +13,7 @@ from controller.names import pod_name
 from controller.objects import Pod, ResourceClaim
 from controller.reasons import Code, sentence
 from controller.reconcile.memory import Memory
+from controller.requests import Requests
 from controller.settings import Settings
 from controller.status import Outcome, status_patch
 from controller.workload import Workload
@@ -38,6 +39,7 @@ class Tools:
     caches: Caches
     fleet: Fleet
     line: WaitingLine
+    requests: Requests
     writer: Writer
     ledgers: LedgerApi
     book: SeatBook
@@ -45,6 +47,8 @@ class Tools:
     now: Callable[[], datetime]
     look_again: Callable[[Workload], None]
     """Put a Workload back into the queue, behind older ones."""
+    declined: Callable[[Workload], None]
+    """A worker that was woken for a free seat did not take it: it goes to the next one."""
 
     def pod(self, workload: Workload) -> Pod | None:
         """The Pod that has this worker's name, whoever owns it."""

@@ -11,7 +11,6 @@ from controller.reasons import Code, Phase
 from controller.reconcile.departure import Departure
 from controller.reconcile.tools import Tools
 from controller.reconcile.waiting import Waiting
-from controller.requests import build_request
 from controller.status import Assignment, Outcome, assignment_of
 from controller.workerpod import pod_document
 from controller.workload import Workload
@@ -102,6 +101,5 @@ class WorkerPods:
         claim = self._tools.claim(workload.status.claim_name)
         if claim is None or claim.allocated:
             return ()
-        return self._tools.fleet.preferred_nodes(
-            build_request(workload, self._tools.settings.max_seats_per_claim)
-        )
+        request = self._tools.requests.of(workload)
+        return () if request is None else self._tools.fleet.preferred_nodes(request)
