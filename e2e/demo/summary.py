@@ -92,11 +92,11 @@ def conclusions(ending: Ending, *, devices: int, limit: int) -> Iterator[str]:
     running, waiting = picture.in_state(State.RUNNING), picture.in_state(State.WAITING)
     ledgers = {revision.ledger for revision in revisions}
     yield (
-        f"Now: {len(running)} workers run on {picture.devices_in_use} of {devices} GPUs, {len(waiting)} wait."
+        f"Now: {len(running)} running on {picture.devices_in_use} of {devices} GPUs, {len(waiting)} waiting."
     )
     yield (
-        f"Limit: no ledger ever held more than {most_seats(revisions)} of {limit} seats, in any of "
-        f"{len(revisions)} versions of {len(ledgers)} ledgers."
+        f"Limit: no ledger ever held more than {most_seats(revisions)} of {limit} seats: {len(revisions)} "
+        f"versions of ledgers were seen, of {len(ledgers)} in all."
     )
     yield f"Hand-off: {_handoff_sentence(ending)}"
 

@@ -1,0 +1,58 @@
+"""API objects, pictures and endings in as few words as a test needs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from e2e.controlplane import Object
+from e2e.demo.history import Record
+from e2e.demo.picture import Picture, State, Worker
+from e2e.demo.summary import Ending, Handover
+from e2e.ledgerwatch import Revision
+
+FULL = "WaitingForCapacity: no free device or seat of 60Gi; shared claims hold at most 2 workers"
+BUSY = "WaitingForCapacity: no free device of 20Gi; other workers hold devices that fit"
+
+
+def workload(
+    name: str, phase: str = "", *, leaving: bool = False, created: str = "", **status: str
+) -> Object:
+    metadata = {"name": name, "creationTimestamp": created or "2026-01-01T00:00:00Z"}
+    if leaving:
+        metadata["deletionTimestamp"] = "2026-01-01T00:01:00Z"
+    return {"metadata": metadata, "status": {"phase": phase, **status} if phase else {}}
+
+
+def ledger(claim: str, *workers: str, exclusive: bool = False) -> Object:
+    seats = [{"workload": name, "exclusive": exclusive} for name in workers]
+    return {"metadata": {"name": f"ledger-of-{claim}"}, "spec": {"claimName": claim, "seats": seats}}
+
+
+def claim(name: str, node: str = "", *devices: str) -> Object:
+    """A claim, allocated if a node is given."""
+    results = [{"pool": node, "device": device} for device in devices or ("gpu-0",)]
+    status = {"allocation": {"devices": {"results": results}}} if node else {}
+    return {"metadata": {"name": name}, "status": status}
+
+
+def worker(name: str, state: State, *, claim: str = "", node: str = "", reason: str = "") -> Worker:
+    return Worker(name, state, claim, node, reason)
+
+
+def revisions(*steps: tuple[str, Sequence[str]]) -> list[Revision]:
+    """Versions of ledgers, one second after the other."""
+    return [
+        Revision(name, tuple(seats), seen_seconds=float(second)) for second, (name, seats) in enumerate(steps)
+    ]
+
+
+def ending(
+    picture: Picture,
+    records: Sequence[Record],
+    seen: Sequence[Revision] = (),
+    *,
+    giver: str = "fft-1",
+    taker: str = "fft-2",
+) -> Ending:
+    by_name = {record.worker.name: record for record in records}
+    return Ending(picture, 10.0, by_name, seen, Handover(giver, taker, asked_seconds=1.5))

@@ -1,0 +1,72 @@
+"""The mix fills any fleet to the last seat, and overfills it with a worker of every kind."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from e2e.demo.mix import WORKERS_MAX, Kind, Mix, UnfitMix, kind_of, listed, manifest
+
+
+def gpus_taken(names: tuple[str, ...]) -> int:
+    return sum(2 if kind_of(name) is Kind.PAIR else 1 for name in names)
+
+
+def test_three_nodes_of_two_gpus_get_a_worker_of_each_kind_seated_and_waiting() -> None:
+    mix = Mix.for_fleet(nodes=3, gpus=2, limit=2)
+
+    assert mix.alone == ("pair-1", "lora-1")
+    assert mix.sharing == ("fft-1", "fft-2", "fft-3", "fft-4", "fft-5", "fft-6")
+    assert mix.late == ("fft-7", "fft-8", "lora-2", "pair-2")
+
+
+@given(nodes=st.integers(1, 4), gpus=st.integers(1, 4), limit=st.integers(1, 4))
+def test_every_seat_is_filled_and_each_kind_that_fits_the_fleet_waits(
+    nodes: int, gpus: int, limit: int
+) -> None:
+    mix = Mix.for_fleet(nodes=nodes, gpus=gpus, limit=limit)
+
+    assert len(mix.sharing) == (nodes * gpus - gpus_taken(mix.alone)) * limit > 0
+    assert {kind_of(name) for name in mix.late} == set(Kind) - (set() if gpus > 1 else {Kind.PAIR})
+    names = (*mix.alone, *mix.sharing, *mix.late)
+    assert len(set(names)) == len(names) == mix.total <= WORKERS_MAX
+
+
+@given(nodes=st.integers(1, 4), gpus=st.integers(1, 3), extra=st.integers(-3, 3))
+def test_the_number_of_workers_is_met_exactly_or_refused_with_the_least_that_will_do(
+    nodes: int, gpus: int, extra: int
+) -> None:
+    wanted = Mix.for_fleet(nodes=nodes, gpus=gpus, limit=2).total - 1 + extra
+
+    if extra < 0:
+        with pytest.raises(UnfitMix, match=f"at least {wanted - extra} are needed"):
+            Mix.for_fleet(nodes=nodes, gpus=gpus, limit=2, workers=wanted)
+    else:
+        assert Mix.for_fleet(nodes=nodes, gpus=gpus, limit=2, workers=wanted).total == wanted
+
+
+def test_a_mix_that_nobody_can_watch_is_refused() -> None:
+    with pytest.raises(UnfitMix, match=f"at most {WORKERS_MAX}"):
+        Mix.for_fleet(nodes=10, gpus=8, limit=8)
+
+
+def test_only_fft_workers_share_and_a_pair_asks_for_two_devices() -> None:
+    specs = {name: manifest(name)["spec"] for name in ("fft-1", "lora-1", "pair-1")}
+
+    assert [spec["exclusive"] for spec in specs.values()] == [False, True, True]
+    assert specs["pair-1"]["accelerator"]["devices"] == 2
+    assert "devices" not in specs["fft-1"]["accelerator"]
+
+
+@pytest.mark.parametrize(
+    ("names", "text"),
+    [
+        (["fft-1"], "fft-1"),
+        (["fft-1", "fft-2"], "fft-1, fft-2"),
+        (["fft-8", "fft-9", "fft-10", "lora-1"], "fft-8 to fft-10, lora-1"),
+        (["fft-1", "fft-3", "lora-4"], "fft-1, fft-3, lora-4"),
+    ],
+)
+def test_long_runs_of_names_are_drawn_together(names: list[str], text: str) -> None:
+    assert listed(names) == text

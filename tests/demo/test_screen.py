@@ -1,0 +1,112 @@
+"""What is drawn fits 80 columns and says all there is to say."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from e2e.demo.history import Record
+from e2e.demo.picture import ClaimRow, Picture, State
+from e2e.demo.screen import Screen
+from tests.demo.build import BUSY, FULL, ending, worker
+
+PICTURE = Picture(
+    (
+        worker("fft-1", State.RUNNING, claim="claim-fft-1-0a1b2c3d", node="gpu-node-0"),
+        worker("fft-4", State.STARTING, claim="claim-fft-1-0a1b2c3d", node="gpu-node-0"),
+        worker("fft-7", State.WAITING, reason=FULL),
+        worker("fft-8", State.WAITING, reason=FULL),
+        worker("lora-2", State.WAITING, reason=BUSY),
+        worker("pair-1", State.RUNNING, claim="claim-pair-1-0a1b2c3d", node="gpu-node-1"),
+    ),
+    (
+        ClaimRow("claim-fft-1-0a1b2c3d", "gpu-node-0", ("gpu-0",), ("fft-1", "fft-4"), exclusive=False),
+        ClaimRow("claim-pair-1-0a1b2c3d", "gpu-node-1", ("gpu-0", "gpu-1"), ("pair-1",), exclusive=True),
+    ),
+)
+
+
+def screen(width: int, *, terminal: bool = False) -> tuple[Screen, io.StringIO]:
+    output = io.StringIO()
+    console = Console(file=output, width=width, height=50, force_terminal=terminal, highlight=False)
+    return Screen(console, devices=4, limit=2), output
+
+
+def lines(output: io.StringIO) -> list[str]:
+    return [line.rstrip() for line in output.getvalue().splitlines()]
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_a_claim_is_one_line_with_its_seats_of_the_limit_and_who_is_not_running_yet(width: int) -> None:
+    shown, output = screen(width)
+    shown.snapshot(PICTURE)
+
+    row = "gpu-node-0   gpu-0         claim-fft-1-0a1b2c3d    2 of 2      fft-1, fft-4"
+    assert any(line.startswith(row) for line in lines(output))
+    assert "(starting)" in output.getvalue()
+    assert "exclusive" in output.getvalue()
+    assert max(map(len, lines(output))) <= width
+
+
+def test_a_reason_is_shown_in_full_beside_all_who_give_it() -> None:
+    shown, output = screen(120)
+    shown.snapshot(PICTURE)
+
+    assert f"fft-7, fft-8   {FULL}" in lines(output)
+    assert f"lora-2         {BUSY}" in lines(output)
+
+
+def test_the_totals_leave_out_states_that_nobody_is_in() -> None:
+    shown, output = screen(80)
+    shown.snapshot(PICTURE)
+
+    assert "3 of 4 GPUs in use; workers: 1 starting, 2 running, 3 waiting" in lines(output)
+
+
+def test_no_empty_table_is_drawn_where_nobody_waits() -> None:
+    shown, output = screen(80)
+    shown.snapshot(Picture(PICTURE.workers[:1], PICTURE.claims))
+
+    assert "Reason" not in output.getvalue()
+
+
+def test_without_a_terminal_only_snapshots_are_printed() -> None:
+    shown, output = screen(80)
+    with shown:
+        shown.update(PICTURE)
+
+    assert not shown.live
+    assert not output.getvalue()
+
+
+def test_on_a_terminal_the_table_is_live_and_no_snapshot_is_printed_beside_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    shown, output = screen(80, terminal=True)
+    with shown:
+        shown.update(PICTURE)
+    drawn = output.getvalue()
+    shown_again, _ = screen(80, terminal=True)
+
+    assert shown_again.live
+    assert "fft-7, fft-8" in drawn
+
+
+def test_text_with_brackets_is_printed_as_it_is() -> None:
+    shown, output = screen(80)
+    shown.say("[bold]not markup[/bold]")
+
+    assert lines(output) == ["[bold]not markup[/bold]"]
+
+
+def test_the_summary_fits_80_columns() -> None:
+    shown, output = screen(80)
+    records = [Record(member, 0.0, ran_seconds=1.0, waited_for=member.reason) for member in PICTURE.workers]
+    shown.summary(ending(PICTURE, records, giver="fft-1", taker="fft-4"))
+
+    assert max(map(len, lines(output))) <= 80
+    assert "pair-1   runs on 2 GPUs of gpu-node-1   alone" in output.getvalue()
+    assert "Hand-off: the GPU of fft-1 went to fft-4" in output.getvalue()
