@@ -1,4 +1,3 @@
-# ruff: noqa: S311
 """A server with one lease, ways to reach it that fail on demand, and processes that contend for it."""
 
 from __future__ import annotations

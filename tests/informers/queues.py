@@ -1,4 +1,3 @@
-# ruff: noqa: S311
 """Work queues with the default limits, and ways to empty them."""
 
 from __future__ import annotations

@@ -1,4 +1,3 @@
-# ruff: noqa: N802
 """Who may hold the lease and what is written to it: settings, identity, expiry, record, roles."""
 
 from __future__ import annotations

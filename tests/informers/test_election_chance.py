@@ -1,4 +1,3 @@
-# ruff: noqa: N802, S311
 """Two processes, one lease, and a thousand rounds of bad luck (E10)."""
 
 from __future__ import annotations

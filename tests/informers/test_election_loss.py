@@ -1,4 +1,3 @@
-# ruff: noqa: N802
 """Failing requests, and that the work stops before the lease can be taken (E3 to E7, E13, E17, E18)."""
 
 from __future__ import annotations

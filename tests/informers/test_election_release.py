@@ -1,4 +1,3 @@
-# ruff: noqa: N802
 """Clean stops: the work first, renewals meanwhile, then the lease (E8, E9, E16)."""
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ def informer_of(*watches: WatchReply, lists: tuple[ListReply, ...] = (page(1),))
     return SharedInformer(
         api,
         THINGS,
-        rng=Random(0),  # noqa: S311
+        rng=Random(0),
         indexes={"colour": lambda found: found.colours},
     )
 

@@ -1,4 +1,3 @@
-# ruff: noqa: N802, S311
 """Back-off of one key and the bucket shared by all retries."""
 
 from __future__ import annotations

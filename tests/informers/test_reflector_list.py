@@ -35,7 +35,7 @@ def anyio_backend() -> VirtualBackend:
 
 
 def reflector_of(api: ScriptedApi, store: Store[Thing] | None = None) -> Reflector[Thing]:
-    return Reflector(api, THINGS, store if store is not None else Store(), rng=Random(0))  # noqa: S311
+    return Reflector(api, THINGS, store if store is not None else Store(), rng=Random(0))
 
 
 def names(store: Store[Thing]) -> list[str]:

@@ -62,7 +62,7 @@ class Watched:
     def __init__(self, *watches: WatchReply, lists: tuple[ListReply, ...] = ()) -> None:
         self.api = ScriptedApi(lists=[page(1), *lists], watches=list(watches))
         self.store: Store[Thing] = Store()
-        self.reflector = Reflector(self.api, THINGS, self.store, rng=Random(0))  # noqa: S311
+        self.reflector = Reflector(self.api, THINGS, self.store, rng=Random(0))
 
     async def until_watches(self, count: int) -> State:
         """Step until `count` watches have ended; what comes then."""

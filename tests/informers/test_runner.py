@@ -1,4 +1,3 @@
-# ruff: noqa: N802, S311
 """The reconcile loop, R1 to R7: what results and errors mean for a key, time limits, shutdown."""
 
 from __future__ import annotations

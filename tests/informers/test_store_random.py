@@ -219,7 +219,7 @@ class World:
 def test_s4_any_order_of_news_leads_to_the_newest_state_and_consistent_notifications(
     seed: int, unreadable_ratio: float
 ) -> None:
-    rng = Random(seed)  # noqa: S311 - replayable, not secret
+    rng = Random(seed)
     world = World(rng, unreadable_ratio)
     happenings = {
         world.somebody_writes: 20,

@@ -1,4 +1,3 @@
-# ruff: noqa: N802, S311
 """What a key is worth in the queue: dedup, order, delays, state (Q1 to Q7, Q16 to Q18, Q20)."""
 
 from __future__ import annotations

@@ -1,4 +1,3 @@
-# ruff: noqa: N802, S311
 """Cancelled getters, shutdown and drain: nothing is lost, nobody hangs (Q13 to Q15)."""
 
 from __future__ import annotations

@@ -1,4 +1,3 @@
-# ruff: noqa: N802
 """Retries, priorities and ageing: nobody is starved (Q8 to Q12, Q19)."""
 
 from __future__ import annotations

@@ -56,6 +56,13 @@ def test_a_reservation_ends_when_the_ledger_shows_its_assignment() -> None:
     assert scene.choice(seat_limit=2) == "claim"
 
 
+def test_a_reservation_ends_when_its_assignment_is_shown_under_a_corrected_uid() -> None:
+    scene = one_claim()
+    scene.fleet.reserve("claim", BOOKING)
+    scene.fleet.set_seats("claim", (seat("claim-founder"), seat("joiner", worker_uid="corrected")))
+    assert scene.fleet.statistics().reservations == 0
+
+
 def test_a_reservation_ends_when_the_ledger_shows_its_worker() -> None:
     scene = one_claim()
     scene.fleet.reserve("claim", BOOKING)
