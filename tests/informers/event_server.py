@@ -1,4 +1,4 @@
-"""Events on a server with the API server's own rules, requests that fail by a script, and a recorder for it."""
+"""Events on a server with the API server's own rules and failures by a script, and a recorder for it."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def _validate(event: Json) -> None:
 
 
 def make_recorder(
-    server: EventServer, limits: RecorderLimits = RecorderLimits(), *, seed: int = 0
+    server: EventServer, limits: RecorderLimits | None = None, *, seed: int = 0
 ) -> EventRecorder:
     return EventRecorder(
         server.api,
@@ -145,7 +145,7 @@ def make_recorder(
         reporting_instance="controller-0",
         now=clock,
         rng=random.Random(seed),
-        limits=limits,
+        limits=limits or RecorderLimits(),
     )
 
 
