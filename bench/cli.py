@@ -1,0 +1,141 @@
+"""The edge of the process: options in, tables and a JSON file out.
+
+Exit status: 0 for a run that was measured, whatever its figures; 1 for one that could not be, 2 for what
+cannot work as called or where a tool is missing, 130 when interrupted. An error is one line; what a
+contender said last may stand above it.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+import anyio
+import click
+import msgspec
+from rich.console import Console
+
+from bench.errors import BenchError
+from bench.facts import gather
+from bench.report.details import all_tables
+from bench.report.document import with_results
+from bench.report.table import print_tables
+from bench.runner import Plan, measure
+from bench.samples import Results
+from bench.scenarios.catalog import TITLES
+from e2e.controlplane import ControlPlaneError
+
+INTERRUPTED = 130
+DEFAULT_JSON = Path("build/bench/results.json")
+WIDTH_COLUMNS = 160
+"""Where the output is no terminal: tables are not folded to 80 columns."""
+
+FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.option(
+    "--scenario",
+    "names",
+    multiple=True,
+    type=click.Choice(list(TITLES)),
+    help="Measure only this one; may be given several times  [default: all]",
+)
+@click.option("--rounds", type=click.IntRange(1), help="Rounds of each scenario  [default: its own number]")
+@click.option("--quick", is_flag=True, help="Small sizes: shows that it works, the figures mean little")
+@click.option("--list", "list_only", is_flag=True, help="List the scenarios and exit")
+@click.option("--json", "json_path", type=FILE, default=DEFAULT_JSON, show_default=True, help="Results file")
+@click.option("--markdown", type=FILE, help="Replace the results in this document too")
+@click.option("--from", "source", type=FILE, help="Measure nothing: show the results in this file")
+@click.option(
+    "--profile",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Run the controller under cProfile and keep the profiles in this folder (it is slower then)",
+)
+def cli(
+    *,
+    names: tuple[str, ...],
+    rounds: int | None,
+    quick: bool,
+    list_only: bool,
+    json_path: Path,
+    markdown: Path | None,
+    source: Path | None,
+    profile: Path | None,
+) -> None:
+    """Measure the controller on a real control plane, side by side with a bare writer.
+
+    The programs of the control plane are built on first use, which takes some minutes and needs Go.
+    """
+    if list_only:
+        for name, title in TITLES.items():
+            click.echo(f"{name:15} {title}")
+        return
+    if source is not None:
+        results = Results.read(source)
+    else:
+        results = _measured(Plan.of(names, quick=quick, rounds=rounds), profile)
+        results.write(json_path)
+        click.echo(f"Wrote {json_path}", err=True)
+    console = Console() if sys.stdout.isatty() else Console(width=WIDTH_COLUMNS)
+    print_tables(all_tables(results.samples), console)
+    if markdown is not None:
+        document = with_results(markdown.read_text(encoding="utf-8"), results)
+        markdown.write_text(document, encoding="utf-8")
+        click.echo(f"Wrote {markdown}", err=True)
+
+
+def _measured(plan: Plan, profile: Path | None) -> Results:
+    if profile is not None:
+        profile.mkdir(parents=True, exist_ok=True)
+    facts = gather(sys.argv[1:])
+    samples = anyio.run(measure, plan, profile, _progress, backend_options={"use_uvloop": True})
+    return Results(facts=facts, samples=samples)
+
+
+def main() -> NoReturn:
+    """Run the command line; turn every expected error into one line and an exit status."""
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        status = cli.main(prog_name="python -m bench", standalone_mode=False) or 0
+    except click.ClickException as error:
+        status = _failed(error.format_message(), error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        status = _failed("interrupted", INTERRUPTED)
+    except BaseExceptionGroup as group:
+        status = _failed_by(_only_cause(group))
+    except (BenchError, ControlPlaneError, msgspec.MsgspecError, OSError) as error:
+        status = _failed_by(error)
+    sys.exit(status)
+
+
+def _only_cause(error: BaseException) -> BaseException:
+    """What a nest of groups was made for, if it is one thing."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error
+
+
+def _failed_by(error: BaseException) -> int:
+    if not isinstance(error, BenchError | ControlPlaneError | msgspec.MsgspecError | OSError):
+        raise error
+    for note in getattr(error, "__notes__", ()):
+        click.echo(note, err=True)
+    return _failed(str(error), getattr(error, "exit_status", 1))
+
+
+def _failed(message: str, status: int) -> int:
+    click.echo(f"error: {' '.join(message.split())}", err=True)
+    return status
+
+
+def _progress(line: str) -> None:
+    click.echo(line, err=True)
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
+    """Treat SIGTERM as Ctrl-C, so that everything is stopped on the way out."""
+    raise KeyboardInterrupt

@@ -1,0 +1,71 @@
+"""What a contender spends between two moments: CPU time and requests to the API server.
+
+Several spans add up, so that a scenario can leave out what it does between operations. A span ends once
+the contender is quiet: what it still does about the last operation counts.
+"""
+
+from __future__ import annotations
+
+import anyio
+
+from bench.contender import ContenderProcess
+from bench.errors import NeverHappened
+from bench.requests import added, is_upkeep, tally
+from e2e.controlplane import CONTROLLER_USER, AuditLog
+
+QUIET_SECONDS = 0.25
+"""How long nothing is sent before a contender counts as quiet."""
+
+POLL_SECONDS = 0.05
+QUIET_TIMEOUT_SECONDS = 60
+
+
+class Meter:
+    """Sums up the spans of one contender."""
+
+    def __init__(self, process: ContenderProcess, audit: AuditLog) -> None:
+        self._process = process
+        self._audit = audit
+        self.cpu_seconds = 0.0
+        self.requests: dict[str, int] = {}
+        self.events = 0
+        self._mark = 0
+        self._cpu_start_seconds = 0.0
+
+    def __repr__(self) -> str:
+        return f"<Meter cpu={self.cpu_seconds:.2f} s requests={sum(self.requests.values())}>"
+
+    def begin(self) -> None:
+        """Begin a span."""
+        self._mark = self._audit.mark()
+        self._cpu_start_seconds = self._process.cpu_seconds()
+
+    async def end(self) -> None:
+        """End the span, once the contender is quiet."""
+        await self.quiet()
+        self.end_now()
+
+    def end_now(self) -> None:
+        """End the span here and now."""
+        self.cpu_seconds += self._process.cpu_seconds() - self._cpu_start_seconds
+        requests, events = tally(self._audit.requests(since=self._mark, user=CONTROLLER_USER))
+        self.requests = added(self.requests, requests)
+        self.events += events
+
+    async def quiet(self) -> None:
+        """Return once the contender has sent nothing but upkeep for a while. Raises `NeverHappened`."""
+        with anyio.move_on_after(QUIET_TIMEOUT_SECONDS):
+            mark = self._audit.mark()
+            quiet_since = anyio.current_time()
+            while anyio.current_time() - quiet_since < QUIET_SECONDS:
+                await anyio.sleep(POLL_SECONDS)
+                # The mark first: what is written while the log is read is read again next time.
+                start, mark = mark, self._audit.mark()
+                if self._has_worked(start):
+                    quiet_since = anyio.current_time()
+            return
+        raise NeverHappened(f"{self._process.contender}: not quiet within {QUIET_TIMEOUT_SECONDS} s")
+
+    def _has_worked(self, since: int) -> bool:
+        requests, events = tally(self._audit.requests(since=since, user=CONTROLLER_USER))
+        return events > 0 or any(not is_upkeep(call) for call in requests)

@@ -1,0 +1,156 @@
+"""The watches of the harness: they feed a `Timeline`, and scenarios wait on what it shows.
+
+They use neither the controller's informers nor its decoder, and only what they need is decoded, since the
+harness shares the processors with what it measures.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import anyio
+import msgspec
+from msgspec import Struct
+
+from bench.client import Client
+from bench.errors import NeverHappened, WatchEnded
+from bench.timeline import Timeline, WorkerSeen
+from e2e.openrl import LEDGERS, WORKLOADS
+
+PLACED, UNSCHEDULABLE = "Placed", "Unschedulable"
+
+
+class Name(Struct, frozen=True):
+    """`metadata`."""
+
+    name: str = ""
+
+
+class Condition(Struct, frozen=True):
+    """A condition of a Workload."""
+
+    type: str
+    status: str
+    reason: str = ""
+
+
+class Status(Struct, frozen=True, rename="camel"):
+    """`Workload.status`."""
+
+    phase: str = ""
+    node_name: str = ""
+    conditions: list[Condition] = []
+
+
+class Worker(Struct, frozen=True):
+    """A Workload."""
+
+    metadata: Name
+    status: Status = Status()
+
+
+class Seat(Struct, frozen=True):
+    """A seat."""
+
+    workload: str
+
+
+class Seats(Struct, frozen=True):
+    """`ClaimLedger.spec`."""
+
+    seats: list[Seat] = []
+
+
+class Ledger(Struct, frozen=True):
+    """A ClaimLedger."""
+
+    metadata: Name
+    spec: Seats = Seats()
+
+
+class WorkerEvent(Struct, frozen=True):
+    """An event of the watch of Workloads."""
+
+    type: str
+    object: Worker
+
+
+class LedgerEvent(Struct, frozen=True):
+    """An event of the watch of ledgers."""
+
+    type: str
+    object: Ledger
+
+
+class Observer:
+    """Shows what happened so far, and waits for more."""
+
+    def __init__(self) -> None:
+        self.timeline = Timeline()
+        self._changed = anyio.Event()
+
+    def __repr__(self) -> str:
+        return f"<Observer workers={len(self.timeline.present)} ledgers={len(self.timeline.seats)}>"
+
+    async def until(self, ready: Callable[[], bool], what: str, *, timeout_seconds: float) -> None:
+        """Return once `ready` says so; it is asked after every event. Raises `NeverHappened`."""
+        with anyio.move_on_after(timeout_seconds):
+            while not ready():
+                await self._changed.wait()
+            return
+        raise NeverHappened(f"{what}: not within {timeout_seconds:g} s")
+
+    async def watch_workers(self, client: Client, version: str) -> None:
+        """Follow the Workloads until cancelled."""
+        decode = msgspec.json.Decoder(WorkerEvent).decode
+        async for line in client.watch(WORKLOADS, version):
+            seconds = now()
+            event = decode(line)
+            _require_change(event.type, WORKLOADS)
+            self.timeline.see_worker(event.type, _seen(event.object), seconds)
+            self._wake()
+
+    async def watch_ledgers(self, client: Client, version: str) -> None:
+        """Follow the ledgers until cancelled."""
+        decode = msgspec.json.Decoder(LedgerEvent).decode
+        async for line in client.watch(LEDGERS, version):
+            seconds = now()
+            event = decode(line)
+            _require_change(event.type, LEDGERS)
+            ledger = event.object
+            workers = [seat.workload for seat in ledger.spec.seats]
+            self.timeline.see_ledger(event.type, ledger.metadata.name, workers, seconds)
+            self._wake()
+
+    def _wake(self) -> None:
+        self._changed.set()
+        self._changed = anyio.Event()
+
+
+def now() -> float:
+    """Seconds of this process's finest monotonic clock: the event loop's own only counts milliseconds."""
+    return time.perf_counter()
+
+
+@asynccontextmanager
+async def observing(client: Client) -> AsyncIterator[Observer]:
+    """Watch from now on while the block runs; the workers' namespace must hold nothing yet."""
+    observer = Observer()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(observer.watch_workers, client, await client.version(WORKLOADS))
+        tasks.start_soon(observer.watch_ledgers, client, await client.version(LEDGERS))
+        yield observer
+        tasks.cancel_scope.cancel()
+
+
+def _require_change(event: str, path: str) -> None:
+    if event not in {"ADDED", "MODIFIED", "DELETED"}:
+        raise WatchEnded(f"the watch of {path} reported {event}")
+
+
+def _seen(worker: Worker) -> WorkerSeen:
+    status = worker.status
+    refused = any((c.type, c.status, c.reason) == (PLACED, "False", UNSCHEDULABLE) for c in status.conditions)
+    return WorkerSeen(worker.metadata.name, status.phase, status.node_name, refused)

@@ -1,0 +1,49 @@
+"""CPU time and memory of another process, from Linux's /proc.
+
+The kernel scales user and system time to the exact run time of the scheduler, so that their sum is good
+to one tick (10 ms) although the split is not. Threads count, child processes do not: contenders have
+none.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from bench.errors import NotMeasurable
+
+KIB = 1024
+# Fields of /proc/<pid>/stat after the command's closing parenthesis (proc(5) counts from 1, "state" is 3).
+_UTIME, _STIME = 14 - 3, 15 - 3
+
+
+def parse_cpu_ticks(stat: str) -> int:
+    """User and system time in clock ticks from the text of /proc/<pid>/stat (a command may hold anything)."""
+    fields = stat.rpartition(")")[2].split()
+    return int(fields[_UTIME]) + int(fields[_STIME])
+
+
+def parse_peak_bytes(status: str) -> int:
+    """The largest resident set so far from the text of /proc/<pid>/status, 0 for a process that has none."""
+    for line in status.splitlines():
+        name, _, value = line.partition(":")
+        if name == "VmHWM":
+            return int(value.split()[0]) * KIB
+    return 0
+
+
+def cpu_seconds(pid: int) -> float:
+    """CPU time that the process has used so far. Raises `NotMeasurable`."""
+    return parse_cpu_ticks(_read(pid, "stat")) / os.sysconf("SC_CLK_TCK")
+
+
+def rss_peak_bytes(pid: int) -> int:
+    """The largest resident set of the process so far. Raises `NotMeasurable`."""
+    return parse_peak_bytes(_read(pid, "status"))
+
+
+def _read(pid: int, name: str) -> str:
+    try:
+        return Path(f"/proc/{pid}/{name}").read_text(encoding="utf-8")
+    except OSError as error:
+        raise NotMeasurable(f"process {pid}: its CPU time and memory cannot be read from /proc") from error

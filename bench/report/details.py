@@ -1,0 +1,92 @@
+"""The tables behind the headline: rates and costs, latencies, requests by verb and resource, the decision."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import median
+
+from bench.percentiles import Spread
+from bench.report.headline import headline
+from bench.report.measured import Measured, latest
+from bench.report.table import Table
+from bench.samples import Sample
+from bench.scenarios.catalog import DECISION
+from bench.scenarios.decision import sizes_of
+
+MIB = 1 << 20
+PERCENTILE_COLUMNS = ("count", "p50", "p90", "p99", "largest")
+
+
+def all_tables(samples: Sequence[Sample]) -> list[Table]:
+    """Every table that the samples have rows for."""
+    measured = Measured(tuple(samples))
+    tables = [
+        headline(measured),
+        costs(measured),
+        latencies(measured),
+        requests(measured),
+        decision(measured),
+    ]
+    return [table for table in tables if table.rows]
+
+
+def costs(measured: Measured) -> Table:
+    """Speed, CPU time and memory."""
+    rows = [
+        (
+            scenario,
+            contender,
+            str(len(series.samples)),
+            f"{series.rate:.1f}",
+            f"{series.cpu_seconds * 1000:.1f}",
+            f"{series.rss_peak_bytes / MIB:.0f}",
+            " ".join(f"{sample.load_before:.1f}" for sample in series.samples),
+        )
+        for scenario, contender, series in measured.all_series()
+    ]
+    columns = ("scenario", "contender", "rounds", "per second", "CPU ms each", "peak RSS MiB", "load before")
+    return Table("Speed and cost", columns, tuple(rows), text_columns=2)
+
+
+def latencies(measured: Measured) -> Table:
+    """Milliseconds, all rounds together."""
+    rows = [
+        (scenario, contender, label, *_cells(Spread.of(values)))
+        for scenario, contender, series in measured.all_series()
+        for label, values in series.latencies.items()
+    ]
+    columns = ("scenario", "contender", "from … to", *PERCENTILE_COLUMNS)
+    return Table("Latencies in milliseconds", columns, tuple(rows), text_columns=3)
+
+
+def requests(measured: Measured) -> Table:
+    """Requests per operation by verb and resource (those of an idle controller included, Events apart)."""
+    rows = [
+        (scenario, contender, call, f"{series.per_operation(count):.2f}")
+        for scenario, contender, series in measured.all_series()
+        for call, count in _by_size(series.requests)
+    ]
+    columns = ("scenario", "contender", "request", "per operation")
+    return Table("API requests", columns, tuple(rows), text_columns=3)
+
+
+def decision(measured: Measured) -> Table:
+    """Microseconds of one question by the number of claims."""
+    samples = sizes_of(latest(measured.samples, DECISION.name))
+    labels = next((list(sample.latencies) for sample in samples.values()), [])
+    rows = [
+        (label, *(f"{seconds * 1e6:.1f}" for seconds in medians), f"{medians[-1] / medians[0]:.2f}")
+        for label in labels
+        if (medians := [median(sample.latencies[label]) for sample in samples.values()])
+    ]
+    columns = ("question", *(f"{size:,} claims" for size in samples), "last / first")
+    return Table("The decision, in microseconds", columns, tuple(rows))
+
+
+def _cells(spread: Spread) -> tuple[str, ...]:
+    values = (spread.p50, spread.p90, spread.p99, spread.largest)
+    return str(spread.count), *(f"{value * 1000:.1f}" for value in values)
+
+
+def _by_size(requests: dict[str, int]) -> list[tuple[str, int]]:
+    return sorted(requests.items(), key=lambda item: (-item[1], item[0]))

@@ -1,0 +1,111 @@
+"""Samples by scenario and contender, and the figures that are read off them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from bench.contender import Kind
+from bench.percentiles import ratio_of_pairs
+from bench.requests import added
+from bench.samples import Sample
+
+
+@dataclass(frozen=True)
+class Series:
+    """All rounds of one contender in one scenario, by round."""
+
+    samples: tuple[Sample, ...]
+
+    @property
+    def rates(self) -> list[float]:
+        """Operations per second, by round."""
+        return [sample.operations / sample.seconds for sample in self.samples]
+
+    @property
+    def rate(self) -> float:
+        """The median of the rates."""
+        return median(self.rates)
+
+    @property
+    def cpu_seconds(self) -> float:
+        """CPU seconds of one operation, the median of the rounds."""
+        return median(sample.cpu_seconds / sample.operations for sample in self.samples)
+
+    @property
+    def cpu_share(self) -> float:
+        """CPU seconds per second of the measurement, the median of the rounds."""
+        return median(sample.cpu_seconds / sample.seconds for sample in self.samples)
+
+    @property
+    def rss_peak_bytes(self) -> int:
+        """The largest of all rounds."""
+        return max(sample.rss_peak_bytes for sample in self.samples)
+
+    @property
+    def operations(self) -> int:
+        """Of all rounds."""
+        return sum(sample.operations for sample in self.samples)
+
+    @property
+    def requests(self) -> dict[str, int]:
+        """Of all rounds, by verb and resource."""
+        total: dict[str, int] = {}
+        for sample in self.samples:
+            total = added(total, sample.requests)
+        return total
+
+    def per_operation(self, requests: float) -> float:
+        """A number of requests of all rounds, for one operation."""
+        return requests / self.operations
+
+    @property
+    def latencies(self) -> dict[str, list[float]]:
+        """The latencies of all rounds together, in seconds."""
+        pooled: dict[str, list[float]] = {}
+        for sample in self.samples:
+            for label, values in sample.latencies.items():
+                pooled.setdefault(label, []).extend(values)
+        return pooled
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The samples of a run."""
+
+    samples: tuple[Sample, ...]
+
+    def series(self, scenario: str, kind: Kind, workers: int) -> Series | None:
+        """What one contender showed in one scenario, None if it was not measured."""
+        found = [s for s in self.samples if _key(s) == (scenario, kind.value, workers)]
+        return Series(tuple(sorted(found, key=lambda sample: sample.round))) if found else None
+
+    def workers(self, scenario: str) -> list[int]:
+        """How much at once the contenders of a scenario did, in ascending order."""
+        return sorted({sample.workers for sample in self.samples if sample.scenario == scenario})
+
+    def all_series(self) -> list[tuple[str, str, Series]]:
+        """(scenario, contender, series) of everything that ran on the cluster, in the order of measuring."""
+        kinds = {kind.value: kind for kind in Kind}
+        keys = dict.fromkeys(_key(sample) for sample in self.samples if sample.contender in kinds)
+        found = []
+        for scenario, contender, workers in keys:
+            series = self.series(scenario, kinds[contender], workers)
+            if series is not None:
+                found.append((scenario, f"{contender}, {workers}", series))
+        return found
+
+
+def _key(sample: Sample) -> tuple[str, str, int]:
+    return sample.scenario, sample.contender, sample.workers
+
+
+def speed_ratio(ours: Series, theirs: Series) -> float:
+    """Our rate against theirs, round by round."""
+    return ratio_of_pairs(ours.rates, theirs.rates)
+
+
+def latest(samples: Iterable[Sample], scenario: str) -> Sequence[Sample]:
+    """The samples of one scenario."""
+    return [sample for sample in samples if sample.scenario == scenario]

@@ -1,0 +1,90 @@
+"""Runs scenarios one after the other, and their contenders in turn within each round.
+
+Every second round goes through the contenders backwards: whoever is first in one is last in the next, so
+that a drift of the machine or of the control plane favours nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+from anyio import to_thread
+
+from bench.client import connect
+from bench.contender import Contender
+from bench.samples import Sample
+from bench.scenarios.base import Scenario, load_average
+from bench.scenarios.catalog import DECISION, ON_CLUSTER, TITLES, WARM_UP
+from bench.scenarios.decision import Decision
+from bench.stage import Stage
+from e2e.controlplane import ControlPlane
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What a run measures."""
+
+    decision: Decision | None
+    scenarios: tuple[Scenario, ...]
+    rounds: int | None = None
+    """Instead of each scenario's own number."""
+
+    @classmethod
+    def of(cls, names: Sequence[str], *, quick: bool, rounds: int | None) -> Plan:
+        """A plan of the scenarios with these names, all if there is none, in the catalog's order."""
+        chosen = set(names or TITLES)
+        scenarios = [scenario for scenario in ON_CLUSTER if scenario.name in chosen]
+        decision = DECISION if DECISION.name in chosen else None
+        if not quick:
+            return cls(decision=decision, scenarios=tuple(scenarios), rounds=rounds)
+        return cls(
+            decision=decision.quick() if decision else None,
+            scenarios=tuple(scenario.quick() for scenario in scenarios),
+            rounds=rounds or 1,
+        )
+
+    def rounds_of(self, scenario: Scenario) -> int:
+        """How often the scenario is measured."""
+        return self.rounds or scenario.rounds
+
+
+def turns(contenders: Sequence[Contender], rounds: int) -> Iterator[tuple[int, Contender]]:
+    """(round, contender) in the order of measuring: there and back again."""
+    for number in range(1, rounds + 1):
+        for contender in contenders if number % 2 else reversed(contenders):
+            yield number, contender
+
+
+async def measure(plan: Plan, profiles: Path | None, progress: Progress) -> list[Sample]:
+    """Measure all; starts a control plane if a scenario needs one."""
+    samples: list[Sample] = []
+    if plan.decision is not None:
+        progress(plan.decision.title)
+        samples += await to_thread.run_sync(plan.decision.measure)
+    if plan.scenarios:
+        samples += await _measure_on_cluster(plan, profiles, progress)
+    return samples
+
+
+async def _measure_on_cluster(plan: Plan, profiles: Path | None, progress: Progress) -> list[Sample]:
+    samples: list[Sample] = []
+    with ControlPlane.start() as plane:
+        await to_thread.run_sync(plane.install)
+        async with connect(plane.admin_kubeconfig) as client:
+            stage = Stage(plane, client, plane.folder, profiles)
+            for contender in WARM_UP.contenders:
+                await WARM_UP.measure(stage, contender, 0)
+            for scenario in plan.scenarios:
+                progress(scenario.title)
+                for number, contender in turns(scenario.contenders, plan.rounds_of(scenario)):
+                    load = load_average()
+                    measured = await scenario.measure(stage, contender, number)
+                    samples += [msgspec.structs.replace(sample, load_before=load) for sample in measured]
+                    seconds = measured[0].seconds
+                    progress(f"  round {number}, {contender}: {seconds:.1f} s (load before it {load:.1f})")
+    return samples

@@ -1,0 +1,102 @@
+"""Every scenario that a run can measure, in the order in which they run."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from bench.contender import Contender, Kind
+from bench.scenarios.base import Scenario
+from bench.scenarios.decision import Decision
+from bench.scenarios.drain import Drain
+from bench.scenarios.handoff import SEATS_PER_GPU, HandOffs
+from bench.scenarios.late import LatePlacement
+from bench.scenarios.placement import Placement
+from bench.scenarios.rest import AtRest
+
+FEW, MANY = 4, 16
+"""Reconciles, or writers, at once: the default, and four times that."""
+
+CONTROLLER = Contender(Kind.CONTROLLER, FEW)
+BARE_WRITER = Contender(Kind.BARE_WRITER, FEW)
+BOTH_WITH_BOTH = tuple(Contender(kind, workers) for workers in (FEW, MANY) for kind in Kind)
+
+DECISION: Final = Decision(
+    name="decision",
+    title="Choosing a seat and explaining a wait among 100, 1,000 and 10,000 claims, without a cluster",
+    claims=(100, 1_000, 10_000),
+    batches=30,
+)
+
+WARM_UP: Final = Placement(
+    name="warm-up",
+    title="A few placements, so that no round pays for the control plane's first steps",
+    contenders=(CONTROLLER,),
+    workers=8,
+    nodes=2,
+)
+
+ON_CLUSTER: Final[tuple[Scenario, ...]] = (
+    Placement(
+        name="dedicated-100",
+        title="100 dedicated workers at once on 25 nodes of 4 GPUs",
+        contenders=BOTH_WITH_BOTH,
+        rounds=3,
+        workers=100,
+        nodes=25,
+    ),
+    Placement(
+        name="dedicated-400",
+        title="400 dedicated workers at once on 100 nodes of 4 GPUs",
+        contenders=BOTH_WITH_BOTH,
+        rounds=3,
+        workers=400,
+        nodes=100,
+    ),
+    Placement(
+        name="shared-40",
+        title="40 workers at once that share 20 GPUs, at most 2 on each",
+        contenders=(CONTROLLER,),
+        rounds=3,
+        workers=40,
+        nodes=5,
+        seats_per_gpu=SEATS_PER_GPU,
+    ),
+    HandOffs(
+        name="hand-off-8",
+        title="200 seats that change hands while 8 workers wait",
+        contenders=(CONTROLLER,),
+        waiters=8,
+        hand_offs=200,
+    ),
+    HandOffs(
+        name="hand-off-500",
+        title="200 seats that change hands while 500 workers wait",
+        contenders=(CONTROLLER,),
+        waiters=500,
+        hand_offs=200,
+    ),
+    LatePlacement(
+        name="late",
+        title="One worker at a time on a fleet with 400 placed, against an empty fleet of that size",
+        contenders=(CONTROLLER, BARE_WRITER),
+        placed=400,
+        samples=10,
+    ),
+    Drain(
+        name="drain",
+        title="10 nodes drained one after the other, on a fleet with room",
+        contenders=(CONTROLLER,),
+        workers=40,
+        nodes=13,
+        drains=10,
+    ),
+    AtRest(
+        name="at-rest",
+        title="Nothing to do for 60 s while 400 workers run",
+        contenders=(CONTROLLER,),
+        placed=400,
+        watched_seconds=60,
+    ),
+)
+
+TITLES: Final = {DECISION.name: DECISION.title} | {scenario.name: scenario.title for scenario in ON_CLUSTER}

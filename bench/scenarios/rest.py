@@ -1,0 +1,73 @@
+"""Nothing changes: what an idle controller costs while hundreds are placed, the leader's lease included."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import anyio
+from anyio import to_thread
+
+from bench.contender import Contender
+from bench.meter import Meter
+from bench.samples import Sample
+from bench.scenarios.base import GPUS_PER_NODE, Scenario, gpu_fleet
+from bench.stage import Stage
+from e2e.controlplane import CONTROLLER_USER, WORKER_NAMESPACE, Api, Object
+
+SETTLE_SECONDS = 10
+TIMEOUT_SECONDS_PER_WORKER = 3
+ROLES = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{WORKER_NAMESPACE}/roles"
+BINDINGS = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{WORKER_NAMESPACE}/rolebindings"
+LEASE_ROLE = "bench-lease"
+
+
+@dataclass(frozen=True, kw_only=True)
+class AtRest(Scenario):
+    """`placed` workers that run, watched for a while."""
+
+    placed: int
+    watched_seconds: float
+
+    async def measure(self, stage: Stage, contender: Contender, round_number: int) -> Sequence[Sample]:
+        """The costs are those of all the time that was watched."""
+        await to_thread.run_sync(grant_lease, stage.cluster.api)
+        flags = {**self.flags, "--leader-elect": "true"}
+        nodes = -(-self.placed // GPUS_PER_NODE)
+        async with stage.scene(self.name, contender, gpu_fleet(nodes), flags) as scene:
+            names = [f"worker-{number:03}" for number in range(self.placed)]
+            timeout_seconds = 30 + TIMEOUT_SECONDS_PER_WORKER * self.placed
+            await scene.place(names, shared=False, timeout_seconds=timeout_seconds)
+            await anyio.sleep(SETTLE_SECONDS)
+            meter = scene.meter = Meter(scene.process, stage.cluster.audit)
+            meter.begin()
+            await anyio.sleep(self.watched_seconds)
+            meter.end_now()
+            return [
+                self.sample(scene, round_number, operations=1, seconds=self.watched_seconds, latencies={})
+            ]
+
+    def quick(self) -> AtRest:
+        """A short look at few."""
+        return replace(self, placed=8, watched_seconds=5)
+
+
+def grant_lease(api: Api) -> None:
+    """Let the controller keep its lease in the workers' namespace, where it does out of a cluster."""
+    rule = {
+        "apiGroups": ["coordination.k8s.io"],
+        "resources": ["leases"],
+        "verbs": ["get", "create", "patch"],
+    }
+    api_group = "rbac.authorization.k8s.io"
+    role: Object = {"apiVersion": f"{api_group}/v1", "kind": "Role", "metadata": {"name": LEASE_ROLE}}
+    binding: Object = {
+        "apiVersion": f"{api_group}/v1",
+        "kind": "RoleBinding",
+        "metadata": {"name": LEASE_ROLE},
+    }
+    if api.find(f"{ROLES}/{LEASE_ROLE}") is None:
+        api.create(ROLES, {**role, "rules": [rule]})
+        subject = {"kind": "User", "name": CONTROLLER_USER, "apiGroup": api_group}
+        reference = {"kind": "Role", "name": LEASE_ROLE, "apiGroup": api_group}
+        api.create(BINDINGS, {**binding, "roleRef": reference, "subjects": [subject]})
