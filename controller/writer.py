@@ -18,6 +18,10 @@ from informers.keys import ObjectKey
 from ledger.state import ClaimLedger
 
 
+class WorkloadGone(NotFound):
+    """The Workload was deleted while it was reconciled: there is nothing left to do for it."""
+
+
 class Writer:
     """Conditional writes and fresh reads of Workloads, Pods and ResourceClaims."""
 
@@ -51,7 +55,7 @@ class Writer:
             return None
 
     async def set_finalizers(self, workload: Workload, finalizers: tuple[str, ...]) -> Workload:
-        """Replace the finalizers on the version that was read. Raises `Conflict`, `NotFound`."""
+        """Replace the finalizers on the version that was read. Raises `Conflict`, `WorkloadGone`."""
         meta = workload.metadata
         patch = {
             "metadata": {
@@ -60,17 +64,24 @@ class Writer:
                 "finalizers": list(finalizers),
             }
         }
-        written = await self._api.patch(WORKLOADS, meta.name, patch, meta.namespace)
+        written = await self._patch_workload(workload, patch)
         if written.metadata.deletion_timestamp is None or written.metadata.finalizers:
             self._caches.workloads.store.apply_write(written)
         return written
 
     async def write_status(self, workload: Workload, patch: Json) -> Workload:
-        """Patch the status; the patch carries UID and version. Raises `Conflict`, `NotFound`."""
-        meta = workload.metadata
-        written = await self._api.patch(WORKLOADS, meta.name, patch, meta.namespace, subresource="status")
+        """Patch the status; the patch carries UID and version. Raises `Conflict`, `WorkloadGone`."""
+        written = await self._patch_workload(workload, patch, subresource="status")
         self._caches.workloads.store.apply_write(written)
         return written
+
+    async def _patch_workload(self, workload: Workload, patch: Json, *, subresource: str = "") -> Workload:
+        meta = workload.metadata
+        try:
+            return await self._api.patch(WORKLOADS, meta.name, patch, meta.namespace, subresource=subresource)
+        except NotFound as error:
+            self._caches.workloads.store.apply_delete(workload)
+            raise WorkloadGone(error.message, status=error.status, reason=error.reason) from error
 
     async def create_claim(self, document: dict[str, Any]) -> ResourceClaim:
         """Create a ResourceClaim. Raises `AlreadyExists`."""

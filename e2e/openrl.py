@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from e2e.controlplane import WORKER_NAMESPACE, Api, Object, wait_until
+from e2e.controlplane import WORKER_NAMESPACE, Api, Cluster, Fleet, NodeShape, Object, wait_until
 
 WORKLOADS = f"/apis/openrl.io/v1alpha1/namespaces/{WORKER_NAMESPACE}/workloads"
 LEDGERS = f"/apis/openrl.io/v1alpha1/namespaces/{WORKER_NAMESPACE}/claimledgers"
@@ -41,6 +41,11 @@ def workload(
             **spec,
         },
     }
+
+
+def one_gpu_nodes(cluster: Cluster, count: int) -> None:
+    """Furnish nodes that have a single GPU each: a claim for every node, no more."""
+    cluster.furnish(Fleet(nodes=count, shape=NodeShape(gpus=1)))
 
 
 class OpenRL:

@@ -8,43 +8,19 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
-import pytest
-
+from e2e.conftest import Start
 from e2e.controlplane import CONTROLLER_USER, Cluster, Fleet, NodeShape, wait_until
 from e2e.ledgerwatch import witnessed_ledgers
-from e2e.openrl import PODS, WORKLOADS, OpenRL, workload
-from e2e.program import ControllerProcess, running_controller
+from e2e.openrl import PODS, WORKLOADS, OpenRL, one_gpu_nodes, workload
+from e2e.program import running_controller
 
 pytest_plugins = ("e2e.controlplane.fixtures",)
 
 LIMIT_OF_TWO = {"--max-seats-per-claim": "2"}
 LIMIT_SENTENCE = "shared claims hold at most 2 workers"
-
-Start = Callable[[Mapping[str, str]], ControllerProcess]
-
-
-@pytest.fixture
-def openrl(cluster: Cluster) -> OpenRL:
-    return OpenRL(cluster.api)
-
-
-@pytest.fixture
-def start(cluster: Cluster, tmp_path: Path) -> Iterator[Start]:
-    """Start controllers that end with the test."""
-    with ExitStack() as stack:
-
-        def run(flags: Mapping[str, str]) -> ControllerProcess:
-            return stack.enter_context(running_controller(cluster, tmp_path / "controller.log", flags))
-
-        yield run
-
-
-def one_gpu_nodes(cluster: Cluster, count: int) -> None:
-    cluster.furnish(Fleet(nodes=count, shape=NodeShape(gpus=1)))
 
 
 def test_a_workload_gets_a_dedicated_claim_and_a_running_pod(

@@ -14,7 +14,7 @@ from controller.reconcile.seating import ContendedError
 from controller.reconcile.tools import Tools
 from controller.status import Outcome, Verdict
 from controller.workload import Workload
-from informers.errors import NotFound
+from controller.writer import WorkloadGone
 from ledger.book import Contended
 from ledger.state import SeatRef
 
@@ -39,7 +39,7 @@ class Departure:
         kept = tuple(f for f in workload.metadata.finalizers if f != FINALIZER)
         try:
             await self._tools.writer.set_finalizers(workload, kept)
-        except NotFound:
+        except WorkloadGone:
             return None
         return None
 

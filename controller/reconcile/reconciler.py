@@ -25,12 +25,13 @@ from controller.reconcile.waiting import Waiting
 from controller.reconcile.workerpods import Creation, Standing, WorkerPods, standing_of
 from controller.requests import InvalidWorkloadError
 from controller.workload import Workload
+from controller.writer import WorkloadGone
 from informers.errors import Conflict, OutcomeUnknown, TooManyRequests
 from informers.keys import ObjectKey
 from informers.runner import Result
 from placement.types import Request
 
-RETRIED_QUIETLY = (Conflict, ContendedError, OutcomeUnknown, TooManyRequests)
+RETRIED_QUIETLY = (Conflict, ContendedError, OutcomeUnknown, TooManyRequests, WorkloadGone)
 """What is part of normal life with other writers and a busy server: retried with back-off, not an error."""
 
 DONE = Result()

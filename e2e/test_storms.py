@@ -1,0 +1,122 @@
+"""Crashes and rivals under load: whatever happens in between, the end is sound.
+
+A controller is killed at random moments of a storm, or two of them work at once without election; no ledger
+is ever above the limit, and once settled nobody has two seats or Pods, nothing is orphaned, and everybody who
+fits runs.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from e2e.conftest import Start
+from e2e.controlplane import Cluster, Fleet, NodeShape
+from e2e.controlplane.waiting import pause_briefly
+from e2e.invariants import await_settled
+from e2e.ledgerwatch import witnessed_ledgers
+from e2e.openrl import OpenRL, workload
+from e2e.program import running_controller
+
+pytest_plugins = ("e2e.controlplane.fixtures",)
+
+LIMIT = 2
+FLAGS = {"--max-seats-per-claim": str(LIMIT), "--retry-interval": "2s"}
+CREATES, DELETES = 30, 10
+NODES, GPUS = 4, 2
+
+
+class Storm:
+    """Workloads that come, and with every third one another that goes."""
+
+    def __init__(self, openrl: OpenRL, rng: Random) -> None:
+        self._openrl = openrl
+        self._rng = rng
+        self._alive: list[str] = []
+        self._created = 0
+        self._deleted = 0
+
+    @property
+    def over(self) -> bool:
+        return self._created == CREATES
+
+    def step(self) -> None:
+        name = f"worker-{self._created:02}"
+        self._openrl.submit(workload(name, shared=self._rng.randrange(5) > 0))
+        self._alive.append(name)
+        self._created += 1
+        if self._created % 3 == 0 and self._deleted < DELETES:
+            self._openrl.delete(self._alive.pop(self._rng.randrange(len(self._alive))))
+            self._deleted += 1
+        pause_briefly(self._rng.randrange(50) / 1000)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_killed_at_random_moments_of_a_storm_it_settles_soundly(
+    cluster: Cluster, openrl: OpenRL, tmp_path: Path, seed: int
+) -> None:
+    killed_in_a_storm(cluster, openrl, tmp_path, seed)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("seed", range(100, 120))
+def test_killed_at_random_moments_of_twenty_storms_it_settles_soundly(
+    cluster: Cluster, openrl: OpenRL, tmp_path: Path, seed: int
+) -> None:
+    killed_in_a_storm(cluster, openrl, tmp_path, seed)
+
+
+def killed_in_a_storm(cluster: Cluster, openrl: OpenRL, tmp_path: Path, seed: int) -> None:
+    rng = Random(seed)
+    # A GPU for each: what differs between two runs is who shares, not who runs.
+    cluster.furnish(Fleet(nodes=8, shape=NodeShape(gpus=4)))
+    log = tmp_path / "controller.log"
+    with witnessed_ledgers(cluster) as witness:
+        storm = Storm(openrl, rng)
+        while not storm.over:
+            with running_controller(cluster, log, FLAGS) as controller:
+                for _ in range(rng.randint(4, 10)):
+                    if not storm.over:
+                        storm.step()
+                controller.kill()
+        with running_controller(cluster, log, FLAGS):
+            await_settled(openrl, limit=LIMIT, running=CREATES - DELETES, waiting=0)
+    assert witness.most_seats <= LIMIT
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("seed", [11, 12])
+def test_two_controllers_at_once_without_election_settle_soundly(
+    cluster: Cluster, openrl: OpenRL, tmp_path: Path, seed: int
+) -> None:
+    rng = Random(seed)
+    cluster.furnish(Fleet(nodes=8, shape=NodeShape(gpus=4)))
+    with witnessed_ledgers(cluster) as witness, ExitStack() as stack:
+        for rival in range(2):
+            stack.enter_context(running_controller(cluster, tmp_path / f"rival-{rival}.log", FLAGS))
+        storm = Storm(openrl, rng)
+        while not storm.over:
+            storm.step()
+        await_settled(openrl, limit=LIMIT, running=CREATES - DELETES, waiting=0)
+    assert witness.most_seats <= LIMIT
+
+
+@pytest.mark.timeout(300)
+def test_an_overfull_fleet_settles_with_every_seat_taken(
+    cluster: Cluster, openrl: OpenRL, start: Start
+) -> None:
+    cluster.furnish(Fleet(nodes=NODES, shape=NodeShape(gpus=GPUS)))
+    start(FLAGS)
+    seats = NODES * GPUS * LIMIT
+    with witnessed_ledgers(cluster) as witness:
+        openrl.submit(*(workload(f"worker-{number:02}") for number in range(seats + 6)))
+        await_settled(openrl, limit=LIMIT, running=seats, waiting=6)
+        for name in sorted(openrl.in_phase("Running"))[:4]:
+            openrl.delete(name)
+        await_settled(openrl, limit=LIMIT, running=seats, waiting=2)
+    assert witness.most_seats == LIMIT
