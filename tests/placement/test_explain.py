@@ -69,6 +69,11 @@ CAUSES: dict[str, tuple[Callable[[], Scene], dict[str, Any], tuple[str, ...]]] =
         {},
         ("nodes of claims that fit lack CPU",),
     ),
+    "CPU where memory just suffices": (
+        lambda: one_claim(allocatable=amounts(32, CPU, 2)),
+        {},
+        ("nodes of claims that fit lack CPU",),
+    ),
     "Pod slots": (
         lambda: one_claim(allocatable=amounts(64, 64 * CPU, 1)),
         {},

@@ -25,7 +25,8 @@ class Step(NamedTuple):
 
 
 steps = st.builds(Step, st.sampled_from(("add", "add", "remove", "room")), names, ranks, rooms)
-queries = st.builds(Query, small, small, rooms, rooms)
+low, high = st.integers(0, 2), st.integers(2, 5)
+queries = st.builds(Query, low, high, st.builds(Room, low, low, low), st.builds(Room, high, high, high))
 
 
 def take(tree: FirstFit, cells: dict[Rank, Cell], homes: dict[str, Cell], step: Step) -> None:
