@@ -6,24 +6,32 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+DEPENDENCIES := $(VENV)/.dependencies
 STAMP := $(VENV)/.installed
-SOURCES := controller informers ledger placement tests e2e
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+COMPILE := $(BIN)/pip-compile --quiet --generate-hashes --strip-extras --allow-unsafe --no-header \
+	--no-emit-index-url --no-emit-trusted-host --no-emit-find-links
+GO_MODULE := e2e/controlplane/tools/kubernetes
+GO_VERSION = $(shell sed -n 's/^go //p' $(GO_MODULE)/go.mod)
 
-.PHONY: help install check format test e2e e2e-long demo lock clean
+.PHONY: help install check format test e2e e2e-long demo bench docs lock clean go
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 install: $(STAMP) ## Make .venv with the locked dependencies (the other targets do it when needed)
 
-$(STAMP): requirements-dev.txt pyproject.toml
+$(DEPENDENCIES): requirements-dev.txt
 	@command -v $(PYTHON) >/dev/null || { echo "error: $(PYTHON) is missing: install Python 3.11 or newer, or set PYTHON" >&2; exit 2; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "error: $$($(PYTHON) --version) is too old: Python 3.11 or newer is needed (set PYTHON)" >&2; exit 2; }
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "error: $(PYTHON) has no venv module: on Debian, apt-get install python3-venv" >&2; exit 2; }
 	$(PYTHON) -m venv --clear $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
-	@touch $(STAMP)
+	$(PIP) install --require-hashes -r requirements-dev.txt
+	@touch $@
+
+$(STAMP): $(DEPENDENCIES) pyproject.toml
+	$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@
 
 check: $(STAMP) ## Formatter, linter, strict types on code and tests, import layers
 	$(BIN)/ruff format --check .
@@ -38,18 +46,31 @@ format: $(STAMP) ## Rewrite the sources in the project's format
 test: $(STAMP) ## Fast tests: no cluster, no Go
 	$(BIN)/pytest tests
 
-e2e: $(STAMP) ## Scenarios on a real Kubernetes control plane (built on first use, needs Go)
+e2e: go ## Scenarios on a real Kubernetes control plane (built on first use, needs Go)
 	$(BIN)/pytest e2e -m "not long"
 
-e2e-long: $(STAMP) ## Minutes of load and chance on a real control plane
+e2e-long: go ## Minutes of load and chance on a real control plane
 	$(BIN)/pytest e2e -m long
 
-demo: $(STAMP) ## Place a mix of workers on a real control plane and watch the seats fill
+demo: go ## Place a mix of workers on a real control plane and watch the seats fill
 	$(BIN)/python -m e2e.demo
 
+bench: go ## Measure the controller on a real control plane, next to a bare writer (minutes)
+	$(BIN)/python -m bench
+
+docs: $(STAMP) ## Write the tables of settings in docs/configuration.md again
+	$(BIN)/python -m tests.docs.settings_table
+
 lock: $(STAMP) ## Resolve the dependencies again and write the hashed requirements files
-	$(BIN)/pip-compile --quiet --generate-hashes --strip-extras --allow-unsafe --no-header --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --output-file requirements.txt pyproject.toml
-	$(BIN)/pip-compile --quiet --generate-hashes --strip-extras --allow-unsafe --no-header --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --extra dev --output-file requirements-dev.txt pyproject.toml
+	$(COMPILE) --output-file requirements.txt pyproject.toml
+	$(COMPILE) --extra dev --output-file requirements-dev.txt pyproject.toml
 
 clean: ## Remove .venv and caches of the checkout
 	rm -rf $(VENV) build *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+
+# Go is for building the control plane: not needed once that is done, nor for a cluster given by E2E_KUBECONFIG.
+go: $(STAMP)
+	@[[ -n "$${E2E_KUBECONFIG:-}" ]] \
+		|| $(BIN)/python -c 'from e2e.controlplane.binaries import cached_binaries; raise SystemExit(cached_binaries() is None)' \
+		|| (cd $(GO_MODULE) && GOWORK=off go list -m) >/dev/null 2>&1 \
+		|| { echo "error: building the control plane needs Go $(GO_VERSION) or newer on the PATH: https://go.dev/dl/" >&2; exit 2; }

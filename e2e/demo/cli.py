@@ -19,7 +19,7 @@ from e2e.controlplane import ControlPlane, ControlPlaneError
 from e2e.controlplane.binaries import kubernetes_version, to_stderr
 from e2e.controlplane.waiting import pause_briefly
 from e2e.demo.mix import Mix, UnfitMix
-from e2e.demo.screen import Screen, make_console
+from e2e.demo.screen import Screen
 from e2e.demo.stage import Stage, set_up
 from e2e.demo.story import Story
 from e2e.ledgerwatch import witnessed_ledgers
@@ -51,7 +51,7 @@ def cli(*, nodes: int, gpus: int, limit: int, workers: int | None, keep: bool) -
         mix = Mix.for_fleet(nodes=nodes, gpus=gpus, limit=limit, workers=workers)
     except UnfitMix as error:
         raise click.UsageError(str(error)) from error
-    screen = Screen(make_console(), devices=nodes * gpus, limit=limit)
+    screen = Screen.on_standard_output(devices=nodes * gpus, limit=limit)
     screen.say(
         f"{mix.total} workers for {nodes} nodes of {gpus} GPUs, of which a GPU is shared by {limit} at most; "
         f"Kubernetes {kubernetes_version()} without containers, kwok in place of kubelets"

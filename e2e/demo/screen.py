@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from types import TracebackType
 from typing import Self
@@ -29,17 +30,15 @@ _STYLES = {
 }
 
 
-def make_console() -> Console:
-    """A console on standard output: as wide as the terminal, or fixed where there is none."""
-    console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=PLAIN_WIDTH)
-
-
 class Screen:
-    """Where the story is shown. Entered around the part that has a table to show."""
+    """Where the story is shown, entered around the part that has a table to show.
 
-    def __init__(self, console: Console, *, devices: int, limit: int) -> None:
+    `live` says whether somebody watches, on a terminal that can redraw.
+    """
+
+    def __init__(self, console: Console, *, live: bool, devices: int, limit: int) -> None:
         self.console = console
+        self.live = live
         self._devices = devices
         self._limit = limit
         self._live: Live | None = None
@@ -60,10 +59,14 @@ class Screen:
             self._live.stop()
             self._live = None
 
-    @property
-    def live(self) -> bool:
-        """Whether somebody watches: a terminal that can redraw."""
-        return self.console.is_terminal and not self.console.is_dumb_terminal
+    @classmethod
+    def on_standard_output(cls, *, devices: int, limit: int) -> Self:
+        """As wide as the terminal; of a fixed width where there is none, whatever CI forces colours for."""
+        console = Console(highlight=False)
+        live = sys.stdout.isatty() and not console.is_dumb_terminal
+        if not live:
+            console = Console(highlight=False, width=PLAIN_WIDTH)
+        return cls(console, live=live, devices=devices, limit=limit)
 
     def say(self, text: str, *, style: str = "") -> None:
         """Text of the story, above the table."""

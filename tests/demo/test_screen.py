@@ -28,10 +28,10 @@ PICTURE = Picture(
 )
 
 
-def screen(width: int, *, terminal: bool = False) -> tuple[Screen, io.StringIO]:
+def screen(width: int, *, live: bool = False) -> tuple[Screen, io.StringIO]:
     output = io.StringIO()
-    console = Console(file=output, width=width, height=50, force_terminal=terminal, highlight=False)
-    return Screen(console, devices=4, limit=2), output
+    console = Console(file=output, width=width, height=50, force_terminal=live, highlight=False)
+    return Screen(console, live=live, devices=4, limit=2), output
 
 
 def lines(output: io.StringIO) -> list[str]:
@@ -77,22 +77,23 @@ def test_without_a_terminal_only_snapshots_are_printed() -> None:
     with shown:
         shown.update(PICTURE)
 
-    assert not shown.live
     assert not output.getvalue()
 
 
-def test_on_a_terminal_the_table_is_live_and_no_snapshot_is_printed_beside_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("TERM", "xterm")
-    shown, output = screen(80, terminal=True)
+def test_on_a_terminal_the_table_is_redrawn_and_no_snapshot_is_printed_beside_it() -> None:
+    shown, output = screen(80, live=True)
     with shown:
         shown.update(PICTURE)
-    drawn = output.getvalue()
-    shown_again, _ = screen(80, terminal=True)
+        shown.snapshot(Picture((), ()))
 
-    assert shown_again.live
-    assert "fft-7, fft-8" in drawn
+    assert "fft-7, fft-8" in output.getvalue()
+    assert "0 of 4 GPUs in use" not in output.getvalue()
+
+
+def test_colours_that_ci_forces_make_nothing_live(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+
+    assert not Screen.on_standard_output(devices=4, limit=2).live
 
 
 def test_text_with_brackets_is_printed_as_it_is() -> None:

@@ -1,0 +1,44 @@
+"""The tables of settings in docs/configuration.md, made from the program's own; `make docs` writes them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from controller.settings import OPTIONS, Group, Option, Settings
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "configuration.md"
+PIPE = r"\|"  # inside a table, also in code
+BEGIN, END = "<!-- settings: begin, written by `make docs` -->", "<!-- settings: end -->"
+
+
+def settings_section() -> str:
+    """One table for each group of settings, in the order of the help."""
+    lines: list[str] = []
+    for group in Group:
+        lines += [f"### {group.value}", "", "| flag | variable | default | meaning |", "|---|---|---|---|"]
+        lines += [_row(field, option) for field, option in OPTIONS.items() if option.group is group]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def written_page(page: str) -> str:
+    """The page with its section of settings as it ought to be."""
+    head, _, rest = page.partition(BEGIN)
+    _, _, tail = rest.partition(END)
+    return f"{head}{BEGIN}\n\n{settings_section()}\n{END}{tail}"
+
+
+def _row(field: str, option: Option) -> str:
+    default = option.default_help or _code(Settings().text_of(field))
+    flag = _code(f"{option.flag} {option.kind.metavar}" if option.flag else "")
+    cells = (flag, _code(option.env), default, f"{option.help}.")
+    return f"| {' | '.join(cell.replace('|', PIPE) for cell in cells)} |"
+
+
+def _code(text: str) -> str:
+    return f"`{text}`" if text else ""
+
+
+if __name__ == "__main__":
+    PAGE.write_text(written_page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,0 +1,26 @@
+"""The page on configuration says what the program does, setting by setting and code by code."""
+
+from __future__ import annotations
+
+import re
+
+from controller.reasons import Code, Phase
+from tests.docs.settings_table import PAGE, written_page
+
+TEXT = PAGE.read_text(encoding="utf-8")
+ROW = re.compile(r"^\| `(?P<code>[A-Z]\w+)` \| (?P<phases>[^|]+) \| (?P<meaning>[^|]+) \|$", re.MULTILINE)
+
+
+def test_the_settings_are_those_of_the_program() -> None:
+    assert written_page(TEXT) == TEXT, "docs/configuration.md is out of date: make docs"
+
+
+def test_every_reason_code_is_explained_once_and_in_the_order_of_the_code() -> None:
+    assert [row["code"] for row in ROW.finditer(TEXT)] == [code.value for code in Code]
+
+
+def test_the_phases_are_those_of_the_status() -> None:
+    phases = {phase.value for phase in Phase} | {"unchanged"}
+
+    for row in ROW.finditer(TEXT):
+        assert set(row["phases"].split(", ")) <= phases, row["code"]

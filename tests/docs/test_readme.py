@@ -1,0 +1,75 @@
+"""What the README and the pages say can be done, can be done: commands, paths, links and the example."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from controller.reasons import Code
+from controller.requests import validate
+from controller.settings import OPTIONS
+from controller.workload import WORKLOADS
+from tests.docs.settings_table import ROOT
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+README = PAGES[0].read_text(encoding="utf-8")
+MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
+
+
+def matches(pattern: str, text: str) -> list[str]:
+    return re.findall(pattern, text, re.MULTILINE)
+
+
+def test_the_example_is_a_workload_that_the_controller_takes() -> None:
+    (example,) = matches(r"^```yaml\n((?:.|\n)*?)^```", README)
+    workload = WORKLOADS.decode(json.dumps(yaml.safe_load(example)).encode())
+
+    assert validate(workload, 2).shareable
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in matches(r"\]\((?!https?:)([^)#]+)\)", page.read_text(encoding="utf-8")):
+        assert (page.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_make_targets_exist(page: Path) -> None:
+    for target in matches(r"(?:^|[`…] ?|&& )make ([a-z0-9-]+)", page.read_text(encoding="utf-8")):
+        assert re.search(rf"^{target}:", MAKEFILE, re.MULTILINE), target
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_modules_and_files_in_code_font_exist(page: Path) -> None:
+    for path in matches(r"`((?:tests|e2e|docs|manifests)/[\w/.-]*)`", page.read_text(encoding="utf-8")):
+        assert (ROOT / path).exists(), path
+
+
+def test_every_folder_of_the_repository_has_a_line_in_the_order_of_the_flow() -> None:
+    listed = matches(r"^\| `(\w+)/` \|", README)
+    present = {path.name for path in ROOT.iterdir() if path.is_dir()}
+
+    assert {name for name in present if not re.search(r"^\.|^build$|^__pycache__$|\.egg-info$", name)} == set(
+        listed
+    )
+    assert listed[:4] == ["informers", "controller", "placement", "ledger"]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_flags_of_the_program_exist(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    flags = {option.flag for option in OPTIONS.values()}
+
+    for command in matches(r"open-rl-scheduler ([^\n`|]*)", text):
+        for flag in matches(r"(?<!\S)(--[a-z-]+)", command):
+            assert flag in {*flags, "--help"}, flag
+
+
+def test_a_reason_that_is_quoted_begins_with_a_code() -> None:
+    (quoted,) = matches(r"^```text\n(\w+): .*\n```", README)
+
+    assert quoted in {code.value for code in Code}
