@@ -1,0 +1,155 @@
+"""Devices and their allocation, as the structured-parameters allocator of kube-scheduler does it.
+
+One node at a time, requests in order, alternatives in order, devices in the order of pools and slices: the
+first fit wins. There is no backtracking across requests, since our claims have one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from controller import translate
+from controller.objects import SLICES as SLICE_RESOURCE
+from controller.objects import Device as DeviceObject
+from controller.objects import ResourceSlice
+from placement.quantity import parse_bytes
+from placement.tolerations import untolerated
+from placement.types import DeviceID, Taint
+from simulation.actors.cel import CelDevice, matches
+from simulation.apiserver.documents import Document, Record
+
+
+class DeviceClassMissing(Exception):
+    """A request names a device class that does not exist."""
+
+
+@dataclass(frozen=True)
+class Device:
+    """A published device of one node."""
+
+    identity: DeviceID
+    cel: CelDevice
+    taints: tuple[Taint, ...]
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """Devices for one claim. `rank` is the sum of the places of the alternatives taken, 0 for the first."""
+
+    results: tuple[Document, ...]
+    rank: int
+
+
+Inventory = Mapping[str, tuple[Device, ...]]
+"""The devices of each node."""
+
+
+def read_inventory(slices: Iterable[Record]) -> Inventory:
+    """The devices of complete pools in their newest generation, by node, pool and slice."""
+    by_pool: dict[tuple[str, str, str], list[ResourceSlice]] = {}
+    for record in slices:
+        described = SLICE_RESOURCE.decode(record.data)
+        spec = described.spec
+        by_pool.setdefault((spec.node_name or "", spec.driver, spec.pool.name), []).append(described)
+    inventory: dict[str, list[Device]] = {}
+    for (node, _, _), pool in sorted(by_pool.items(), key=lambda item: item[0]):
+        newest = max(described.spec.pool.generation for described in pool)
+        current = [described for described in pool if described.spec.pool.generation == newest]
+        if len(current) == current[0].spec.pool.resource_slice_count:
+            inventory.setdefault(node, []).extend(d for each in current for d in _devices(each))
+    return {node: tuple(devices) for node, devices in inventory.items()}
+
+
+def _devices(described: ResourceSlice) -> Iterator[Device]:
+    spec = described.spec
+    return (_device(spec.driver, spec.pool.name, device) for device in spec.devices)
+
+
+def _device(driver: str, pool: str, device: DeviceObject) -> Device:
+    capacity = {name: parse_bytes(item.value) for name, item in device.capacity.items()}
+    return Device(
+        DeviceID(driver, pool, device.name), CelDevice(driver, capacity), translate.taints(device.taints)
+    )
+
+
+def taken_devices(claims: Iterable[Record]) -> frozenset[DeviceID]:
+    """The devices that allocated claims hold."""
+    return frozenset(
+        DeviceID(result["driver"], result["pool"], result["device"])
+        for record in claims
+        for result in allocation_results(record.document)
+        if not result.get("adminAccess")
+    )
+
+
+def allocation_results(claim: Document) -> list[Document]:
+    """The devices of a claim's allocation."""
+    allocation = (claim.get("status") or {}).get("allocation") or {}
+    return list(allocation.get("devices", {}).get("results") or ())
+
+
+def allocate(
+    claim: Document, devices: Iterable[Device], classes: Mapping[str, Document], taken: frozenset[DeviceID]
+) -> Allocation | None:
+    """Devices of one node for all requests of a claim, `None` if they do not suffice.
+
+    Raises:
+        CelError: a selector fails on a device that it is asked about.
+    """
+    free = [device for device in devices if device.identity not in taken]
+    results: list[Document] = []
+    ranks = 0
+    for request in claim["spec"].get("devices", {}).get("requests") or ():
+        for rank, (name, wanted) in enumerate(_alternatives(request)):
+            chosen = _take(wanted, free, classes)
+            if chosen is not None:
+                free = [device for device in free if device not in chosen]
+                results += [_result(name, device) for device in chosen]
+                ranks += rank
+                break
+        else:
+            return None
+    return Allocation(tuple(results), ranks)
+
+
+def _alternatives(request: Document) -> Iterator[tuple[str, Document]]:
+    if "exactly" in request:
+        yield request["name"], request["exactly"]
+    for alternative in request.get("firstAvailable") or ():
+        yield f"{request['name']}/{alternative['name']}", alternative
+
+
+def requested_classes(claim: Document) -> Iterator[tuple[str, str]]:
+    """(request, device class) of every alternative of a claim."""
+    for request in claim["spec"].get("devices", {}).get("requests") or ():
+        for _, wanted in _alternatives(request):
+            yield request["name"], wanted["deviceClassName"]
+
+
+def _take(wanted: Document, free: list[Device], classes: Mapping[str, Document]) -> tuple[Device, ...] | None:
+    device_class = classes[wanted["deviceClassName"]]
+    expressions = [
+        item["cel"]["expression"]
+        for selectors in (device_class.get("spec", {}).get("selectors"), wanted.get("selectors"))
+        for item in selectors or ()
+    ]
+    tolerations = translate.template_tolerations(wanted.get("tolerations") or [])
+    count = int(wanted.get("count", 1))
+    chosen = [
+        device
+        for device in free
+        if all(matches(expression, device.cel) for expression in expressions)
+        and not untolerated(device.taints, tolerations)
+    ]
+    return tuple(chosen[:count]) if len(chosen) >= count else None
+
+
+def _result(request: str, device: Device) -> Document:
+    identity = device.identity
+    return {
+        "request": request,
+        "driver": identity.driver,
+        "pool": identity.pool,
+        "device": identity.device,
+    }

@@ -1,0 +1,125 @@
+"""Whether a node takes a Pod, apart from its devices: cordon, taints, affinity, room.
+
+The words are kube-scheduler's, plugin by plugin; the first plugin that refuses a node gives its reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from controller import objects, translate
+from placement.hostresources import effective_request
+from placement.quantity import parse_bytes, parse_millis
+from placement.tolerations import untolerated
+from placement.types import Amounts, Taint, TaintEffect
+from simulation.apiserver.documents import Document, Record
+
+UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", "", TaintEffect.NO_SCHEDULE)
+FINAL_PHASES = ("Succeeded", "Failed")
+
+ROOM_REASONS = ("Insufficient cpu", "Insufficient memory", "Too many pods")
+"""The reasons that another Pod's end may remove."""
+
+
+@dataclass
+class Use:
+    """What the Pods of a node request together."""
+
+    memory_bytes: int = 0
+    cpu_millis: int = 0
+    pods: int = 0
+
+    def add(self, amounts: Amounts) -> None:
+        """Count one more Pod."""
+        self.memory_bytes += amounts.memory_bytes or 0
+        self.cpu_millis += amounts.cpu_millis
+        self.pods += 1
+
+
+def request_of(pod: Record) -> Amounts:
+    """The effective request of a Pod."""
+    return effective_request(translate.pod_resources(objects.PODS.decode(pod.data).spec))
+
+
+def uses(pods: Iterable[Record]) -> dict[str, Use]:
+    """What is requested on each node by the Pods that are bound there and have not ended."""
+    found: dict[str, Use] = {}
+    for pod in pods:
+        node = pod.document["spec"].get("nodeName")
+        if node and pod.document["status"].get("phase") not in FINAL_PHASES:
+            found.setdefault(node, Use()).add(request_of(pod))
+    return found
+
+
+def refusals_of(pod: Document, request: Amounts, node: Record, use: Use) -> Iterator[str]:
+    """Why the node does not take the Pod; nothing if it does."""
+    spec = node.document.get("spec") or {}
+    tolerations = translate.template_tolerations(pod["spec"].get("tolerations") or [])
+    if spec.get("unschedulable") and untolerated([UNSCHEDULABLE], tolerations):
+        yield "node(s) were unschedulable"
+        return
+    if not _affine(pod["spec"], node):
+        yield "node(s) didn't match Pod's node affinity/selector"
+        return
+    taints = translate.taints(objects.NODES.decode(node.data).spec.taints)
+    if untolerated(taints, tolerations):
+        yield "node(s) had untolerated taint(s)"
+        return
+    yield from _room(node.document.get("status", {}).get("allocatable") or {}, request, use)
+
+
+def _room(allocatable: Mapping[str, str], request: Amounts, use: Use) -> Iterator[str]:
+    if use.pods + 1 > parse_bytes(allocatable.get("pods", "0")):
+        yield "Too many pods"
+    if request.cpu_millis and use.cpu_millis + request.cpu_millis > parse_millis(allocatable.get("cpu", "0")):
+        yield "Insufficient cpu"
+    memory_bytes = request.memory_bytes or 0
+    if memory_bytes and use.memory_bytes + memory_bytes > parse_bytes(allocatable.get("memory", "0")):
+        yield "Insufficient memory"
+
+
+def preference(pod: Document, node: Record) -> int:
+    """The weights of the preferred node affinity terms that the node matches."""
+    affinity = (pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}
+    terms = affinity.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
+    return sum(int(term["weight"]) for term in terms if _matches(term["preference"], node))
+
+
+def _affine(spec: Document, node: Record) -> bool:
+    labels = node.metadata.get("labels") or {}
+    if any(labels.get(key) != value for key, value in (spec.get("nodeSelector") or {}).items()):
+        return False
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
+    return required is None or selected(required, node)
+
+
+def selected(selector: Document, node: Record) -> bool:
+    """Whether one of a node selector's terms matches."""
+    return any(_matches(term, node) for term in selector.get("nodeSelectorTerms") or ())
+
+
+def _matches(term: Document, node: Record) -> bool:
+    expressions, fields = term.get("matchExpressions") or (), term.get("matchFields") or ()
+    labels = node.metadata.get("labels") or {}
+    return bool(expressions or fields) and all(
+        (
+            *(_holds(expression, labels) for expression in expressions),
+            *(_holds(field, {"metadata.name": node.key.name}) for field in fields),
+        )
+    )
+
+
+def _holds(requirement: Document, values: Mapping[str, str]) -> bool:
+    key, wanted = requirement["key"], requirement.get("values") or []
+    match requirement["operator"]:
+        case "In":
+            return values.get(key) in wanted
+        case "NotIn":
+            return values.get(key) not in wanted
+        case "Exists":
+            return key in values
+        case "DoesNotExist":
+            return key not in values
+    raise ValueError(f"this simulation does not know the operator {requirement['operator']!r}")

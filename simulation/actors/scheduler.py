@@ -1,0 +1,267 @@
+"""kube-scheduler with dynamic resource allocation: its queue, its writes, and the words of its refusals.
+
+As in the real one, devices are held by the write of the allocation, the Pod is bound some moments later, a
+refused Pod is tried again only when something happened that may help it, after a back-off, or after five
+minutes. Sources: `pkg/scheduler` of `k8s.io/kubernetes`, and its plugin `dynamicresources`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from random import Random
+
+import anyio
+
+from informers.api import WatchEventType
+from informers.keys import ObjectKey
+from simulation.actors.base import Actor, Stage, condition
+from simulation.actors.devices import Allocation, Inventory, read_inventory
+from simulation.actors.fitting import FINAL_PHASES
+from simulation.actors.scheduling import Attempt, Errored, Gated, Placement, Unschedulable
+from simulation.apiserver.documents import Document, Record
+from simulation.apiserver.kinds import CLAIMS, DEVICE_CLASSES, NODES, PODS, SLICES
+from simulation.apiserver.refusals import Refusal
+from simulation.apiserver.store import Change
+
+PROTECTION = "resource.kubernetes.io/delete-protection"
+BACKOFF_MIN_SECONDS = 1.0
+BACKOFF_MAX_SECONDS = 10.0
+FLUSH_SECONDS = 300.0
+"""After this long a refused Pod is tried again without a reason."""
+
+
+@dataclass
+class _Waiting:
+    """A Pod that was tried and refused."""
+
+    key: ObjectKey
+    attempts: int = 0
+    not_before_seconds: float = 0.0
+    wants_room: bool = False
+
+
+class Scheduler(Actor):
+    """Schedules the Pods of all namespaces, one at a time."""
+
+    name = "scheduler"
+
+    def __init__(self, stage: Stage, rng: Random) -> None:
+        super().__init__(stage, rng)
+        self._inventory: Inventory | None = None
+        self._waiting: dict[str, _Waiting] = {}
+        self._binding: dict[str, str] = {}
+
+    def __repr__(self) -> str:
+        return f"<Scheduler waiting={len(self._waiting)} binding={len(self._binding)}>"
+
+    # Which change concerns which Pod.
+
+    def _hear(self, change: Change) -> None:
+        if change.kind is SLICES:
+            self._inventory = None
+        super()._hear(change)
+
+    def _on_change(self, change: Change) -> None:
+        match change.kind:
+            case kind if kind is PODS:
+                self._on_pod(change)
+            case kind if kind is CLAIMS:
+                self._on_claim(change)
+            case kind if kind is NODES and _node_changed(change):
+                self._wake(lambda _waiting: True)
+            case kind if kind in {SLICES, DEVICE_CLASSES}:
+                self._wake(lambda _waiting: True)
+            case _:
+                pass
+
+    def _on_pod(self, change: Change) -> None:
+        pod = change.record
+        if change.type is WatchEventType.DELETED:
+            self._waiting.pop(pod.uid, None)
+        elif pod.uid not in self._waiting and _schedulable(pod):
+            self._try_later(pod.key, pod.uid)
+        ended = change.type is WatchEventType.DELETED or _phase(pod) in FINAL_PHASES
+        if ended and pod.document["spec"].get("nodeName"):
+            self._wake(lambda waiting: waiting.wants_room)
+
+    def _on_claim(self, change: Change) -> None:
+        before = _status(change.before) if change.before is not None else {}
+        deleted = change.type is WatchEventType.DELETED
+        after = {} if deleted else _status(change.record)
+        if before.get("allocation") and not after.get("allocation"):
+            self._wake(lambda _waiting: True)
+        elif before != after or change.type is WatchEventType.ADDED:
+            self._wake(lambda waiting: self._uses(waiting, change.record.key))
+
+    def _uses(self, waiting: _Waiting, claim: ObjectKey) -> bool:
+        pod = self._find(PODS, waiting.key)
+        return pod is not None and claim in _claim_keys(pod)
+
+    def _wake(self, concerns: Callable[[_Waiting], bool]) -> None:
+        now = anyio.current_time()
+        for uid, waiting in self._waiting.items():
+            if concerns(waiting):
+                self._try_later(waiting.key, uid, max(0.0, waiting.not_before_seconds - now))
+
+    def _try_later(self, key: ObjectKey, uid: str, seconds: float = 0.0) -> None:
+        seconds += self._stage.delays.scheduling_seconds
+        self._later(seconds, f"try {uid}", key, lambda: self._try(key, uid))
+
+    def _look_at_everything(self) -> None:
+        for pod in self._stage.server.store.all(PODS):
+            if _schedulable(pod):
+                self._try_later(pod.key, pod.uid)
+
+    # One attempt.
+
+    def _try(self, key: ObjectKey, uid: str) -> None:
+        pod = self._find(PODS, key, uid)
+        if pod is None or not _schedulable(pod) or uid in self._binding:
+            self._waiting.pop(uid, None)
+            return
+        store = self._stage.server.store
+        if self._inventory is None:
+            self._inventory = read_inventory(store.all(SLICES))
+        verdict = Attempt(store, self._inventory, pod).decide()
+        match verdict:
+            case Placement():
+                self._waiting.pop(uid, None)
+                self._reserve(pod, verdict)
+            case Unschedulable():
+                self._keep_waiting(pod, wants_room=verdict.wants_room)
+                self._refuse(pod, "Unschedulable", verdict.message)
+                self._release_pins(pod, verdict)
+            case Errored(message):
+                self._keep_waiting(pod, wants_room=False)
+                self._refuse(pod, "SchedulerError", message)
+                waiting = self._waiting[uid]
+                self._try_later(key, uid, waiting.not_before_seconds - anyio.current_time())
+            case Gated():
+                self._waiting.setdefault(uid, _Waiting(key))
+
+    def _keep_waiting(self, pod: Record, *, wants_room: bool) -> None:
+        waiting = self._waiting.setdefault(pod.uid, _Waiting(pod.key))
+        backoff_seconds = min(BACKOFF_MIN_SECONDS * 2**waiting.attempts, BACKOFF_MAX_SECONDS)
+        waiting.attempts += 1
+        waiting.not_before_seconds = anyio.current_time() + backoff_seconds
+        waiting.wants_room = wants_room
+        self._try_later(pod.key, pod.uid, FLUSH_SECONDS)
+
+    def _refuse(self, pod: Record, reason: str, message: str) -> None:
+        def change(document: Document) -> None:
+            status = document["status"]
+            status.pop("nominatedNodeName", None)
+            status["conditions"] = condition(
+                status, "PodScheduled", "False", moment=self._moment(), reason=reason, message=message
+            )
+
+        self._stage.server.edit(PODS, pod.key, change, subresource="status")
+
+    def _release_pins(self, pod: Record, verdict: Unschedulable) -> None:
+        """What PostFilter does: give up an allocation in the wrong place that nobody else holds."""
+        for key in verdict.pinned:
+            claim = self._find(CLAIMS, key)
+            consumers = _status(claim).get("reservedFor") or [] if claim is not None else []
+            if claim is not None and all(consumer["uid"] == pod.uid for consumer in consumers):
+                self._stage.server.edit(CLAIMS, key, _clear, subresource="status")
+                return
+
+    # What follows from a placement.
+
+    def _reserve(self, pod: Record, placement: Placement) -> None:
+        server = self._stage.server
+        for key in _claim_keys(pod):
+            allocation = placement.allocations.get(key)
+            if allocation is not None:
+                server.edit(CLAIMS, key, _protect)
+            server.edit(CLAIMS, key, self._reservation(pod, placement.node, allocation), subresource="status")
+        self._binding[pod.uid] = placement.node
+        seconds = self._stage.delays.binding_seconds
+        self._later(seconds, f"bind {pod.uid}", pod.key, lambda: self._bind(pod.key, pod.uid, placement.node))
+
+    def _reservation(
+        self, pod: Record, node: str, allocation: Allocation | None
+    ) -> Callable[[Document], None]:
+        consumer = {"resource": "pods", "name": pod.key.name, "uid": pod.uid}
+
+        def change(document: Document) -> None:
+            status = document.setdefault("status", {})
+            if allocation is not None:
+                field = {"key": "metadata.name", "operator": "In", "values": [node]}
+                status["allocation"] = {
+                    "devices": {"results": list(allocation.results)},
+                    "nodeSelector": {"nodeSelectorTerms": [{"matchFields": [field]}]},
+                    "allocationTimestamp": self._moment(),
+                }
+            consumers = status.get("reservedFor") or []
+            if consumer not in consumers:
+                status["reservedFor"] = [*consumers, consumer]
+
+        return change
+
+    def _bind(self, key: ObjectKey, uid: str, node: str) -> None:
+        del self._binding[uid]
+        pod = self._find(PODS, key, uid)
+        bound = False
+        if pod is not None:
+            conditions = condition(pod.document["status"], "PodScheduled", "True", moment=self._moment())
+            with suppress(Refusal):
+                self._stage.server.bind(key, uid, node, conditions)
+                bound = True
+        if not bound:
+            self._unreserve(uid)
+
+    def _unreserve(self, uid: str) -> None:
+        """Take the reservation of a Pod back that could not be bound; its allocation stays."""
+
+        def change(document: Document) -> None:
+            status = document["status"]
+            kept = [c for c in status.get("reservedFor") or () if c["uid"] != uid]
+            status["reservedFor"] = kept
+            if not kept:
+                del status["reservedFor"]
+
+        for claim in self._stage.server.store.all(CLAIMS):
+            if any(c["uid"] == uid for c in _status(claim).get("reservedFor") or ()):
+                self._stage.server.edit(CLAIMS, claim.key, change, subresource="status")
+
+
+def _schedulable(pod: Record) -> bool:
+    spec = pod.document["spec"]
+    bound_or_gated = spec.get("nodeName") or spec.get("schedulingGates")
+    return not bound_or_gated and not pod.deleting and _phase(pod) not in FINAL_PHASES
+
+
+def _claim_keys(pod: Record) -> list[ObjectKey]:
+    entries = pod.document["spec"].get("resourceClaims") or ()
+    return [ObjectKey(pod.key.namespace, entry["resourceClaimName"]) for entry in entries]
+
+
+def _node_changed(change: Change) -> bool:
+    """A heartbeat is no change."""
+
+    def facts(record: Record) -> tuple[object, ...]:
+        status = record.document.get("status") or {}
+        return record.metadata.get("labels"), record.document.get("spec"), status.get("allocatable")
+
+    return change.before is None or facts(change.before) != facts(change.record)
+
+
+def _status(record: Record) -> Document:
+    return record.document.get("status") or {}
+
+
+def _phase(pod: Record) -> str:
+    return str(_status(pod).get("phase", ""))
+
+
+def _protect(document: Document) -> None:
+    finalizers = document["metadata"].get("finalizers") or []
+    if PROTECTION not in finalizers:
+        document["metadata"]["finalizers"] = [*finalizers, PROTECTION]
+
+
+def _clear(document: Document) -> None:
+    document["status"] = {}

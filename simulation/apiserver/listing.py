@@ -1,0 +1,92 @@
+"""Lists in pages. All pages show the objects at the revision of the first one, or they expire (410)."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass
+
+import msgspec
+
+from informers.api import Selectors
+from informers.keys import version_number
+from simulation.apiserver import refusals
+from simulation.apiserver.documents import Record
+from simulation.apiserver.kinds import Kind
+from simulation.apiserver.selectors import compile_selectors
+from simulation.apiserver.store import Store
+
+
+@dataclass(frozen=True)
+class ListPage:
+    """Some objects of a list at one revision. `continue_token` is empty on the last page."""
+
+    records: tuple[Record, ...]
+    resource_version: str
+    continue_token: str
+
+    @property
+    def data(self) -> bytes:
+        """The list as sent over the wire."""
+        metadata = {"resourceVersion": self.resource_version, "continue": self.continue_token}
+        items = [msgspec.Raw(record.data) for record in self.records]
+        return msgspec.json.encode({"metadata": metadata, "items": items})
+
+
+@dataclass(frozen=True)
+class _Rest:
+    revision: int
+    records: tuple[Record, ...]
+    scope: str
+    """What was asked for, so that tokens of different lists differ."""
+
+
+class Listing:
+    """Answers lists from a store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._rests: dict[str, _Rest] = {}
+
+    def __repr__(self) -> str:
+        return f"<Listing open={len(self._rests)}>"
+
+    def first_page(
+        self, kind: Kind, namespace: str, selectors: Selectors, resource_version: str, limit: int
+    ) -> ListPage:
+        """The list as of now. Raises `Refusal` 504 if `resource_version` is still to come."""
+        asked = _parse_version(resource_version)
+        if asked > self._store.revision:
+            raise refusals.too_large(asked, self._store.revision)
+        matches = compile_selectors(kind, selectors)
+        found = [record for record in self._store.all(kind, namespace) if matches(record.document)]
+        # A list that need not be consistent comes from the watch cache, which has no pages of its own.
+        scope = f"{kind}/{namespace}?{selectors.labels}&{selectors.fields}"
+        return self._page(_Rest(self._store.revision, tuple(found), scope), limit)
+
+    def next_page(self, token: str, limit: int) -> ListPage:
+        """What a token stands for. Raises `Refusal` 410 once its revision is compacted, 400 for nonsense."""
+        rest = self._rests.get(token)
+        if rest is None:
+            raise refusals.bad_request("continue key is not valid")
+        if rest.revision < self._store.compacted:
+            text = "The provided continue parameter is too old to display a consistent list result."
+            raise refusals.expired(text)
+        return self._page(rest, limit)
+
+    def _page(self, rest: _Rest, limit: int) -> ListPage:
+        version = str(rest.revision)
+        if not limit or len(rest.records) <= limit:
+            return ListPage(rest.records, version, "")
+        page, left = rest.records[:limit], rest.records[limit:]
+        place = {"rv": rest.revision, "scope": rest.scope, "start": str(page[-1].key)}
+        token = base64.urlsafe_b64encode(msgspec.json.encode(place)).decode()
+        self._rests[token] = _Rest(rest.revision, left, rest.scope)
+        return ListPage(page, version, token)
+
+
+def _parse_version(resource_version: str) -> int:
+    try:
+        return version_number(resource_version)
+    except ValueError as error:
+        text = f'resourceVersion: Invalid value: "{resource_version}": not a number'
+        raise refusals.bad_request(text) from error

@@ -1,0 +1,88 @@
+"""JSON merge patch (RFC 7386) and JSON patch (RFC 6902), as far as an API server is asked for them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from simulation.apiserver.documents import Document
+from simulation.apiserver.refusals import bad_request, unprocessable
+
+
+def merge_patched(target: Any, patch: Any) -> Any:
+    """`target` with `patch` merged in: null deletes, objects are merged, all else is replaced."""
+    if not isinstance(patch, dict):
+        return patch
+    merged = dict(target) if isinstance(target, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            merged.pop(key, None)
+        else:
+            merged[key] = merge_patched(merged.get(key), value)
+    return merged
+
+
+def json_patched(target: Document, operations: Sequence[Any]) -> Document:
+    """`target`, which is changed, after all operations.
+
+    Raises:
+        Refusal: 400 for what is no patch; 422 for an operation that cannot be carried out, such as a
+            `test` that fails.
+    """
+    for operation in operations:
+        if not isinstance(operation, dict) or not isinstance(operation.get("path"), str):
+            raise bad_request("error decoding patch: an operation needs a path")
+        _apply(target, operation)
+    return target
+
+
+def _apply(target: Document, operation: Document) -> None:
+    name, path = operation.get("op"), operation["path"]
+    parent, last = _locate(target, path)
+    match name:
+        case "test":
+            if _read(parent, last, path) != operation.get("value"):
+                raise unprocessable(f"testing value {path} failed")
+        case "add":
+            _add(parent, last, operation.get("value"), path)
+        case "replace":
+            _read(parent, last, path)
+            parent[_index(parent, last)] = operation.get("value")
+        case "remove":
+            _read(parent, last, path)
+            del parent[_index(parent, last)]
+        case _:
+            raise bad_request(f"error decoding patch: unknown operation {name!r}")
+
+
+def _locate(target: Any, path: str) -> tuple[Any, str]:
+    """The container that holds what a JSON pointer (RFC 6901) names, and its key there."""
+    if not path.startswith("/"):
+        raise bad_request(f"error decoding patch: {path!r} is no JSON pointer")
+    *parents, last = (part.replace("~1", "/").replace("~0", "~") for part in path[1:].split("/"))
+    for part in parents:
+        target = _read(target, part, path)
+    if not isinstance(target, dict | list):
+        raise unprocessable(f"{path}: the parent is no container")
+    return target, last
+
+
+def _read(parent: Any, key: str, path: str) -> Any:
+    try:
+        return parent[_index(parent, key)]
+    except (KeyError, IndexError, ValueError, TypeError) as error:
+        raise unprocessable(f"{path}: unable to find what is named") from error
+
+
+def _add(parent: Any, key: str, value: Any, path: str) -> None:
+    if isinstance(parent, dict):
+        parent[key] = value
+        return
+    index = len(parent) if key == "-" else int(key) if key.isdecimal() else -1
+    if not 0 <= index <= len(parent):
+        raise unprocessable(f"{path}: index out of bounds")
+    parent.insert(index, value)
+
+
+def _index(parent: Any, key: str) -> Any:
+    return int(key) if isinstance(parent, list) else key

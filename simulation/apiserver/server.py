@@ -1,0 +1,281 @@
+"""The verbs of the API server, on documents and in one step each.
+
+What a client sees of them, in time and with failures, is `simulation.apiserver.client`; the actors of the
+cluster call them directly. Source of the semantics: "API concepts" of the Kubernetes documentation and the
+generic registry of `k8s.io/apiserver`; the parity cases hold them against a real server.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from informers.api import PatchType, Preconditions, Selectors
+from informers.keys import ObjectKey
+from simulation.apiserver import refusals
+from simulation.apiserver.documents import Document, Record, as_document, format_time, without_nulls
+from simulation.apiserver.kinds import NAMESPACES, PODS, Kind
+from simulation.apiserver.listing import Listing, ListPage
+from simulation.apiserver.metadata import carry_over, new_metadata, spec_changed
+from simulation.apiserver.patches import json_patched, merge_patched
+from simulation.apiserver.store import Change, Store
+from simulation.apiserver.strategies import strategy_of
+
+_NO_SELECTORS = Selectors()
+_UNCHECKED = Preconditions()
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+
+
+@dataclass(frozen=True)
+class Deletion:
+    """What a delete did: `record` is the object as it is being deleted, or its last state if it is `gone`."""
+
+    record: Record
+    gone: bool
+
+
+class ApiServer:
+    """One API server. Raises `Refusal` for what it refuses."""
+
+    def __init__(
+        self,
+        *,
+        now: Callable[[], datetime],
+        new_uid: Callable[[], str],
+        namespaces: Iterable[str] = ("default",),
+    ) -> None:
+        self.store = Store()
+        self._listing = Listing(self.store)
+        self._now = now
+        self._new_uid = new_uid
+        for name in namespaces:
+            self.create(NAMESPACES, "", {"metadata": {"name": name}})
+
+    def __repr__(self) -> str:
+        return f"<ApiServer {self.store!r}>"
+
+    # Reading.
+
+    def get(self, kind: Kind, name: str, namespace: str = "") -> Record:
+        """The object, or 404."""
+        record = self.store.get(kind, ObjectKey(namespace, name))
+        if record is None:
+            raise refusals.not_found(kind, name)
+        return record
+
+    def list_page(
+        self,
+        kind: Kind,
+        namespace: str = "",
+        *,
+        selectors: Selectors = _NO_SELECTORS,
+        resource_version: str = "",
+        limit: int = 0,
+        continue_token: str = "",
+    ) -> ListPage:
+        """One page: 410 for a token that has expired, 504 for a version that is not reached yet."""
+        if continue_token:
+            return self._listing.next_page(continue_token, limit)
+        return self._listing.first_page(kind, namespace, selectors, resource_version, limit)
+
+    # Writing.
+
+    def create(self, kind: Kind, namespace: str, body: Mapping[str, Any], *, strict: bool = False) -> Record:
+        """Create an object. 409 if it exists, 404 without the namespace, 422 or 400 for what is wrong."""
+        document = without_nulls(as_document(body))
+        _check_address(kind, document, namespace)
+        document["metadata"] = new_metadata(
+            document.get("metadata") or {},
+            namespace=namespace,
+            uid=self._new_uid(),
+            moment=format_time(self._now()),
+            counts_generation=kind.generation,
+        )
+        name = document["metadata"].get("name", "")
+        if kind.namespaced and self.store.get(NAMESPACES, ObjectKey("", namespace)) is None:
+            raise refusals.namespace_not_found(namespace)
+        strategy = strategy_of(kind)
+        strategy.default(document, strict=strict)
+        strategy.prepare_create(document)
+        faults = [*_name_faults(name), *strategy.create_faults(document)]
+        if faults:
+            raise refusals.invalid(kind, name, faults)
+        if self.store.get(kind, ObjectKey(namespace, name)) is not None:
+            raise refusals.already_exists(kind, name)
+        return self.store.put(kind, document)
+
+    def update(
+        self, kind: Kind, name: str, namespace: str, body: Mapping[str, Any], *, subresource: str = ""
+    ) -> Record:
+        """Replace an object, or its status."""
+        old = self.get(kind, name, namespace)
+        document = without_nulls(as_document(body))
+        _check_address(kind, document, namespace, name)
+        if not document["metadata"].get("resourceVersion") and not kind.unconditional_update:
+            fault = "metadata.resourceVersion: Invalid value: 0: must be specified for an update"
+            raise refusals.invalid(kind, name, [fault])
+        return self._write(kind, old, document, subresource)
+
+    def patch(
+        self,
+        kind: Kind,
+        name: str,
+        namespace: str,
+        body: Mapping[str, Any] | Sequence[Mapping[str, Any]],
+        *,
+        subresource: str = "",
+        patch_type: PatchType = PatchType.MERGE,
+    ) -> Record:
+        """Patch an object, or its status."""
+        old = self.get(kind, name, namespace)
+        patch = as_document({"patch": body})["patch"]
+        if isinstance(patch, list) is not (patch_type is PatchType.JSON):
+            raise refusals.bad_request(f"error decoding patch: the body is no {patch_type.value}")
+        patched = json_patched if patch_type is PatchType.JSON else merge_patched
+        document = without_nulls(patched(old.copy(), patch))
+        _check_address(kind, document, namespace, name)
+        return self._write(kind, old, document, subresource)
+
+    def edit(
+        self, kind: Kind, key: ObjectKey, change: Callable[[Document], None], *, subresource: str = ""
+    ) -> Record:
+        """Change an object in one step, as somebody does who reads and writes until there is no conflict."""
+        old = self.get(kind, key.name, key.namespace)
+        document = old.copy()
+        change(document)
+        return self._write(kind, old, document, subresource)
+
+    def bind(self, key: ObjectKey, uid: str, node: str, conditions: Sequence[Document]) -> Record:
+        """Give a Pod its node (the `binding` subresource): 409 if it is another one, bound or deleting."""
+        old = self.get(PODS, key.name, key.namespace)
+        if old.uid != uid or old.deleting or old.document["spec"].get("nodeName"):
+            raise refusals.conflict(PODS, key.name, f"pod {key.name} cannot be assigned to a node")
+        document = old.copy()
+        document["spec"]["nodeName"] = node
+        document["status"]["conditions"] = list(conditions)
+        return self.store.put(PODS, document)
+
+    def delete(
+        self,
+        kind: Kind,
+        name: str,
+        namespace: str = "",
+        *,
+        preconditions: Preconditions = _UNCHECKED,
+        grace_seconds: int | None = None,
+    ) -> Deletion:
+        """Delete an object, or begin to: 409 where a precondition does not hold."""
+        old = self.get(kind, name, namespace)
+        _check_preconditions(kind, old, preconditions)
+        strategy = strategy_of(kind)
+        grace = strategy.grace_seconds(old.document) if grace_seconds is None else grace_seconds
+        waits_seconds = old.metadata.get("deletionGracePeriodSeconds") if old.deleting else None
+        finalizers = bool(old.metadata.get("finalizers"))
+        if waits_seconds is not None and waits_seconds <= grace and (grace > 0 or finalizers):
+            return Deletion(old, gone=False)
+        if finalizers or strategy.graceful:
+            old = self._mark_deleting(kind, old, grace)
+        if finalizers or grace > 0:
+            return Deletion(old, gone=False)
+        return Deletion(self.store.remove(kind, old.key), gone=True)
+
+    # The one way in for changes of what exists.
+
+    def _write(self, kind: Kind, old: Record, document: Document, subresource: str) -> Record:
+        metadata_faults = carry_over(kind, old, document)
+        strategy = strategy_of(kind)
+        if subresource == "status" and kind.status:
+            candidate = document
+            document = old.copy()
+            document["status"] = candidate.get("status") or {}
+            faults = list(strategy.status_faults(old.document, document))
+        elif subresource:
+            raise refusals.not_served()
+        else:
+            if kind.status:
+                _keep_status(old, document)
+            strategy.default(document)
+            faults = [*metadata_faults, *strategy.update_faults(old.document, document)]
+        if faults:
+            raise refusals.invalid(kind, old.key.name, faults)
+        if kind.generation and spec_changed(kind, old.document, document):
+            document["metadata"]["generation"] += 1
+        if document == old.document:
+            return old
+        if _ends_deletion(document["metadata"]):
+            self.store.remove(kind, old.key)
+            return Record(document)
+        return self.store.put(kind, document)
+
+    def _mark_deleting(self, kind: Kind, old: Record, grace_seconds: int) -> Record:
+        document = old.copy()
+        metadata = document["metadata"]
+        metadata["deletionTimestamp"] = format_time(self._now() + timedelta(seconds=grace_seconds))
+        metadata["deletionGracePeriodSeconds"] = grace_seconds
+        if kind.generation and not old.deleting:
+            metadata["generation"] += 1
+        return self.store.put(kind, document)
+
+    # For tests.
+
+    def documents(self, kind: Kind, namespace: str = "") -> list[Document]:
+        """Copies of all objects of a kind, in the order of their keys."""
+        return [record.copy() for record in self.store.all(kind, namespace)]
+
+    def document(self, kind: Kind, name: str, namespace: str = "") -> Document | None:
+        """A copy of an object, `None` if there is none."""
+        record = self.store.get(kind, ObjectKey(namespace, name))
+        return None if record is None else record.copy()
+
+    def history(self, kind: Kind | None = None) -> list[Change]:
+        """All changes since the last compaction, of one kind or all."""
+        changes = self.store.changes_after(self.store.compacted)
+        return [change for change in changes if kind in {None, change.kind}]
+
+
+def _check_address(kind: Kind, document: Document, namespace: str, name: str = "") -> None:
+    """The body must name what the request names."""
+    metadata = document.setdefault("metadata", {})
+    if document.setdefault("kind", kind.kind) != kind.kind:
+        raise refusals.bad_request(f"{document['kind']} in the body where {kind.kind} is expected")
+    if document.setdefault("apiVersion", kind.api_version) != kind.api_version:
+        raise refusals.bad_request(f"the API version in the body is not {kind.api_version}")
+    if kind.namespaced and metadata.setdefault("namespace", namespace) != namespace:
+        text = "the namespace of the provided object does not match the namespace sent on the request"
+        raise refusals.bad_request(text)
+    if name and metadata.setdefault("name", name) != name:
+        raise refusals.bad_request(
+            f"the name of the object ({metadata['name']}) does not match the name on the URL ({name})"
+        )
+
+
+def _check_preconditions(kind: Kind, record: Record, wanted: Preconditions) -> None:
+    for what, asked, found in (
+        ("UID", wanted.uid, record.uid),
+        ("ResourceVersion", wanted.resource_version, record.version),
+    ):
+        if asked is not None and asked != found:
+            why = f"{what} in precondition: {asked}, {what} in object meta: {found}"
+            raise refusals.conflict(kind, record.key.name, f"Precondition failed: {why}")
+
+
+def _name_faults(name: str) -> Iterable[str]:
+    if not name:
+        yield "metadata.name: Required value: name or generateName is required"
+    elif not _NAME.fullmatch(name):
+        yield f"metadata.name: Invalid value: {name!r}: a lowercase RFC 1123 subdomain is needed"
+
+
+def _keep_status(old: Record, document: Document) -> None:
+    if "status" in old.document:
+        document["status"] = old.copy()["status"]
+    else:
+        document.pop("status", None)
+
+
+def _ends_deletion(metadata: Document) -> bool:
+    deleting = "deletionTimestamp" in metadata
+    return deleting and not metadata.get("finalizers") and not metadata.get("deletionGracePeriodSeconds")

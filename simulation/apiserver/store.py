@@ -1,0 +1,124 @@
+"""The objects at one integer revision, and the history of how they came to be.
+
+The invariant: every write takes the next revision, is told to the subscribers in the step that makes it, and
+can be asked for later by revision until it is compacted. Rules about what may be written are the server's.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from informers.api import WatchEventType
+from informers.keys import ObjectKey
+from simulation.apiserver.documents import Document, Record
+from simulation.apiserver.kinds import Kind
+
+FIRST_REVISION = 100
+"""A server that is taken into use has a history that is compacted already."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """One write. `record` is the state after it; after a deletion the last one, at its revision."""
+
+    revision: int
+    type: WatchEventType
+    kind: Kind
+    record: Record
+    before: Record | None
+
+    def __str__(self) -> str:
+        return f"{self.revision} {self.type.value} {self.kind} {self.record.key}"
+
+
+Subscriber = Callable[[Change], None]
+
+
+@dataclass(frozen=True)
+class StoreStatistics:
+    """Sizes and counts."""
+
+    objects: int
+    revision: int
+    compacted: int
+    changes: int
+
+
+class Store:
+    """Records by kind and key. All methods are synchronous: a write is one step for everybody."""
+
+    def __init__(self) -> None:
+        self._objects: dict[Kind, dict[ObjectKey, Record]] = {}
+        self._history: list[Change] = []
+        self._subscribers: list[Subscriber] = []
+        self._revision = FIRST_REVISION
+        self._compacted = FIRST_REVISION
+
+    def __repr__(self) -> str:
+        return f"<Store revision={self._revision} objects={self.statistics().objects}>"
+
+    @property
+    def revision(self) -> int:
+        """The revision of the last write."""
+        return self._revision
+
+    @property
+    def compacted(self) -> int:
+        """Changes up to this revision are forgotten."""
+        return self._compacted
+
+    def statistics(self) -> StoreStatistics:
+        """Numbers of this moment."""
+        objects = sum(len(records) for records in self._objects.values())
+        return StoreStatistics(objects, self._revision, self._compacted, len(self._history))
+
+    def subscribe(self, subscriber: Subscriber) -> None:
+        """Tell of each write in the step that makes it; `subscriber` must neither raise nor write."""
+        self._subscribers.append(subscriber)
+
+    def get(self, kind: Kind, key: ObjectKey) -> Record | None:
+        """The object of that key."""
+        return self._objects.get(kind, {}).get(key)
+
+    def all(self, kind: Kind, namespace: str = "") -> list[Record]:
+        """The objects of a kind, in the order of their keys; of all namespaces if it is empty."""
+        records = self._objects.get(kind, {})
+        return [records[key] for key in sorted(records) if not namespace or key.namespace == namespace]
+
+    def put(self, kind: Kind, document: Document) -> Record:
+        """Write an object, new or not. The document is the store's from now on."""
+        self._revision += 1
+        document["metadata"]["resourceVersion"] = str(self._revision)
+        record = Record(document)
+        before = self.get(kind, record.key)
+        self._objects.setdefault(kind, {})[record.key] = record
+        kept = WatchEventType.MODIFIED if before is not None else WatchEventType.ADDED
+        self._tell(Change(self._revision, kept, kind, record, before))
+        return record
+
+    def remove(self, kind: Kind, key: ObjectKey) -> Record:
+        """Remove an object; returns its last state, at the revision of the removal."""
+        before = self._objects[kind].pop(key)
+        self._revision += 1
+        document = before.copy()
+        document["metadata"]["resourceVersion"] = str(self._revision)
+        record = Record(document)
+        self._tell(Change(self._revision, WatchEventType.DELETED, kind, record, before))
+        return record
+
+    def changes_after(self, revision: int) -> Iterator[Change]:
+        """The history after `revision`, which must not be compacted."""
+        first = bisect_right(self._history, revision, key=lambda change: change.revision)
+        return iter(self._history[first:])
+
+    def compact(self, revision: int | None = None) -> None:
+        """Forget the changes up to `revision`, by default all."""
+        self._compacted = self._revision if revision is None else revision
+        self._history = list(self.changes_after(self._compacted))
+
+    def _tell(self, change: Change) -> None:
+        self._history.append(change)
+        for subscriber in self._subscribers:
+            subscriber(change)

@@ -1,0 +1,123 @@
+"""Pods: what makes one valid, what may change, and how long its deletion waits.
+
+Source: `podStrategy` and `ValidatePodSpec` of `k8s.io/kubernetes`, as far as worker Pods and those that
+take their room are concerned. Unknown fields are told by name only on the two levels that templates use.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from placement.quantity import parse_millis
+from simulation.apiserver.documents import Document
+from simulation.apiserver.strategies.base import Strategy, one_of, prune, required
+
+DEFAULT_GRACE_SECONDS = 30
+FINAL_PHASES = ("Succeeded", "Failed")
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
+_SPEC_FIELDS = _names(
+    "activeDeadlineSeconds affinity automountServiceAccountToken containers dnsConfig dnsPolicy "
+    "enableServiceLinks ephemeralContainers hostAliases hostIPC hostNetwork hostPID hostUsers hostname "
+    "hostnameOverride imagePullSecrets initContainers nodeName nodeSelector os overhead preemptionPolicy "
+    "priority priorityClassName readinessGates resourceClaims resources restartPolicy runtimeClassName "
+    "schedulerName schedulingGates securityContext serviceAccount serviceAccountName setHostnameAsFQDN "
+    "shareProcessNamespace subdomain terminationGracePeriodSeconds tolerations topologySpreadConstraints "
+    "volumes"
+)
+_CONTAINER_FIELDS = _names(
+    "args command env envFrom image imagePullPolicy lifecycle livenessProbe name ports readinessProbe "
+    "resizePolicy resources restartPolicy restartPolicyRules securityContext startupProbe stdin stdinOnce "
+    "terminationMessagePath terminationMessagePolicy tty volumeDevices volumeMounts workingDir"
+)
+_CONTAINER_LISTS = ("containers", "initContainers")
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+
+
+class PodStrategy(Strategy):
+    """Worker Pods and others."""
+
+    graceful = True
+
+    def prepare_create(self, document: Document) -> None:
+        """A new Pod is pending."""
+        document["status"] = {"phase": "Pending"}
+
+    def default(self, document: Document, *, strict: bool = False) -> None:
+        """Drop or refuse unknown fields, and set the defaults that somebody looks at."""
+        spec = document.setdefault("spec", {})
+        prune(spec, _SPEC_FIELDS, "spec", strict=strict)
+        for kind in _CONTAINER_LISTS:
+            for index, container in enumerate(spec.get(kind) or ()):
+                prune(container, _CONTAINER_FIELDS, f"spec.{kind}[{index}]", strict=strict)
+                _limits_stand_for_requests(container)
+        spec.setdefault("restartPolicy", "Always")
+        spec.setdefault("terminationGracePeriodSeconds", DEFAULT_GRACE_SECONDS)
+
+    def faults(self, document: Document) -> Iterator[str]:
+        """Containers have names, images, readable resources, and claims that the Pod has."""
+        spec = document["spec"]
+        if not spec.get("containers"):
+            yield "spec.containers: Required value"
+        yield from one_of(spec, "restartPolicy", ("Always", "OnFailure", "Never"), "spec")
+        claims = [claim.get("name") for claim in spec.get("resourceClaims") or ()]
+        names: list[str] = []
+        for kind in _CONTAINER_LISTS:
+            for index, container in enumerate(spec.get(kind) or ()):
+                yield from _container_faults(container, f"spec.{kind}[{index}]", claims, names)
+
+    def update_faults(self, old: Document, new: Document) -> Iterator[str]:
+        """Of the spec, only images and tolerations may change."""
+        if _immutable_part(old["spec"]) != _immutable_part(new["spec"]):
+            yield "spec: Forbidden: pod updates may not change fields other than the image and tolerations"
+
+    def grace_seconds(self, document: Document) -> int:
+        """Nobody waits for a Pod that no kubelet has, or that has ended."""
+        if not document["spec"].get("nodeName") or document["status"].get("phase") in FINAL_PHASES:
+            return 0
+        return int(document["spec"].get("terminationGracePeriodSeconds", DEFAULT_GRACE_SECONDS))
+
+
+def _limits_stand_for_requests(container: Document) -> None:
+    resources = container.get("resources") or {}
+    if resources.get("limits"):
+        resources["requests"] = {**resources["limits"], **(resources.get("requests") or {})}
+
+
+def _container_faults(container: Document, path: str, claims: list[Any], names: list[str]) -> Iterator[str]:
+    yield from required(container, ("name", "image"), path)
+    name = container.get("name", "")
+    if name and not _NAME.fullmatch(name):
+        yield f"{path}.name: Invalid value: {name!r}: a lowercase RFC 1123 label is needed"
+    if name in names:
+        yield f"{path}.name: Duplicate value: {name!r}"
+    names.append(name)
+    resources = container.get("resources") or {}
+    for kind in ("requests", "limits"):
+        for resource, quantity in (resources.get(kind) or {}).items():
+            if not _is_amount(quantity):
+                yield f"{path}.resources.{kind}[{resource}]: Invalid value: {quantity!r}"
+    for index, claim in enumerate(resources.get("claims") or ()):
+        if claim.get("name") not in claims:
+            yield f"{path}.resources.claims[{index}]: Not found: {claim.get('name')!r}"
+
+
+def _is_amount(quantity: str | float) -> bool:
+    try:
+        return parse_millis(quantity) >= 0
+    except ValueError:
+        return False
+
+
+def _immutable_part(spec: Document) -> Document:
+    containers = [
+        {name: value for name, value in container.items() if name != "image"}
+        for container in spec.get("containers") or ()
+    ]
+    return {**spec, "containers": containers, "tolerations": None}

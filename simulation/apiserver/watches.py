@@ -1,0 +1,202 @@
+"""Watches: from the history, then live, each client's lines in order and as late as it is told to see them.
+
+A watch is a queue of lines with the time from which each may be read. It can be made to lag, to fall silent,
+to end in good order, to fail, or to be cut; what its reader makes of that is the client's part.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import anyio
+import msgspec
+
+from informers.api import Selectors, WatchEventType
+from informers.keys import version_number
+from simulation.apiserver import refusals
+from simulation.apiserver.documents import Document, Record
+from simulation.apiserver.kinds import Kind
+from simulation.apiserver.refusals import Refusal
+from simulation.apiserver.selectors import Selector, compile_selectors
+from simulation.apiserver.store import Change, Store
+
+BOOKMARK_SECONDS = 60.0
+"""How often a server says how far it has come, where there is nothing else to say."""
+
+
+class Cut(Exception):
+    """The connection of a watch broke."""
+
+
+@dataclass(frozen=True)
+class _Line:
+    due_seconds: float
+    data: bytes
+
+
+def _no_lag(_client: str, _kind: Kind) -> float:
+    return 0.0
+
+
+class Watches:
+    """All open watches of one server.
+
+    `lag_seconds` says how late a client sees the changes of a kind. Order within a watch is kept.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._open: list[Watch] = []
+        self._opened_total = 0
+        self.lag_seconds: Callable[[str, Kind], float] = _no_lag
+        store.subscribe(self._on_change)
+
+    def __repr__(self) -> str:
+        return f"<Watches open={len(self._open)} opened={self._opened_total}>"
+
+    def open(self, client: str, kind: Kind, namespace: str, selectors: Selectors, version: str) -> Watch:
+        """A watch of the changes after `version`; without a version (or 0) of all that is there, too.
+
+        A version that is compacted fails the watch with 410 inside the stream, as real servers do.
+        """
+        after = version_number(version)
+        watch = Watch(client, kind, namespace, compile_selectors(kind, selectors), self._store)
+        self._opened_total += 1
+        if after and after < self._store.compacted:
+            text = f"too old resource version: {after} ({self._store.compacted})"
+            watch.fail(refusals.expired(text))
+            return watch
+        now = anyio.current_time()
+        for record in self._store.all(kind) if not after else ():
+            watch.show(Change(0, WatchEventType.ADDED, kind, record, None), now)
+        for change in self._store.changes_after(after or self._store.revision):
+            watch.show(change, now)
+        self._open.append(watch)
+        return watch
+
+    def forget(self, watch: Watch) -> None:
+        """The client has gone."""
+        if watch in self._open:
+            self._open.remove(watch)
+
+    def matching(self, client: str = "", kind: Kind | None = None) -> list[Watch]:
+        """The open watches of a client and kind, or of all, in the order in which they were opened."""
+        return [w for w in self._open if client in {"", w.client} and kind in {None, w.kind}]
+
+    def _on_change(self, change: Change) -> None:
+        for watch in self._open:
+            if watch.kind is change.kind:
+                watch.show(change, anyio.current_time() + self.lag_seconds(watch.client, watch.kind))
+
+
+class Watch:
+    """One open watch."""
+
+    def __init__(self, client: str, kind: Kind, namespace: str, matches: Selector, store: Store) -> None:
+        self.client = client
+        self.kind = kind
+        self._namespace = namespace
+        self._matches = matches
+        self._store = store
+        self._lines: deque[_Line] = deque()
+        self._due_seconds = 0.0
+        self._silent = False
+        self._ended = False
+        self._cut = False
+        self._news = anyio.Event()
+        self._bookmark_seconds = anyio.current_time() + BOOKMARK_SECONDS
+
+    def __repr__(self) -> str:
+        return f"<Watch {self.kind} by {self.client} pending={len(self._lines)} ended={self._ended}>"
+
+    def show(self, change: Change, due_seconds: float) -> None:
+        """Queue a change, if it concerns this watch, to be read at `due_seconds` or later."""
+        for type_, record in self._seen(change):
+            self._queue(_line(type_.value, record), due_seconds)
+
+    def fail(self, refusal: Refusal) -> None:
+        """Send an error and end, after all that is queued."""
+        self._queue(_line("ERROR", msgspec.Raw(refusal.data)), 0.0)
+        self.end()
+
+    def end(self) -> None:
+        """End in good order, after all that is queued."""
+        self._ended = True
+        self._news.set()
+
+    def cut(self) -> None:
+        """Break the connection: what is queued is lost."""
+        self._cut = True
+        self._news.set()
+
+    def silence(self) -> None:
+        """Say nothing any more, and do not end."""
+        self._silent = True
+        self._news.set()
+
+    async def read(self, until_seconds: float) -> bytes | None:
+        """The next line; `None` at its end, or at `until_seconds`. Raises `Cut`."""
+        while True:
+            if self._cut:
+                raise Cut
+            now = anyio.current_time()
+            if self._silent:
+                next_seconds = until_seconds
+            elif self._lines:
+                if self._lines[0].due_seconds <= now:
+                    self._bookmark_seconds = now + BOOKMARK_SECONDS
+                    return self._lines.popleft().data
+                next_seconds = self._lines[0].due_seconds
+            elif self._ended:
+                return None
+            elif self._bookmark_seconds <= now:
+                self._bookmark_seconds = now + BOOKMARK_SECONDS
+                return self._bookmark()
+            else:
+                next_seconds = self._bookmark_seconds
+            if until_seconds <= now:
+                return None
+            self._news = anyio.Event()
+            with anyio.move_on_after(min(next_seconds, until_seconds) - now):
+                await self._news.wait()
+
+    @property
+    def ended(self) -> bool:
+        """Whether the server has ended it and all was read."""
+        return self._ended and not self._lines
+
+    def _queue(self, data: bytes, due_seconds: float) -> None:
+        self._due_seconds = max(self._due_seconds, due_seconds)
+        self._lines.append(_Line(self._due_seconds, data))
+        self._news.set()
+
+    def _seen(self, change: Change) -> Iterator[tuple[WatchEventType, Record]]:
+        """A change as this watch sees it: what comes to match is added, what ceases to match is deleted."""
+        if self._namespace not in {"", change.record.key.namespace}:
+            return
+        deleted = change.type is WatchEventType.DELETED
+        before = change.before is not None and self._matches(change.before.document)
+        after = not deleted and self._matches(change.record.document)
+        if after:
+            yield (WatchEventType.MODIFIED if before else WatchEventType.ADDED), change.record
+        elif before and change.before is not None:
+            yield WatchEventType.DELETED, change.record if deleted else _at(change.before, change.revision)
+
+    def _bookmark(self) -> bytes:
+        metadata = {"resourceVersion": str(self._store.revision)}
+        document: Document = {"apiVersion": self.kind.api_version, "kind": self.kind.kind}
+        return _line(WatchEventType.BOOKMARK.value, Record({**document, "metadata": metadata}))
+
+
+def _at(record: Record, revision: int) -> Record:
+    """The last state that matched, at the revision at which it ceased to."""
+    document = record.copy()
+    document["metadata"]["resourceVersion"] = str(revision)
+    return Record(document)
+
+
+def _line(type_: str, subject: Record | msgspec.Raw) -> bytes:
+    raw = msgspec.Raw(subject.data) if isinstance(subject, Record) else subject
+    return msgspec.json.encode({"type": type_, "object": raw})
