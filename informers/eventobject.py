@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import Enum
 from typing import Any, Self
 
@@ -29,6 +29,7 @@ NAMESPACE_OF_CLUSTER_SCOPE = "default"
 _NAME_MAX = 253
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _ELLIPSIS = "…"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class EventObject(msgspec.Struct, frozen=True):
@@ -134,9 +135,14 @@ def series_body(count: int, last: datetime) -> dict[str, Any]:
     return {"series": {"count": count, "lastObservedTime": micro_time(last)}}
 
 
-def event_name(regarding: Reference, unique: str) -> str:
-    """`<object>.<unique>`, as people expect it; the kind stands for a name that no event may bear."""
+def event_name(event: Event, random_bits: int) -> str:
+    """`<object>.<time><random>`: kubectl lists by name, and so in the order in which things happened.
+
+    The kind stands for a name that no event may bear. `random_bits` are 32.
+    """
+    regarding = event.regarding
     stem = regarding.name if _SUBDOMAIN.fullmatch(regarding.name) else regarding.kind.lower()
+    unique = f"{(event.time - _EPOCH) // timedelta(microseconds=1):014x}{random_bits:08x}"
     return f"{stem[: _NAME_MAX - len(unique) - 1].rstrip('-.')}.{unique}"
 
 

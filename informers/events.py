@@ -304,7 +304,7 @@ class EventRecorder:
             await self._api.patch(EVENTS, series.name, repeats, event.namespace)
             self._refreshed += 1
             return
-        series.name = series.name or event_name(event.regarding, f"{self._rng.getrandbits(64):016x}")
+        series.name = series.name or event_name(event, self._rng.getrandbits(32))
         body = event_body(event, series.name, controller=self._controller, instance=self._instance)
         await self._api.create(EVENTS, body | repeats, event.namespace)
         self._created += 1

@@ -26,6 +26,7 @@ from controller.settings import Settings
 from controller.workload import Metadata, Status, Workload
 from informers.eventobject import CODE_CHARACTERS_MAX, EventType, Reference
 from tests.informers.event_server import EventServer
+from tests.manifests.tree import MANIFESTS, load
 from tests.virtualtime import run_virtual
 
 POD = Reference("v1", "Pod", "orw-trainer", "openrl-system")
@@ -171,7 +172,9 @@ def test_every_reason_has_a_note_whatever_the_status_lacks(reason: str) -> None:
 
 
 def test_draining_and_flushing_fit_into_the_grace_period_of_the_deployment() -> None:
-    assert DRAIN_SECONDS + FLUSH_SECONDS < 30
+    deployment = load(MANIFESTS / "controller" / "deployment.yaml")
+    grace_seconds = deployment["spec"]["template"]["spec"]["terminationGracePeriodSeconds"]
+    assert grace_seconds > DRAIN_SECONDS + FLUSH_SECONDS
 
 
 def _wall() -> datetime:
@@ -184,12 +187,15 @@ def test_a_status_write_becomes_an_event_about_its_workload() -> None:
         server.api, Settings(pod_name="scheduler-0"), Chance(random.Random(0), _wall, lambda: "id")
     )
     events = WorkloadEvents(recorder)
+    written = RUNNING.model_copy(
+        update={"metadata": RUNNING.metadata.model_copy(update={"resource_version": "8"})}
+    )
 
     async def scenario() -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(recorder.run)
-            events.status_written(PLACING, RUNNING)
-            events.status_written(RUNNING, RUNNING)
+            events.status_written(PLACING, written)
+            events.status_written(written, written)
             await anyio.sleep(1)
             await recorder.aclose(FLUSH_SECONDS)
 
@@ -200,11 +206,17 @@ def test_a_status_write_becomes_an_event_about_its_workload() -> None:
         "namespace": "openrl-system",
         "name": "trainer",
         "uid": "uid-1",
-        "resourceVersion": "7",
+        "resourceVersion": "8",
     }
     assert server.only["reportingController"] == "openrl.io/open-rl-scheduler"
     assert server.only["reportingInstance"] == "scheduler-0"
     assert (server.only["type"], server.only["reason"]) == ("Normal", "Placed")
+
+
+@pytest.mark.parametrize("pod_name", ["", "a" * 253])
+def test_a_process_without_a_pod_or_with_a_long_name_can_tell_events_too(pod_name: str) -> None:
+    chance = Chance(random.Random(0), _wall, lambda: "id")
+    make_recorder(EventServer().api, Settings(pod_name=pod_name), chance)
 
 
 def test_a_worker_placed_on_two_nodes_within_minutes_has_two_events() -> None:

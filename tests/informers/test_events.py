@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import random
+import re
+from datetime import timedelta, timezone
 from typing import Any
 
 import anyio
 import pytest
 
-from informers.eventobject import EventType, Reference, cut_note, event_name
+from informers.eventobject import Event, EventType, Reference, cut_note, event_name, micro_time
 from informers.events import Drop, EventRecorder, RecorderLimits
+from informers.eventseries import Allowances
 from tests.informers.event_server import (
     ENDLESS,
+    EPOCH,
     EventServer,
     Slow,
     at,
@@ -187,7 +191,9 @@ async def test_another_version_of_the_same_object_is_no_other_event() -> None:
     recorder = make_recorder(server)
     async with running(recorder):
         for version in ("1", "2"):
-            say(recorder, Reference("example.com/v1", "Thing", "thing", "space", "uid", version))
+            subject = Reference("example.com/v1", "Thing", "thing", "space", "uid", version)
+            brush = Reference("v1", "Pod", "brush", "space", "uid-2", version)
+            say(recorder, subject, related=brush)
         await anyio.sleep(100)
     assert server.counts() == [2]
     assert server.only["regarding"]["resourceVersion"] == "1"
@@ -279,6 +285,12 @@ async def test_memory_is_bounded_and_forgets_first_what_was_silent_longest() -> 
     )
     assert told == [("a", 3), ("b", 1), ("b", 1), ("c", 1)]
     assert recorder.statistics().series == recorder.statistics().objects == 2
+
+
+def test_the_allowance_of_a_talkative_object_is_not_forgotten_for_silent_ones() -> None:
+    allowances = Allowances(burst=3, refill_seconds=300, objects_max=2)
+    taken = [allowances.take(subject, now=0) for subject in ("a", "b", "a", "c", "a", "d", "a")]
+    assert taken == [True] * 6 + [False]
 
 
 async def test_ended_series_leave_memory() -> None:
@@ -396,18 +408,35 @@ def test_half_a_surrogate_pair_in_a_note_harms_nobody() -> None:
     assert cut_note("a\ud800b") == "a?b"
 
 
+def painted(name: str, seconds: float = 0) -> Event:
+    time = EPOCH + timedelta(seconds=seconds)
+    return Event(thing(name), EventType.NORMAL, "Painted", "Painting", "It is blue", None, time)
+
+
 @pytest.mark.parametrize(
     ("name", "stem"),
     [
         ("worker.a-1", "worker.a-1"),
-        ("a" * 253, "a" * 251),
-        ("a" * 250 + ".bb", "a" * 250),
+        ("a" * 253, "a" * 230),
+        ("a" * 229 + ".bb", "a" * 229),
         ("system:node", "thing"),
         ("-a", "thing"),
     ],
 )
 def test_an_event_is_named_after_its_object_as_far_as_a_name_allows(name: str, stem: str) -> None:
-    assert event_name(thing(name), "x") == f"{stem}.x"
+    whole = event_name(painted(name), 2**32 - 1)
+    assert re.fullmatch(re.escape(stem) + r"\.[0-9a-f]{14}f{8}", whole)
+    assert len(whole) <= 253
+
+
+def test_names_of_events_about_one_object_are_in_the_order_of_time() -> None:
+    names = [event_name(painted("a", seconds), bits) for seconds, bits in [(0, 9), (1e-6, 5), (1e9, 1)]]
+    assert names == sorted(names)
+    assert event_name(painted("a"), 1) != event_name(painted("a"), 2)
+
+
+def test_times_are_utc_whatever_zone_the_clock_has() -> None:
+    assert micro_time(EPOCH.astimezone(timezone(timedelta(hours=2)))) == at(0)
 
 
 def test_a_recorder_shows_its_state_in_one_line() -> None:

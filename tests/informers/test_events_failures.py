@@ -125,6 +125,18 @@ async def test_tries_are_bounded_and_pauses_grow(caplog: pytest.LogCaptureFixtur
     assert len(warnings(caplog)) == 1
 
 
+async def test_tries_are_counted_anew_for_the_next_write() -> None:
+    faults: list[Reply] = [Unreachable("refused")] * 5
+    server = EventServer([*faults, None, *faults])
+    recorder = make_recorder(server)
+    async with running(recorder):
+        for _ in range(2):
+            say(recorder)
+            await anyio.sleep(200)
+    assert len(server.requests) == 12
+    assert server.counts() == [2]
+
+
 async def test_a_server_that_names_a_time_is_not_asked_before_it() -> None:
     server = EventServer([TooManyRequests("patience", retry_after_seconds=20)])
     recorder = make_recorder(server)
