@@ -1,0 +1,166 @@
+"""Nodes that do not take a worker now: never packed onto, never a loop of refusal, and the change wakes.
+
+Each test fills or closes one node, sees where a worker goes instead, and then the wake-up when that changes.
+The retry interval is an hour.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from e2e.conftest import Start
+from e2e.controlplane import CONTROLLER_USER, Cluster, Fleet, NodeShape, Object, wait_until
+from e2e.controlplane.fleet import cordon, taint, untaint
+from e2e.controlplane.waiting import pause_briefly
+from e2e.openrl import PODS, OpenRL, one_gpu_nodes, workload
+
+pytest_plugins = ("e2e.controlplane.fixtures",)
+
+REST_SECONDS = 60
+NODE = "gpu-node-0"
+
+
+def needing(name: str, *, memory: str = "1Gi", cpu: str = "100m", **spec: object) -> Object:
+    """A Workload whose worker requests that much of its host."""
+    made = workload(name, **spec)  # type: ignore[arg-type]
+    container = made["spec"]["template"]["spec"]["containers"][0]
+    container["resources"]["requests"] = {"memory": memory, "cpu": cpu}
+    return made
+
+
+def foreign_pod(name: str, node: str, cpu: str) -> Object:
+    """A Pod of somebody else, bound by hand."""
+    container = {"name": "main", "image": "image:1", "resources": {"requests": {"cpu": cpu}}}
+    return {"metadata": {"name": name}, "spec": {"nodeName": node, "containers": [container]}}
+
+
+def test_nobody_is_packed_onto_a_cordoned_node_and_uncordoning_wakes_the_waiter(
+    cluster: Cluster, openrl: OpenRL, start: Start
+) -> None:
+    one_gpu_nodes(cluster, 1)
+    start({})
+    openrl.submit(workload("first"))
+    openrl.await_phase("first", "Running")
+
+    cordon(cluster.api, NODE)
+    openrl.submit(workload("second"))
+    reason = openrl.await_pending("second", "WaitingForCapacity")["reason"]
+    assert "cordoned" in reason
+    assert sorted(openrl.seats().values()) == [["first"], ["second"]]
+
+    cordon(cluster.api, NODE, on=False)
+    openrl.await_phase("second", "Running")
+    assert list(openrl.seats().values()) == [["first", "second"]]
+
+
+def test_nobody_is_packed_onto_a_tainted_node_and_the_end_of_the_taint_wakes_the_waiter(
+    cluster: Cluster, openrl: OpenRL, start: Start
+) -> None:
+    one_gpu_nodes(cluster, 1)
+    start({})
+    openrl.submit(workload("first"))
+    openrl.await_phase("first", "Running")
+
+    taint(cluster.api, NODE, "maintenance", "NoSchedule")
+    openrl.submit(workload("second"))
+    assert "taint" in openrl.await_pending("second", "WaitingForCapacity")["reason"]
+
+    untaint(cluster.api, NODE, "maintenance")
+    openrl.await_phase("second", "Running")
+
+
+def test_a_foreign_pod_that_holds_the_cpu_keeps_seats_away_until_it_goes(
+    cluster: Cluster, openrl: OpenRL, start: Start
+) -> None:
+    cluster.furnish(Fleet(nodes=1, shape=NodeShape(gpus=1, cpu="4")))
+    start({})
+    openrl.submit(needing("first", cpu="1"))
+    openrl.await_phase("first", "Running")
+    cluster.api.create(PODS, foreign_pod("foreign", NODE, "2500m"))
+    wait_until(
+        lambda: cluster.api.get(f"{PODS}/foreign")["status"].get("phase") == "Running",
+        "the foreign Pod does not run",
+        timeout_seconds=10,
+    )
+
+    openrl.submit(needing("second", cpu="1"))
+    assert "CPU" in openrl.await_pending("second", "WaitingForCapacity")["reason"]
+    assert sorted(openrl.seats().values()) == [["first"], ["second"]]
+
+    cluster.api.delete(f"{PODS}/foreign")
+    openrl.await_phase("second", "Running")
+    assert list(openrl.seats().values()) == [["first", "second"]]
+
+
+def test_host_memory_is_counted_for_seats_whose_pod_is_not_bound_yet(
+    cluster: Cluster, openrl: OpenRL, start: Start
+) -> None:
+    cluster.furnish(Fleet(nodes=1, shape=NodeShape(gpus=1, host_memory="10Gi")))
+    start({})
+    openrl.submit(needing("first", memory="4Gi"))
+    openrl.await_phase("first", "Running")
+
+    # Together they do not fit, however fast they come: a seat holds its memory before its Pod does.
+    openrl.submit(*(needing(f"late-{number}", memory="4Gi") for number in range(4)))
+    wait_until(lambda: len(openrl.in_phase("Running")) == 2, "nobody joins", timeout_seconds=20)
+    wait_until(lambda: len(openrl.in_phase("Pending")) == 3, "the others do not wait", timeout_seconds=20)
+    assert sorted(len(seats) for seats in openrl.seats().values()) == [1, 1, 1, 2]
+    (waiting, *_) = sorted(openrl.in_phase("Pending"))
+    assert "host memory" in openrl.status(waiting)["reason"]
+
+    openrl.delete("first")
+    wait_until(
+        lambda: "first" not in openrl.statuses() and len(openrl.in_phase("Running")) == 2,
+        "the memory that came free goes to nobody",
+        timeout_seconds=20,
+    )
+
+
+def test_a_lowered_limit_evicts_and_seats_nobody_and_a_raised_one_wakes_the_waiters(
+    cluster: Cluster, openrl: OpenRL, start: Start
+) -> None:
+    one_gpu_nodes(cluster, 1)
+    generous = start({"--max-seats-per-claim": "3"})
+    names = ["first", "second", "third"]
+    openrl.submit(*(workload(name) for name in names))
+    openrl.await_phases(names, "Running")
+    assert generous.stop() == 0
+    uids = {pod["metadata"]["uid"] for pod in openrl.pods()}
+
+    strict = start({"--max-seats-per-claim": "2"})
+    openrl.submit(workload("fourth"))
+    reason = openrl.await_pending("fourth", "WaitingForCapacity")["reason"]
+    assert "shared claims hold at most 2 workers" in reason
+    openrl.delete("third")
+    wait_until(lambda: "third" not in openrl.statuses(), "third does not go", timeout_seconds=20)
+    assert openrl.status("fourth")["phase"] == "Pending", "two are seated, that is the limit"
+    assert {pod["metadata"]["uid"] for pod in openrl.pods()} & uids == uids - {_uid_of_third(openrl, uids)}
+    assert strict.stop() == 0
+
+    start({"--max-seats-per-claim": "3"})
+    openrl.await_phase("fourth", "Running")
+
+
+def _uid_of_third(openrl: OpenRL, uids: set[str]) -> str:
+    (gone,) = uids - {pod["metadata"]["uid"] for pod in openrl.pods()}
+    return gone
+
+
+@pytest.mark.timeout(150)
+def test_at_rest_nothing_is_written_while_eight_workers_wait_at_the_limit(
+    cluster: Cluster, openrl: OpenRL, start: Start
+) -> None:
+    one_gpu_nodes(cluster, 2)
+    start({"--max-seats-per-claim": "2", "--retry-interval": "2s"})
+    openrl.submit(*(workload(f"worker-{number:02}") for number in range(12)))
+    wait_until(
+        lambda: len(openrl.in_phase("Running")) == 4 and len(openrl.in_phase("Pending")) == 8,
+        "four do not run while eight wait",
+        timeout_seconds=30,
+    )
+    mark = cluster.audit.mark()
+    pause_briefly(REST_SECONDS)
+
+    counts = cluster.audit.counts(since=mark, user=CONTROLLER_USER)
+    beyond_watches = {kind: count for kind, count in counts.items() if kind.verb != "watch"}
+    assert beyond_watches == {}
