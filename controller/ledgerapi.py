@@ -11,6 +11,7 @@ from contextlib import contextmanager
 
 from controller.caches import BY_CLAIM, CLAIM_LEDGERS, Caches, controlling_workload
 from controller.objects import CLAIMS, Pod
+from controller.retry import read_again
 from informers.api import Api, Preconditions
 from informers.errors import AlreadyExists, Conflict, NotFound, ServerError
 from informers.errors import OutcomeUnknown as NoAnswer
@@ -68,7 +69,7 @@ class KubeLedgerApi:
     async def read(self, name: str) -> ClaimLedger | None:
         """The ledger past the cache, which takes it in."""
         try:
-            ledger = await self._api.get(CLAIM_LEDGERS, name, self._namespace)
+            ledger = await read_again(lambda: self._api.get(CLAIM_LEDGERS, name, self._namespace))
         except NotFound:
             return None
         self._caches.ledgers.store.apply_write(ledger)
@@ -108,7 +109,7 @@ class KubeLedgerApi:
         found = self._caches.claims.store.get(ObjectKey(self._namespace, claim))
         if found is None or not found.owned_by(ledger_uid):
             try:
-                found = await self._api.get(CLAIMS, claim, self._namespace)
+                found = await read_again(lambda: self._api.get(CLAIMS, claim, self._namespace))
             except NotFound:
                 return None
         return found.metadata.uid if found.owned_by(ledger_uid) else None

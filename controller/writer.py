@@ -10,6 +10,7 @@ from typing import Any
 
 from controller.caches import Caches
 from controller.objects import CLAIMS, PODS, Pod, ResourceClaim
+from controller.retry import read_again
 from controller.workerpod import ledger_reference
 from controller.workload import WORKLOADS, Workload
 from informers.api import Api, Json, Preconditions
@@ -32,7 +33,7 @@ class Writer:
     async def fresh_workload(self, key: ObjectKey) -> Workload | None:
         """Read a Workload past the cache."""
         try:
-            found = await self._api.get(WORKLOADS, key.name, key.namespace)
+            found = await read_again(lambda: self._api.get(WORKLOADS, key.name, key.namespace))
         except NotFound:
             return None
         self._caches.workloads.store.apply_write(found)
@@ -41,7 +42,7 @@ class Writer:
     async def fresh_pod(self, name: str, namespace: str) -> Pod | None:
         """Read a Pod past the cache."""
         try:
-            found = await self._api.get(PODS, name, namespace)
+            found = await read_again(lambda: self._api.get(PODS, name, namespace))
         except NotFound:
             return None
         self._caches.pods.store.apply_write(found)
@@ -50,7 +51,7 @@ class Writer:
     async def fresh_claim(self, name: str, namespace: str) -> ResourceClaim | None:
         """Read a ResourceClaim past the cache."""
         try:
-            return await self._api.get(CLAIMS, name, namespace)
+            return await read_again(lambda: self._api.get(CLAIMS, name, namespace))
         except NotFound:
             return None
 
