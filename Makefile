@@ -30,7 +30,8 @@ $(DEPENDENCIES): requirements-dev.txt
 	@touch $@
 
 $(STAMP): $(DEPENDENCIES) pyproject.toml
-	$(PIP) install --no-deps --no-build-isolation --editable .
+	@# setuptools warns of every editable install: a matter of folder names, which are our packages.
+	PYTHONWARNINGS=ignore $(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@
 
 check: $(STAMP) ## Formatter, linter, strict types on code and tests, import layers

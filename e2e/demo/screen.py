@@ -69,8 +69,8 @@ class Screen:
         return cls(console, live=live, devices=devices, limit=limit)
 
     def say(self, text: str, *, style: str = "") -> None:
-        """Text of the story, above the table."""
-        self.console.print(Text(text, style=style))
+        """Text of the story, above the table. Only the terminal breaks its lines: paths can be copied."""
+        self.console.print(Text(text, style=style), soft_wrap=True)
 
     def update(self, picture: Picture) -> None:
         """Redraw the table, if there is a live one."""

@@ -103,11 +103,19 @@ def test_text_with_brackets_is_printed_as_it_is() -> None:
     assert lines(output) == ["[bold]not markup[/bold]"]
 
 
-def test_the_summary_fits_80_columns() -> None:
+def test_a_long_path_is_not_broken() -> None:
+    shown, output = screen(80)
+    shown.say(f"export KUBECONFIG=/{'folder/' * 20}file")
+
+    assert len(lines(output)) == 1
+
+
+def test_the_tables_of_the_summary_fit_80_columns() -> None:
     shown, output = screen(80)
     records = [Record(member, 0.0, ran_seconds=1.0, waited_for=member.reason) for member in PICTURE.workers]
     shown.summary(ending(PICTURE, records, giver="fft-1", taker="fft-4"))
 
-    assert max(map(len, lines(output))) <= 80
+    tables = [line for line in lines(output) if ": " not in line or "Waiting" in line]
+    assert max(map(len, tables)) <= 80
     assert "pair-1   runs on 2 GPUs of gpu-node-1   alone" in output.getvalue()
     assert "Hand-off: the GPU of fft-1 went to fft-4" in output.getvalue()
