@@ -12,6 +12,7 @@ import anyio
 from controller import logs
 from controller.caches import make_caches
 from controller.chance import Chance
+from controller.events import FLUSH_SECONDS, WorkloadEvents, make_recorder
 from controller.handout import HandOut
 from controller.ledgerapi import KubeLedgerApi
 from controller.line import WaitingLine
@@ -68,6 +69,7 @@ class Controller:
         )
         ledgers = KubeLedgerApi(api, self.caches, settings.namespace)
         self.book = SeatBook(ledgers, chance.new_id)
+        self.recorder = make_recorder(api, settings, chance)
         tools = Tools(
             settings=settings,
             caches=self.caches,
@@ -77,6 +79,7 @@ class Controller:
             writer=Writer(api, self.caches),
             ledgers=ledgers,
             book=self.book,
+            events=WorkloadEvents(self.recorder),
             memory=memory,
             now=chance.now,
             look_again=lambda workload: self._wakeups.wake_key(ObjectKey.of(workload)),
@@ -112,6 +115,7 @@ class Controller:
         async with anyio.create_task_group() as tasks:
             for informer in self.caches.all():
                 tasks.start_soon(informer.run)
+            tasks.start_soon(self.recorder.run)
 
     async def lead(self) -> None:
         """Reconcile until stopped; waits for the caches first, and says what it waits for."""
@@ -127,6 +131,7 @@ class Controller:
         """Take nothing new, let what runs finish; `lead` returns then."""
         self._waiting_for_caches.cancel()
         finished = await self.runner.stop(DRAIN_SECONDS)
+        await self.recorder.aclose(FLUSH_SECONDS)
         _log.info("Stopped reconciling", finished=finished)
 
     async def _wait_for_caches(self) -> None:

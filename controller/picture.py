@@ -17,7 +17,7 @@ from informers.keys import ObjectKey
 from ledger.names import is_claim_name, ledger_name
 from ledger.state import ClaimLedger, Seat
 from placement.fleet import Fleet
-from placement.types import SeatHold
+from placement.types import PodUse, SeatHold
 
 _log = logs.get_logger(__name__)
 
@@ -91,18 +91,25 @@ class Picture:
         self._review_claim(ledger.claim_name)
 
     def workload_came(self, workload: Workload) -> None:
-        """What its seats cost the host beyond memory is known from now on."""
+        """What its seats cost the host beyond memory, and what its Pods count for, is known from now on."""
         for ledger in self._caches.ledgers.store.by_index(BY_WORKER, workload.uid):
             self.ledger_changed(ledger)
+        for pod in self._caches.pods.store.by_index(BY_WORKER, workload.uid):
+            if not pod.finished:
+                self.pod_changed(pod)
 
     def _review_claim(self, name: str) -> None:
         claim = self._caches.claims.store.get(ObjectKey(self._namespace, name))
         if claim is not None:
             self.claim_changed(claim)
 
+    def _worker(self, name: str, uid: str) -> Workload | None:
+        workload = self._caches.workloads.store.get(ObjectKey(self._namespace, name))
+        return workload if workload is not None and workload.uid == uid else None
+
     def _hold(self, seat: Seat) -> SeatHold:
-        workload = self._caches.workloads.store.get(ObjectKey(self._namespace, seat.workload))
-        if workload is None or workload.uid != seat.workload_uid:
+        workload = self._worker(seat.workload, seat.workload_uid)
+        if workload is None:
             return translate.seat_hold(seat)
         request = self._requests.of(workload)
         return translate.seat_hold(seat, request.host.cpu_millis if request is not None else 0)
@@ -112,10 +119,22 @@ class Picture:
         if pod.finished:
             self.pod_gone(pod)
             return
-        ours = pod.metadata.namespace == self._namespace
-        owner = controlling_workload(pod) if ours else None
-        self.fleet.set_pod(
-            translate.pod_use(pod, owner.uid if owner else "", pod.claim_names if ours else ())
+        self.fleet.set_pod(self._use(pod))
+
+    def _use(self, pod: Pod) -> PodUse:
+        if pod.metadata.namespace != self._namespace:
+            return translate.pod_use(pod)
+        owner = controlling_workload(pod)
+        if owner is None:
+            return translate.pod_use(pod, claims=pod.claim_names)
+        workload = self._worker(owner.name, owner.uid)
+        request = self._requests.of(workload) if workload is not None else None
+        return translate.pod_use(
+            pod,
+            worker_uid=owner.uid,
+            claims=pod.claim_names,
+            owner_key=workload.owner_key if workload is not None else "",
+            exclusive=request is not None and not request.shareable,
         )
 
     def pod_gone(self, pod: Pod) -> None:

@@ -145,13 +145,13 @@ def _devices(workload: Workload) -> int:
 
 def _host(template: Mapping[str, Any]) -> Amounts:
     try:
-        return effective_request(template_resources(template.get("spec") or {}))
+        return effective_request(template_resources(template.get("spec", {})))
     except ValueError as error:
         raise InvalidWorkloadError(Code.INVALID_TEMPLATE, f"template.spec: {error}") from error
 
 
 def _tolerations(template: Mapping[str, Any]) -> tuple[Toleration, ...]:
     try:
-        return template_tolerations((template.get("spec") or {}).get("tolerations") or ())
+        return template_tolerations(template.get("spec", {}).get("tolerations", ()))
     except ValueError as error:
         raise InvalidWorkloadError(Code.INVALID_TEMPLATE, f"template.spec.tolerations: {error}") from error

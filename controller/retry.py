@@ -39,4 +39,9 @@ async def read_again(read: Callable[[], Awaitable[R]]) -> R:
         sleep=anyio.sleep,
         reraise=True,
     )
-    return await attempts(read)
+
+    async def attempt() -> R:
+        # tenacity awaits only what is declared async: a lambda that returns a coroutine is not.
+        return await read()
+
+    return await attempts(attempt)

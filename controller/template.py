@@ -1,7 +1,7 @@
 """The rules for `spec.template`: what a tenant's Pod template may not hold (section 2.1 of the contract).
 
 The CRD refuses part of it at admission; it is checked here again because running clusters hold objects
-that were admitted under other schemas.
+that were admitted under other schemas. Nulls are gone by then: `controller.workload` reads them as absent.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ def template_fault(template: Mapping[str, Any], *, worker_container: str) -> str
     if not isinstance(spec, Mapping):
         return "template.spec: is required"
     for faults in (
+        _metadata_faults(template.get("metadata")),
         _forbidden_fields(spec),
         _container_faults(spec),
         _worker_faults(spec, worker_container),
@@ -31,6 +32,17 @@ def template_fault(template: Mapping[str, Any], *, worker_container: str) -> str
     return ""
 
 
+def _metadata_faults(metadata: object) -> Iterator[str]:
+    if metadata is None:
+        return
+    if not isinstance(metadata, Mapping):
+        yield "template.metadata: must be an object"
+        return
+    for field in ("labels", "annotations"):
+        if not isinstance(metadata.get(field, {}), Mapping):
+            yield f"template.metadata.{field}: must be an object"
+
+
 def _forbidden_fields(spec: Mapping[str, Any]) -> Iterator[str]:
     for field in FORBIDDEN_POD_FIELDS:
         if spec.get(field):
@@ -39,7 +51,7 @@ def _forbidden_fields(spec: Mapping[str, Any]) -> Iterator[str]:
 
 def _container_faults(spec: Mapping[str, Any]) -> Iterator[str]:
     for field in ("containers", "initContainers"):
-        containers = spec.get(field) or ()
+        containers = spec.get(field, ())
         if not isinstance(containers, Sequence) or isinstance(containers, str):
             yield f"template.spec.{field}: must be a list"
             return
@@ -51,23 +63,39 @@ def _one_container(path: str, container: object) -> Iterator[str]:
     if not isinstance(container, Mapping):
         yield f"{path}: must be an object"
         return
-    resources = container.get("resources") or {}
+    yield from _resource_faults(f"{path}.resources", container.get("resources", {}))
+    yield from _variable_faults(f"{path}.env", container.get("env", ()))
+
+
+def _resource_faults(path: str, resources: object) -> Iterator[str]:
     if not isinstance(resources, Mapping):
-        yield f"{path}.resources: must be an object"
+        yield f"{path}: must be an object"
         return
     if resources.get("claims"):
-        yield f"{path}.resources.claims: is decided by placement and must not be set"
+        yield f"{path}.claims: is decided by placement and must not be set"
     for kind in ("requests", "limits"):
-        for name in resources.get(kind) or ():
-            if "/" in str(name):
-                yield f"{path}.resources.{kind}: {name} must not be asked for beside a claim"
-    for variable in container.get("env") or ():
-        if isinstance(variable, Mapping) and variable.get("name") == GROUP_ENV:
-            yield f"{path}.env: {GROUP_ENV} is set by the controller and must not be given"
+        amounts = resources.get(kind, {})
+        if not isinstance(amounts, Mapping):
+            yield f"{path}.{kind}: must be an object"
+            return
+        for name in amounts:
+            if "/" in name:
+                yield f"{path}.{kind}: {name} must not be asked for beside a claim"
+
+
+def _variable_faults(path: str, variables: object) -> Iterator[str]:
+    if not isinstance(variables, Sequence) or isinstance(variables, str):
+        yield f"{path}: must be a list"
+        return
+    for index, variable in enumerate(variables):
+        if not isinstance(variable, Mapping):
+            yield f"{path}[{index}]: must be an object"
+        elif variable.get("name") == GROUP_ENV:
+            yield f"{path}: {GROUP_ENV} is set by the controller and must not be given"
 
 
 def _worker_faults(spec: Mapping[str, Any], worker_container: str) -> Iterator[str]:
-    names = [c.get("name") for c in spec.get("containers") or ()]
+    names = [c.get("name") for c in spec.get("containers", ())]
     if worker_container not in names:
         yield f"template.spec.containers: none is named {worker_container!r} (spec.workerContainerName)"
 

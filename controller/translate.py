@@ -32,10 +32,14 @@ MEMORY_CAPACITY = "memory"
 """The capacity that makes a device count, in the driver's own domain."""
 
 _EFFECTS = {effect.value: effect for effect in TaintEffect}
+_OPERATORS = ("", "Equal", "Exists")
 
 
 def node(obj: objects.Node) -> Node:
-    """A Node; a role label with any other value than `true` refuses that role."""
+    """A Node; a role label with any other value than `true` refuses that role.
+
+    A node that refuses every role by its labels does not count: no roles means all of them to placement.
+    """
     labels = obj.metadata.labels
     labelled = any(role_node_label(role.value) in labels for role in Role)
     roles = frozenset(r for r in Role if not labelled or labels.get(role_node_label(r.value)) == "true")
@@ -43,7 +47,7 @@ def node(obj: objects.Node) -> Node:
     memory = allocatable.get("memory")
     return Node(
         name=obj.metadata.name,
-        enabled=is_enabled(obj),
+        enabled=is_enabled(obj) and bool(roles),
         roles=roles,
         ready=any(c.type == "Ready" and c.status == "True" for c in obj.status.conditions),
         cordoned=obj.spec.unschedulable,
@@ -66,14 +70,21 @@ def taints(items: Iterable[objects.Taint]) -> tuple[Taint, ...]:
     return tuple(Taint(t.key, t.value, _EFFECTS[t.effect]) for t in items if t.effect in _EFFECTS)
 
 
-def toleration(item: objects.Toleration) -> Toleration:
-    """A toleration; an empty effect stands for all of them."""
-    return Toleration(item.key, item.operator == "Exists", item.value, _EFFECTS.get(item.effect))
+def tolerations(items: Iterable[objects.Toleration]) -> tuple[Toleration, ...]:
+    """Tolerations with a known operator and effect; an unknown one is not known to tolerate anything.
+
+    An empty effect stands for all of them.
+    """
+    return tuple(
+        Toleration(item.key, item.operator == "Exists", item.value, _EFFECTS.get(item.effect))
+        for item in items
+        if item.operator in _OPERATORS and (not item.effect or item.effect in _EFFECTS)
+    )
 
 
 def template_tolerations(items: object) -> tuple[Toleration, ...]:
     """The tolerations of a Pod template. Raises `ValueError` where they are not a list of tolerations."""
-    return tuple(toleration(item) for item in _convert(items, tuple[objects.Toleration, ...]))
+    return tolerations(_convert(items, tuple[objects.Toleration, ...]))
 
 
 def device_slice(obj: objects.ResourceSlice) -> DeviceSlice | None:
@@ -114,8 +125,11 @@ def claim(obj: objects.ResourceClaim, ledger_uid: str) -> Claim:
 
 def _allocated(result: objects.AllocationResult) -> AllocatedDevice:
     identity = DeviceID(result.driver, result.pool, result.device)
-    tolerated = tuple(toleration(t) for t in result.tolerations)
-    return AllocatedDevice(identity, admin_access=bool(result.admin_access), tolerations=tolerated)
+    return AllocatedDevice(
+        identity,
+        admin_access=bool(result.admin_access),
+        tolerations=tolerations(result.tolerations),
+    )
 
 
 def allocation_node(allocation: objects.Allocation) -> str:
@@ -149,14 +163,27 @@ def _bytes_or_zero(quantity: str) -> int:
         return 0
 
 
-def pod_use(obj: objects.Pod, worker_uid: str, claims: tuple[str, ...]) -> PodUse:
-    """A Pod's hold on its node. `claims` are the managed ones, for Pods of the workers' namespace."""
+def pod_use(
+    obj: objects.Pod,
+    *,
+    worker_uid: str = "",
+    claims: tuple[str, ...] = (),
+    owner_key: str = "",
+    exclusive: bool = False,
+) -> PodUse:
+    """A Pod's hold on its node.
+
+    `claims` are the managed ones, for Pods of the workers' namespace; `owner_key` and `exclusive` are those
+    of its worker, where that is known.
+    """
     return PodUse(
         uid=obj.metadata.uid,
         node=obj.spec.node_name,
         requests=effective_request(pod_resources(obj.spec)),
         worker_uid=worker_uid,
         claims=claims,
+        owner_key=owner_key,
+        exclusive=exclusive,
     )
 
 

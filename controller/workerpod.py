@@ -48,8 +48,8 @@ def pod_document(
 ) -> dict[str, Any]:
     """The worker's Pod: the template with our name, labels, owner, claim, stamps and node affinity."""
     template = workload.spec.template
-    metadata = template.get("metadata") or {}
-    spec = copy.deepcopy(dict(template.get("spec") or {}))
+    metadata = template.get("metadata", {})
+    spec = copy.deepcopy(dict(template.get("spec", {})))
     spec["resourceClaims"] = [{"name": names.POD_CLAIM_ENTRY, "resourceClaimName": assignment.claim}]
     spec["affinity"] = {"nodeAffinity": node_affinity(workload.spec.role, preferred)}
     for container in spec["containers"]:
@@ -67,8 +67,8 @@ def pod_document(
         "metadata": {
             "name": names.pod_name(workload.name),
             "namespace": workload.metadata.namespace,
-            "labels": {**(metadata.get("labels") or {}), **labels},
-            "annotations": dict(metadata.get("annotations") or {}),
+            "labels": {**metadata.get("labels", {}), **labels},
+            "annotations": dict(metadata.get("annotations", {})),
             "ownerReferences": [
                 {
                     "apiVersion": WORKLOADS.api_version,
@@ -112,7 +112,7 @@ def node_affinity(role: str, preferred: Sequence[PreferredNode]) -> dict[str, An
 
 def _stamp(container: dict[str, Any], assignment: Assignment) -> None:
     """Give the worker container the device and the variables that tell it where it sits."""
-    resources = dict(container.get("resources") or {})
+    resources = dict(container.get("resources", {}))
     resources["claims"] = [{"name": names.POD_CLAIM_ENTRY}]
     container["resources"] = resources
     stamps = {
@@ -120,5 +120,5 @@ def _stamp(container: dict[str, Any], assignment: Assignment) -> None:
         names.LEDGER_ENV: ledger_name(assignment.claim),
         names.ASSIGNMENT_ENV: assignment.assignment_id,
     }
-    kept = [v for v in container.get("env") or () if v.get("name") not in stamps]
+    kept = [v for v in container.get("env", ()) if v.get("name") not in stamps]
     container["env"] = [*kept, *({"name": name, "value": value} for name, value in stamps.items())]

@@ -7,9 +7,9 @@ is found by `controller.requests`, not by the decoder.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
 from pydantic.alias_generators import to_camel
 
 from controller.reasons import PLACED_CONDITION, TERMINAL_PHASES
@@ -33,6 +33,23 @@ class Metadata(_Part):
     finalizers: tuple[str, ...] = ()
 
 
+def _without_nulls(value: object) -> object:
+    """A document without the null members of its objects.
+
+    The API server stores a null under `template`, where the schema declares nothing, and reads it as absent
+    in a Pod: here it is absent from the start.
+    """
+    if isinstance(value, Mapping):
+        return {key: _without_nulls(member) for key, member in value.items() if member is not None}
+    if isinstance(value, list):
+        return [_without_nulls(item) for item in value]
+    return value
+
+
+PodTemplate = Annotated[Mapping[str, Any], BeforeValidator(_without_nulls)]
+"""A PodTemplateSpec as it was written, but for its nulls."""
+
+
 class Accelerator(_Part):
     """`spec.accelerator`; `memory` is a quantity as written (text or number), `devices` for MultiGPU only."""
 
@@ -52,7 +69,7 @@ class Spec(_Part):
     exclusive: bool = True
     accelerator: Accelerator = Accelerator()
     worker_container_name: str = "worker"
-    template: Mapping[str, Any] = Field(default_factory=dict)
+    template: PodTemplate = Field(default_factory=dict)
 
 
 class Condition(_Part):

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from controller import logs
 from controller.caches import BY_WORKER, Caches
+from controller.events import WorkloadEvents
 from controller.line import WaitingLine
 from controller.names import pod_name
 from controller.objects import Pod, ResourceClaim
@@ -43,6 +44,7 @@ class Tools:
     writer: Writer
     ledgers: LedgerApi
     book: SeatBook
+    events: WorkloadEvents
     memory: Memory
     now: Callable[[], datetime]
     look_again: Callable[[Workload], None]
@@ -91,6 +93,7 @@ class Tools:
         if patch is None:
             return workload
         written = await self.writer.write_status(workload, patch)
+        self.events.status_written(workload, written)
         _log.info(
             "Updated Workload status",
             workload=written,
