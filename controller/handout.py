@@ -8,6 +8,7 @@ while the next ones are considered, and given back at the end: a what-if on the 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from heapq import heapify, heappop, heappush
 
 from controller.caches import Caches
@@ -20,6 +21,9 @@ from placement.types import Amounts, Request, Role, SeatHold, Toleration
 
 Lane = tuple[Role, int, Amounts, tuple[Toleration, ...]]
 """What a worker that shares asks for, as far as the choice of a seat depends on it."""
+
+_ANYBODY = "anybody of the lane"
+"""In place of a UID: a worker that is on no claim and that no claim has refused."""
 
 
 def lane_of(request: Request | None) -> Lane | None:
@@ -91,10 +95,10 @@ class HandOut:
         request = self._requests.of(workload) if workload is not None else None
         if workload is None or request is None or key in passed_over or self._is_seated(workload):
             return True
-        refused = self._refused(request.worker_uid)
-        offer = self._fleet.select(request, refused)
+        offer = self._fleet.select(request, self._refused(request.worker_uid))
         if offer is None:
-            return bool(refused)
+            # What refused it, or what it is about to sit on, may still be open to the others.
+            return self._fleet.select(replace(request, worker_uid=_ANYBODY)) is not None
         hold = reservation_of(request)
         self._fleet.reserve(offer.claim, hold)
         held.append((offer.claim, hold))

@@ -63,17 +63,18 @@ class WaitingLine:
         self._places[key] = (lane, seniority)
         insort(self._lanes.setdefault(lane, []), (seniority, key))
 
-    def leave(self, key: ObjectKey) -> None:
-        """Take a worker out, if it is there."""
-        self._woken.pop(key, None)
+    def leave(self, key: ObjectKey) -> bool:
+        """Take a worker out, if it is there; returns whether it was woken and not looked at since."""
+        was_woken = self._woken.pop(key, None) is not None
         place = self._places.pop(key, None)
         if place is None:
-            return
+            return was_woken
         lane, seniority = place
         entries = self._lanes[lane]
         del entries[bisect_left(entries, (seniority, key))]
         if not entries:
             del self._lanes[lane]
+        return was_woken
 
     def woken(self, keys: Iterable[ObjectKey]) -> None:
         """These were woken to take something; until they are looked at, younger ones yield to them."""

@@ -103,14 +103,19 @@ class Wakeups:
         key = ObjectKey.of(workload)
         pods = self._caches.pods.store.by_index(BY_WORKER, workload.uid)
         if workload.terminal or workload.deleting or any(pod.bound for pod in pods):
-            self._line.leave(key)
+            self._leave_line(workload)
         else:
             self._line.join(key, workload.seniority, lane_of(self._requests.of(workload)))
 
     def workload_gone(self, workload: Workload) -> None:
         """A Workload is gone."""
-        self._line.leave(ObjectKey.of(workload))
+        self._leave_line(workload)
         self._requests.forget(workload)
+
+    def _leave_line(self, workload: Workload) -> None:
+        """Take a Workload out of the line; what it was woken for goes to the next one."""
+        if self._line.leave(ObjectKey.of(workload)):
+            self.declined(workload)
 
     def founder(self, claim: ResourceClaim) -> None:
         """A claim is gone: the worker that may cut one of that name looks at it."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from controller.names import FINALIZER
 from controller.objects import Pod, ResourceClaim
-from controller.reasons import Code, Phase
+from controller.reasons import Code
 from controller.reconcile.abandon import Abandon
 from controller.reconcile.assign import Assign
 from controller.reconcile.commit import Commit
@@ -24,6 +24,7 @@ from controller.reconcile.tools import Tools
 from controller.reconcile.waiting import Waiting
 from controller.reconcile.workerpods import Creation, Standing, WorkerPods, standing_of
 from controller.requests import InvalidWorkloadError
+from controller.status import assignment_of
 from controller.workload import Workload
 from controller.writer import WorkloadGone
 from informers.errors import Conflict, OutcomeUnknown, TooManyRequests
@@ -35,9 +36,6 @@ RETRIED_QUIETLY = (Conflict, ContendedError, OutcomeUnknown, TooManyRequests, Wo
 """What is part of normal life with other writers and a busy server: retried with back-off, not an error."""
 
 DONE = Result()
-
-LAST_CHANCE_SECONDS = 10.0
-"""How soon a worker whose time is over is looked at again when something was done for it just then."""
 
 
 class Reconciler:
@@ -63,19 +61,23 @@ class Reconciler:
     async def __call__(self, key: ObjectKey) -> Result:
         """Reconcile the Workload of this key. Raises what shall be retried with back-off."""
         was_woken = self._tools.line.looked_at(key)
+        before = self._tools.caches.workloads.store.get(key)
         try:
             return await self._reconcile(key)
         finally:
-            if was_woken:
-                self._hand_on(key)
+            if was_woken and before is not None:
+                self._hand_on(before)
 
-    def _hand_on(self, key: ObjectKey) -> None:
-        """A worker that was woken for a free seat and is not seated leaves it to the next in line."""
-        workload = self._tools.caches.workloads.store.get(key)
-        if workload is not None:
-            claim = self._tools.claim(workload.status.claim_name)
-            if claim is None or not claim.allocated:
-                self._tools.declined(workload)
+    def _hand_on(self, before: Workload) -> None:
+        """A worker that was woken for a free seat and took none leaves it to the next in line.
+
+        It may be seated all the same: on one that it was taking already when it was woken.
+        """
+        after = self._tools.caches.workloads.store.get(ObjectKey.of(before)) or before
+        claim = self._tools.claim(after.status.claim_name)
+        moved = assignment_of(after) != assignment_of(before)
+        if not moved or claim is None or not claim.allocated:
+            self._tools.declined(before)
 
     async def _reconcile(self, key: ObjectKey) -> Result:
         workload = self._tools.caches.workloads.store.get(key)
@@ -113,10 +115,11 @@ class Reconciler:
         if remaining > 0:
             again = result.requeue_after_seconds
             return Result(requeue_after_seconds=remaining if again is None else min(again, remaining))
-        if workload.status.phase != Phase.PENDING.value and workload.status.phase:
-            # Something was done for it just now: whether that takes shows soon.
-            return Result(requeue_after_seconds=LAST_CHANCE_SECONDS)
-        await self._time_limit.expire(workload, self._tools.pod(workload))
+        pod = self._tools.pod(workload)
+        chance = self._time_limit.last_chance_seconds(pod)
+        if chance > 0:
+            return Result(requeue_after_seconds=chance)
+        await self._time_limit.expire(workload, pod)
         return DONE
 
     async def _with_finalizer(self, workload: Workload) -> Workload:

@@ -1,0 +1,307 @@
+"""Objects as the API server sends them, decoded by the controller's own decoders, and its parts put together.
+
+Every default is a worker, node, claim or Pod that simply works. Nothing here runs: caches are filled by hand.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from random import Random
+from typing import Any
+
+from controller.caches import CLAIM_LEDGERS, Caches, make_caches
+from controller.chance import Chance
+from controller.events import WorkloadEvents, make_recorder
+from controller.handout import HandOut, lane_of
+from controller.ledgerapi import KubeLedgerApi
+from controller.line import WaitingLine
+from controller.objects import CLAIMS, NODES, PODS, SLICES, Node, Pod, ResourceClaim, ResourceSlice
+from controller.picture import Picture
+from controller.reconcile.memory import Memory
+from controller.reconcile.tools import Tools
+from controller.requests import Requests
+from controller.settings import Settings
+from controller.status import timestamp
+from controller.workload import WORKLOADS, Workload
+from controller.writer import Writer
+from informers.api import Api
+from informers.keys import ObjectKey
+from ledger.book import SeatBook
+from ledger.names import ledger_name
+from ledger.state import ClaimLedger
+from placement.fleet import Fleet
+from simulation.apiserver.client import ApiClient
+from simulation.apiserver.server import ApiServer
+from simulation.apiserver.watches import Watches
+
+Document = dict[str, Any]
+
+NAMESPACE = "openrl-system"
+DRIVER = "gpu.example.com"
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+ENABLED = {"openrl.io/enabled": "true"}
+
+_versions = count(1)
+
+
+@dataclass
+class Clock:
+    """A wall clock that moves when it is told to."""
+
+    time: datetime = EPOCH
+
+    def __call__(self) -> datetime:
+        return self.time
+
+    def advance(self, **duration: float) -> None:
+        """Let time pass, as `timedelta` names it."""
+        self.time += timedelta(**duration)
+
+
+def at(**since_epoch: float) -> str:
+    """A time of an API object."""
+    return timestamp(EPOCH + timedelta(**since_epoch))
+
+
+def metadata(name: str, namespace: str = NAMESPACE, **more: Any) -> Document:
+    """Metadata with a UID of that name, at a version that is newer than any before."""
+    version = str(next(_versions))
+    return {"name": name, "namespace": namespace, "uid": f"uid-{name}", "resourceVersion": version, **more}
+
+
+def template(*containers: Document, **spec: Any) -> Document:
+    """A Pod template; one container named `worker` unless told otherwise."""
+    return {"spec": {"containers": list(containers) or [container()], **spec}}
+
+
+def container(name: str = "worker", memory: str = "1Gi", cpu: str = "100m", **more: Any) -> Document:
+    return {"name": name, "image": "i", "resources": {"requests": {"memory": memory, "cpu": cpu}}, **more}
+
+
+def workload(name: str = "a", *, meta: Document | None = None, status: Any = None, **spec: Any) -> Workload:
+    """A trainer that shares."""
+    document = {
+        "metadata": metadata(name, creationTimestamp=at(), generation=1) | (meta or {}),
+        "spec": {
+            "role": "trainer",
+            "modelID": "model",
+            "exclusive": False,
+            "accelerator": {"memory": "20Gi"},
+            "template": template(),
+            **spec,
+        },
+        "status": status or {},
+    }
+    return WORKLOADS.decode(json.dumps(document).encode())
+
+
+def node(name: str = "node", labels: dict[str, str] | None = None, **more: Any) -> Node:
+    """An enabled, ready node."""
+    document = {
+        "metadata": metadata(name, "", labels=ENABLED | (labels or {})),
+        "spec": more.pop("spec", {}),
+        "status": {
+            "allocatable": {"memory": "64Gi", "cpu": "16", "pods": "110"},
+            "conditions": [{"type": "Ready", "status": "True"}],
+            **more,
+        },
+    }
+    return NODES.decode(json.dumps(document).encode())
+
+
+def slice_of(node_name: str = "node", *devices: Document, **spec: Any) -> ResourceSlice:
+    """The complete pool of a node: one 80 GiB device `gpu-0` unless told otherwise."""
+    document = {
+        "metadata": metadata(f"slice-{node_name}", ""),
+        "spec": {
+            "driver": DRIVER,
+            "nodeName": node_name,
+            "pool": {"name": node_name, "generation": 1, "resourceSliceCount": 1},
+            "devices": list(devices) or [device()],
+            **spec,
+        },
+    }
+    return SLICES.decode(json.dumps(document).encode())
+
+
+def device(name: str = "gpu-0", memory: str | float | None = "80Gi", **more: Any) -> Document:
+    return {"name": name, "capacity": {} if memory is None else {"memory": {"value": memory}}, **more}
+
+
+def node_selector(name: str) -> Document:
+    fields = [{"key": "metadata.name", "operator": "In", "values": [name]}]
+    return {"nodeSelectorTerms": [{"matchFields": fields}]}
+
+
+def allocation(node_name: str = "node", device_name: str = "gpu-0", **result: Any) -> Document:
+    row = {"driver": DRIVER, "pool": node_name, "device": device_name, "request": "gpu/t1x80", **result}
+    return {"devices": {"results": [row]}, "nodeSelector": node_selector(node_name)}
+
+
+def claim(
+    name: str = "claim-a", *, allocated: Document | None = None, meta: Document | None = None
+) -> ResourceClaim:
+    """A managed claim that its ledger owns; `allocated` is its allocation."""
+    owner = {
+        "apiVersion": CLAIM_LEDGERS.api_version,
+        "kind": "ClaimLedger",
+        "name": ledger_name(name),
+        "uid": f"uid-{ledger_name(name)}",
+    }
+    document = {
+        "metadata": metadata(name, ownerReferences=[owner]) | (meta or {}),
+        "status": {"allocation": allocated} if allocated else {},
+    }
+    return CLAIMS.decode(json.dumps(document).encode())
+
+
+def ledger(claim_name: str, *seats: Document) -> ClaimLedger:
+    document = {
+        "metadata": metadata(ledger_name(claim_name)),
+        "spec": {"claimName": claim_name, "seats": list(seats)},
+    }
+    return CLAIM_LEDGERS.decode(json.dumps(document).encode())
+
+
+def seat(worker: str, **more: Any) -> Document:
+    return {
+        "workload": worker,
+        "workloadUID": f"uid-{worker}",
+        "assignmentID": f"assignment-{worker}",
+        "ownerID": worker,
+        "hostRequest": "1Gi",
+        **more,
+    }
+
+
+def pod(
+    worker: str = "a",
+    *,
+    claim_name: str = "",
+    meta: Document | None = None,
+    status: Document | None = None,
+    **spec: Any,
+) -> Pod:
+    """The Pod of a worker, not bound unless `nodeName` is given."""
+    owner = {
+        "apiVersion": WORKLOADS.api_version,
+        "kind": WORKLOADS.kind,
+        "name": worker,
+        "uid": f"uid-{worker}",
+        "controller": True,
+    }
+    claims = [{"name": "gpu", "resourceClaimName": claim_name}] if claim_name else []
+    common = metadata(f"orw-{worker}", creationTimestamp=at(), ownerReferences=[owner])
+    document = {
+        "metadata": common | (meta or {}),
+        "spec": {"containers": [container()], "resourceClaims": claims, **spec},
+        "status": status or {},
+    }
+    return PODS.decode(json.dumps(document).encode())
+
+
+def condition(type_: str, status: str, reason: str = "", *, since: str = at(), message: str = "") -> Document:
+    return {
+        "type": type_,
+        "status": status,
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": since,
+    }
+
+
+def unscheduled(reason: str = "Unschedulable", **more: Any) -> Document:
+    """The status of a Pod that kube-scheduler refused."""
+    return {"phase": "Pending", "conditions": [condition("PodScheduled", "False", reason, **more)]}
+
+
+def api() -> Api:
+    """The API of an empty server: for parts that want one and are not run."""
+    server = ApiServer(now=Clock(), new_uid=lambda: "uid", namespaces=())
+    return ApiClient(server, Watches(server.store), "test")
+
+
+@dataclass
+class Parts:
+    """Caches with the picture, line and hand-out that follow from them, composed as the controller does."""
+
+    max_seats_per_claim: int = 0
+    clock: Clock = field(default_factory=Clock)
+    api: Api = field(default_factory=api)
+    refused: Callable[[str], tuple[str, ...]] | None = None
+
+    def __post_init__(self) -> None:
+        self.caches: Caches = make_caches(self.api, NAMESPACE, Random(0))
+        self.requests = Requests(self.max_seats_per_claim)
+        self.fleet = Fleet(DRIVER)
+        self.line = WaitingLine()
+        self.picture = Picture(self.caches, self.fleet, self.requests, NAMESPACE)
+        self.memory = Memory.empty(self.caches, NAMESPACE, self.clock)
+        refused = self.refused or self.memory.refused.of
+        self.hand_out = HandOut(self.caches, self.fleet, self.line, self.requests, refused)
+        self.picture.connect()
+
+    def put(self, *objects: Workload | Node | ResourceSlice | ResourceClaim | ClaimLedger | Pod) -> None:
+        """Let the caches show these."""
+        for obj in objects:
+            match obj:
+                case Workload():
+                    self.caches.workloads.store.apply_write(obj)
+                case Node():
+                    self.caches.nodes.store.apply_write(obj)
+                case ResourceSlice():
+                    self.caches.slices.store.apply_write(obj)
+                case ResourceClaim():
+                    self.caches.claims.store.apply_write(obj)
+                case ClaimLedger():
+                    self.caches.ledgers.store.apply_write(obj)
+                case Pod():
+                    self.caches.pods.store.apply_write(obj)
+
+    def host(self, name: str = "node", devices: int = 1, **changes: Any) -> None:
+        """A node with so many 80 GiB devices."""
+        self.put(node(name, **changes), slice_of(name, *(device(f"gpu-{n}") for n in range(devices))))
+
+    def shared(self, name: str, *seats: Document, on: str = "node", device_name: str = "gpu-0") -> None:
+        """A claim allocated on a device of a node, with these seats (one if none is given)."""
+        self.put(
+            ledger(name, *(seats or (seat(f"holder-{name}"),))),
+            claim(name, allocated=allocation(on, device_name)),
+        )
+
+    def waiting(self, name: str, age: int, **spec: Any) -> ObjectKey:
+        """A worker that waits since `age` minutes after the epoch."""
+        status = spec.pop("status", None)
+        worker = workload(name, meta={"creationTimestamp": at(minutes=age)}, status=status, **spec)
+        self.put(worker)
+        key = ObjectKey.of(worker)
+        self.line.join(key, worker.seniority, lane_of(self.requests.of(worker)))
+        return key
+
+
+def tools(parts: Parts, settings: Settings | None = None, **changes: Any) -> Tools:
+    """What reconcile steps work with; `changes` replace parts of it."""
+    settings = settings or Settings(device_driver=DRIVER, device_class=DRIVER)
+    ids = count(1)
+    chance = Chance(Random(0), parts.clock, lambda: f"id-{next(ids)}")
+    ledgers = KubeLedgerApi(parts.api, parts.caches, NAMESPACE)
+    made: dict[str, Any] = {
+        "settings": settings,
+        "caches": parts.caches,
+        "fleet": parts.fleet,
+        "line": parts.line,
+        "requests": parts.requests,
+        "writer": Writer(parts.api, parts.caches),
+        "ledgers": ledgers,
+        "book": SeatBook(ledgers, chance.new_id),
+        "events": WorkloadEvents(make_recorder(parts.api, settings, chance)),
+        "memory": parts.memory,
+        "now": parts.clock,
+        "look_again": lambda _: None,
+        "declined": lambda _: None,
+    }
+    return Tools(**(made | changes))
