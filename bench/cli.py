@@ -89,6 +89,7 @@ def cli(
 
 
 def _measured(plan: Plan, profile: Path | None) -> Results:
+    signal.signal(signal.SIGTERM, _interrupt)
     if profile is not None:
         profile.mkdir(parents=True, exist_ok=True)
     facts = gather(sys.argv[1:])
@@ -98,7 +99,6 @@ def _measured(plan: Plan, profile: Path | None) -> Results:
 
 def main() -> NoReturn:
     """Run the command line; turn every expected error into one line and an exit status."""
-    signal.signal(signal.SIGTERM, _interrupt)
     try:
         status = cli.main(prog_name="python -m bench", standalone_mode=False) or 0
     except click.ClickException as error:

@@ -1,4 +1,4 @@
-"""What a contender spends between two moments: CPU time and requests to the API server.
+"""What a contender spends between two moments: CPU time, its own and the control plane's, and requests.
 
 Several spans add up, so that a scenario can leave out what it does between operations. A span ends once
 the contender is quiet: what it still does about the last operation counts.
@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import anyio
 
+from bench import procfs
 from bench.contender import ContenderProcess
 from bench.errors import NeverHappened
 from bench.requests import added, is_upkeep, tally
-from e2e.controlplane import CONTROLLER_USER, AuditLog
+from e2e.controlplane import CONTROLLER_USER, Cluster
+from e2e.controlplane.local import COMPONENTS
 
 QUIET_SECONDS = 0.25
 """How long nothing is sent before a contender counts as quiet."""
@@ -23,14 +25,18 @@ QUIET_TIMEOUT_SECONDS = 60
 class Meter:
     """Sums up the spans of one contender."""
 
-    def __init__(self, process: ContenderProcess, audit: AuditLog) -> None:
+    def __init__(self, process: ContenderProcess, cluster: Cluster) -> None:
         self._process = process
-        self._audit = audit
+        self._cluster = cluster
+        self._audit = cluster.audit
         self.cpu_seconds = 0.0
+        self.plane_cpu_seconds = dict.fromkeys(COMPONENTS, 0.0)
+        """By component: what the contender makes others do."""
         self.requests: dict[str, int] = {}
         self.events = 0
         self._mark = 0
         self._cpu_start_seconds = 0.0
+        self._plane_start_seconds: dict[str, float] = {}
 
     def __repr__(self) -> str:
         return f"<Meter cpu={self.cpu_seconds:.2f} s requests={sum(self.requests.values())}>"
@@ -39,6 +45,7 @@ class Meter:
         """Begin a span."""
         self._mark = self._audit.mark()
         self._cpu_start_seconds = self._process.cpu_seconds()
+        self._plane_start_seconds = self._plane_cpu_seconds()
 
     async def end(self) -> None:
         """End the span, once the contender is quiet."""
@@ -48,6 +55,8 @@ class Meter:
     def end_now(self) -> None:
         """End the span here and now."""
         self.cpu_seconds += self._process.cpu_seconds() - self._cpu_start_seconds
+        for name, seconds in self._plane_cpu_seconds().items():
+            self.plane_cpu_seconds[name] += seconds - self._plane_start_seconds[name]
         requests, events = tally(self._audit.requests(since=self._mark, user=CONTROLLER_USER))
         self.requests = added(self.requests, requests)
         self.events += events
@@ -65,6 +74,10 @@ class Meter:
                     quiet_since = anyio.current_time()
             return
         raise NeverHappened(f"{self._process.contender}: not quiet within {QUIET_TIMEOUT_SECONDS} s")
+
+    def _plane_cpu_seconds(self) -> dict[str, float]:
+        pids = {name: self._cluster.component(name).pid for name in COMPONENTS}
+        return {name: procfs.cpu_seconds(pid) for name, pid in pids.items() if pid is not None}
 
     def _has_worked(self, since: int) -> bool:
         requests, events = tally(self._audit.requests(since=since, user=CONTROLLER_USER))

@@ -88,7 +88,7 @@ class Stage:
             observing(self.client) as observer,
             running(contender, self.cluster, log, flags, profile) as process,
         ):
-            meter = Meter(process, self.cluster.audit)
+            meter = Meter(process, self.cluster)
             await meter.quiet()
             yield Scene(self, observer, process, meter)
 

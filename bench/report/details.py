@@ -12,6 +12,7 @@ from bench.report.table import Table
 from bench.samples import Sample
 from bench.scenarios.catalog import DECISION
 from bench.scenarios.decision import sizes_of
+from e2e.controlplane.local import COMPONENTS
 
 MIB = 1 << 20
 PERCENTILE_COLUMNS = ("count", "p50", "p90", "p99", "largest")
@@ -23,6 +24,7 @@ def all_tables(samples: Sequence[Sample]) -> list[Table]:
     tables = [
         headline(measured),
         costs(measured),
+        plane_costs(measured),
         latencies(measured),
         requests(measured),
         decision(measured),
@@ -40,12 +42,32 @@ def costs(measured: Measured) -> Table:
             f"{series.rate:.1f}",
             f"{series.cpu_seconds * 1000:.1f}",
             f"{series.rss_peak_bytes / MIB:.0f}",
+            f"{series.per_operation(series.events):.2f}",
             " ".join(f"{sample.load_before:.1f}" for sample in series.samples),
         )
         for scenario, contender, series in measured.all_series()
     ]
-    columns = ("scenario", "contender", "rounds", "per second", "CPU ms each", "peak RSS MiB", "load before")
+    columns = (
+        "scenario",
+        "contender",
+        "rounds",
+        "per second",
+        "CPU ms each",
+        "peak RSS MiB",
+        "Events each",
+        "load before",
+    )
     return Table("Speed and cost", columns, tuple(rows), text_columns=2)
+
+
+def plane_costs(measured: Measured) -> Table:
+    """What a contender makes the control plane do."""
+    rows = [
+        (scenario, contender, *(f"{series.plane_cpu_seconds(name) * 1000:.1f}" for name in COMPONENTS))
+        for scenario, contender, series in measured.all_series()
+    ]
+    columns = ("scenario", "contender", *COMPONENTS)
+    return Table("CPU of the control plane, in milliseconds each", columns, tuple(rows), text_columns=2)
 
 
 def latencies(measured: Measured) -> Table:

@@ -38,6 +38,10 @@ class Series:
         """CPU seconds per second of the measurement, the median of the rounds."""
         return median(sample.cpu_seconds / sample.seconds for sample in self.samples)
 
+    def plane_cpu_seconds(self, component: str) -> float:
+        """CPU seconds of a component of the control plane for one operation, the median of the rounds."""
+        return median(sample.plane_cpu_seconds[component] / sample.operations for sample in self.samples)
+
     @property
     def rss_peak_bytes(self) -> int:
         """The largest of all rounds."""
@@ -47,6 +51,11 @@ class Series:
     def operations(self) -> int:
         """Of all rounds."""
         return sum(sample.operations for sample in self.samples)
+
+    @property
+    def events(self) -> int:
+        """Events of all rounds."""
+        return sum(sample.events for sample in self.samples)
 
     @property
     def requests(self) -> dict[str, int]:

@@ -61,6 +61,7 @@ class Scenario(ABC):
             operations=operations,
             seconds=seconds,
             cpu_seconds=scene.meter.cpu_seconds,
+            plane_cpu_seconds=scene.meter.plane_cpu_seconds,
             rss_peak_bytes=scene.process.rss_peak_bytes(),
             requests=scene.meter.requests,
             events=scene.meter.events,

@@ -42,7 +42,7 @@ class Placement(Scenario):
             placed = await self._place(scene, names, round_number)
             if contender.kind is Kind.BARE_WRITER:
                 return [placed]
-            scene.meter = Meter(scene.process, stage.cluster.audit)
+            scene.meter = Meter(scene.process, stage.cluster)
             return [placed, await self._remove(scene, names, round_number)]
 
     @property

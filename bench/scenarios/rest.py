@@ -39,7 +39,7 @@ class AtRest(Scenario):
             timeout_seconds = 30 + TIMEOUT_SECONDS_PER_WORKER * self.placed
             await scene.place(names, shared=False, timeout_seconds=timeout_seconds)
             await anyio.sleep(SETTLE_SECONDS)
-            meter = scene.meter = Meter(scene.process, stage.cluster.audit)
+            meter = scene.meter = Meter(scene.process, stage.cluster)
             meter.begin()
             await anyio.sleep(self.watched_seconds)
             meter.end_now()

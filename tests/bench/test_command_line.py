@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from bench import cli
+from bench.errors import NeverHappened
+from bench.report.document import BEGIN, END
+from bench.samples import Results
+from bench.scenarios.catalog import TITLES
+from tests.bench.builders import facts, sample
+
+
+def test_the_scenarios_are_listed() -> None:
+    answer = CliRunner().invoke(cli.cli, ["--list"])
+
+    assert [line.split()[0] for line in answer.output.splitlines()] == list(TITLES)
+
+
+def test_an_unknown_scenario_is_a_usage_error() -> None:
+    answer = CliRunner().invoke(cli.cli, ["--scenario", "fast"])
+
+    assert answer.exit_code == 2
+    assert "'fast' is not one of" in answer.output
+
+
+def test_earlier_results_are_shown_and_written_without_measuring(tmp_path: Path) -> None:
+    source, document = tmp_path / "results.json", tmp_path / "performance.md"
+    Results(facts=facts(), samples=[sample("dedicated-100")]).write(source)
+    document.write_text(f"{BEGIN}\n{END}\n", encoding="utf-8")
+
+    answer = CliRunner().invoke(cli.cli, ["--from", str(source), "--markdown", str(document)])
+
+    assert answer.exit_code == 0, answer.output
+    assert "requests per placement" in answer.output
+    assert "requests per placement" in document.read_text(encoding="utf-8")
+
+
+def test_a_failure_inside_task_groups_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    failure = NeverHappened("8 run: not within 5 s")
+    failure.add_note("what the controller said last")
+
+    def fail(**_: object) -> int:
+        raise ExceptionGroup("outer", [ExceptionGroup("inner", [failure])])
+
+    monkeypatch.setattr(cli.cli, "main", fail)
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+
+    assert ended.value.code == 1
+    assert capsys.readouterr().err == "what the controller said last\nerror: 8 run: not within 5 s\n"
+
+
+def test_a_fault_of_our_own_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(**_: object) -> int:
+        raise ExceptionGroup("outer", [KeyError("ours")])
+
+    monkeypatch.setattr(cli.cli, "main", fail)
+    with pytest.raises(KeyError, match="ours"):
+        cli.main()

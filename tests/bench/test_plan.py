@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import pytest
+
+from bench.contender import Contender, Kind
+from bench.runner import Plan, turns
+from bench.scenarios.catalog import ON_CLUSTER, TITLES
+from bench.scenarios.decision import Decision
+from bench.scenarios.placement import Placement
+
+ONE, TWO = Contender(Kind.CONTROLLER, 4), Contender(Kind.BARE_WRITER, 4)
+
+
+def test_contenders_take_turns_and_change_places_every_round() -> None:
+    assert list(turns([ONE, TWO], 3)) == [(1, ONE), (1, TWO), (2, TWO), (2, ONE), (3, ONE), (3, TWO)]
+
+
+def test_a_plan_without_names_measures_everything_in_the_catalogs_order() -> None:
+    plan = Plan.of([], quick=False, rounds=None)
+
+    assert plan.decision is not None
+    assert [plan.decision.name, *(scenario.name for scenario in plan.scenarios)] == list(TITLES)
+
+
+def test_a_plan_measures_what_is_named_and_nothing_else() -> None:
+    plan = Plan.of(["late", "shared-40"], quick=False, rounds=None)
+
+    assert plan.decision is None
+    assert [scenario.name for scenario in plan.scenarios] == ["shared-40", "late"]
+    assert [plan.rounds_of(scenario) for scenario in plan.scenarios] == [3, 1]
+
+
+def test_rounds_that_are_asked_for_replace_each_scenarios_own() -> None:
+    plan = Plan.of(["shared-40"], quick=False, rounds=7)
+
+    assert plan.rounds_of(plan.scenarios[0]) == 7
+
+
+def test_a_quick_plan_is_one_round_of_small_scenarios() -> None:
+    plan = Plan.of([], quick=True, rounds=None)
+
+    assert {plan.rounds_of(scenario) for scenario in plan.scenarios} == {1}
+    for small, full in zip(plan.scenarios, ON_CLUSTER, strict=True):
+        assert small.name == full.name
+        assert small != full
+
+
+@pytest.mark.parametrize(
+    "scenario", [*ON_CLUSTER, *(s.quick() for s in ON_CLUSTER)], ids=lambda s: str(s.name)
+)
+def test_every_worker_of_a_placement_has_exactly_one_seat(scenario: object) -> None:
+    if isinstance(scenario, Placement):
+        assert scenario.nodes * 4 * scenario.seats_per_gpu == scenario.workers
+
+
+def test_the_decision_is_asked_of_every_size_with_every_question() -> None:
+    decision = Decision(name="decision", title="small", claims=(8, 40), batches=2)
+
+    small, large = decision.measure()
+
+    assert (small.workers, large.workers) == (8, 40)
+    assert {label: len(times) for label, times in large.latencies.items()} == {
+        Decision.chosen: 2,
+        Decision.full: 2,
+        Decision.explained: 2,
+    }
