@@ -53,8 +53,8 @@ def cli(*, nodes: int, gpus: int, limit: int, workers: int | None, keep: bool) -
         raise click.UsageError(str(error)) from error
     screen = Screen.on_standard_output(devices=nodes * gpus, limit=limit)
     screen.say(
-        f"{mix.total} workers come to {nodes} nodes of {gpus} GPUs, on a real Kubernetes {kubernetes_version()} "
-        "with kwok in place of kubelets"
+        f"{mix.total} workers come to {nodes} nodes of {gpus} GPUs, on a real Kubernetes "
+        f"{kubernetes_version()} with kwok in place of kubelets"
     )
     with set_up(nodes=nodes, gpus=gpus, limit=limit, progress=screen.say) as stage:
         openrl = OpenRL(stage.plane.api)
