@@ -47,10 +47,26 @@ class Kind:
 
 
 NAMESPACES = Kind(CORE, "v1", "namespaces", "Namespace", namespaced=False)
-NODES = Kind(CORE, "v1", "nodes", "Node", namespaced=False, fields=("spec.unschedulable",))
+NODES = Kind(
+    CORE,
+    "v1",
+    "nodes",
+    "Node",
+    namespaced=False,
+    returns_deleted=False,
+    fields=("spec.unschedulable",),
+)
 PODS = Kind(CORE, "v1", "pods", "Pod", generation=True, fields=("spec.nodeName", "status.phase"))
 EVENTS = Kind(CORE, "v1", "events", "Event", status=False, fields=("reason", "type"))
-LEASES = Kind("coordination.k8s.io", "v1", "leases", "Lease", status=False, unconditional_update=False)
+LEASES = Kind(
+    "coordination.k8s.io",
+    "v1",
+    "leases",
+    "Lease",
+    status=False,
+    unconditional_update=False,
+    returns_deleted=False,
+)
 CLAIMS = Kind(DRA, "v1", "resourceclaims", "ResourceClaim")
 SLICES = Kind(
     DRA,

@@ -35,34 +35,43 @@ def new_metadata(
     return _without_empty(kept)
 
 
-def carry_over(kind: Kind, old: Record, document: Document) -> list[str]:
-    """Complete the metadata of a changed object with what only the server sets; returns what is wrong.
+def check_version(kind: Kind, old: Record, metadata: Document) -> None:
+    """Refuse what was decided from another version: 409; 422 without a version where a kind wants one."""
+    version = metadata.get("resourceVersion")
+    if version and version != old.version:
+        raise refusals.conflict(kind, old.key.name)
+    if not version and not kind.unconditional_update:
+        fault = "metadata.resourceVersion: Invalid value: 0: must be specified for an update"
+        raise refusals.invalid(kind, old.key.name, [fault])
 
-    Raises:
-        Refusal: 409, since the version or the UID that the client gave is not the one that is stored.
-    """
-    metadata: Document = document["metadata"]
-    name = old.key.name
-    uid = metadata.setdefault("uid", old.uid)
+
+def check_uid(kind: Kind, old: Record, metadata: Document) -> None:
+    """Refuse the replacement of another object than that of the UID: 409."""
+    uid = metadata.get("uid", old.uid)
     if uid != old.uid:
         why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {old.uid}"
-        raise refusals.conflict(kind, name, why)
-    if (metadata.get("resourceVersion") or old.version) != old.version:
-        raise refusals.conflict(kind, name)
+        raise refusals.conflict(kind, old.key.name, why)
+
+
+def carry_over(old: Record, document: Document) -> list[str]:
+    """Complete the metadata of a changed object with what only the server sets; returns what is wrong."""
+    metadata: Document = document["metadata"]
     metadata["resourceVersion"] = old.version
-    faults = [
-        f"metadata.{field}: Invalid value: field is immutable"
-        for field in ("creationTimestamp", *_SET_ON_DELETION)
-        if metadata.setdefault(field, old.metadata.get(field)) != old.metadata.get(field)
-    ]
+    metadata["creationTimestamp"] = old.metadata["creationTimestamp"]
+    faults = []
+    if metadata.setdefault("uid", old.uid) != old.uid:
+        faults.append("metadata.uid: Invalid value: field is immutable")
     if old.deleting and _gains(old.metadata, metadata, "finalizers"):
         text = "no new finalizers can be added if the object is being deleted"
         faults.append(f"metadata.finalizers: Forbidden: {text}")
     if "generation" in old.metadata:
         metadata["generation"] = old.metadata["generation"]
     for field in _SET_ON_DELETION:
-        if metadata[field] is None:
-            del metadata[field]
+        if old.deleting:
+            # A real server takes another time for one that is ending, but not its withdrawal.
+            metadata.setdefault(field, old.metadata[field])
+        elif field in metadata:
+            faults.append(f"metadata.{field}: Invalid value: field is immutable")
     document["metadata"] = _without_empty(metadata)
     return faults
 

@@ -41,18 +41,21 @@ def _apply(target: Document, operation: Document) -> None:
     parent, last = _locate(target, path)
     match name:
         case "test":
-            if _read(parent, last, path) != operation.get("value"):
+            found = parent.get(last) if isinstance(parent, dict) else _read(parent, last, path)
+            if found != operation.get("value"):
                 raise unprocessable(f"testing value {path} failed")
         case "add":
             _add(parent, last, operation.get("value"), path)
         case "replace":
-            _read(parent, last, path)
+            if isinstance(parent, list):
+                _read(parent, last, path)
+            # The library of real servers adds a member that is absent, whatever the RFC says.
             parent[_index(parent, last)] = operation.get("value")
         case "remove":
             _read(parent, last, path)
             del parent[_index(parent, last)]
         case _:
-            raise bad_request(f"error decoding patch: unknown operation {name!r}")
+            raise unprocessable(f"unexpected kind: {name}")
 
 
 def _locate(target: Any, path: str) -> tuple[Any, str]:

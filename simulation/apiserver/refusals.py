@@ -57,7 +57,7 @@ def namespace_not_found(name: str) -> Refusal:
 def not_served() -> Refusal:
     """404: there is no such resource."""
     text = "the server could not find the requested resource"
-    return Refusal(HTTPStatus.NOT_FOUND, "NotFound", text)
+    return Refusal(HTTPStatus.NOT_FOUND, "", text)
 
 
 def already_exists(kind: Kind, name: str) -> Refusal:
@@ -100,7 +100,12 @@ def too_large(asked: int, current: int) -> Refusal:
     return Refusal(HTTPStatus.GATEWAY_TIMEOUT, "Timeout", text, causes=("ResourceVersionTooLarge",))
 
 
+def unreadable_version(version: str) -> Refusal:
+    """500: what a watch says to a version that is no number."""
+    return Refusal(HTTPStatus.INTERNAL_SERVER_ERROR, "", f"strconv.ParseUint: parsing {version!r}")
+
+
 def set_on_create() -> Refusal:
     """500: a version was given to an object that does not exist yet."""
     text = "resourceVersion should not be set on objects to be created"
-    return Refusal(HTTPStatus.INTERNAL_SERVER_ERROR, "InternalError", text)
+    return Refusal(HTTPStatus.INTERNAL_SERVER_ERROR, "", text)

@@ -19,7 +19,7 @@ from simulation.apiserver import refusals
 from simulation.apiserver.documents import Document, Record, as_document, format_time, without_nulls
 from simulation.apiserver.kinds import NAMESPACES, PODS, Kind
 from simulation.apiserver.listing import Listing, ListPage
-from simulation.apiserver.metadata import carry_over, new_metadata, spec_changed
+from simulation.apiserver.metadata import carry_over, check_uid, check_version, new_metadata, spec_changed
 from simulation.apiserver.patches import json_patched, merge_patched
 from simulation.apiserver.store import Change, Store
 from simulation.apiserver.strategies import strategy_of
@@ -114,9 +114,7 @@ class ApiServer:
         old = self.get(kind, name, namespace)
         document = without_nulls(as_document(body))
         _check_address(kind, document, namespace, name)
-        if not document["metadata"].get("resourceVersion") and not kind.unconditional_update:
-            fault = "metadata.resourceVersion: Invalid value: 0: must be specified for an update"
-            raise refusals.invalid(kind, name, [fault])
+        check_uid(kind, old, document["metadata"])
         return self._write(kind, old, document, subresource)
 
     def patch(
@@ -185,20 +183,23 @@ class ApiServer:
     # The one way in for changes of what exists.
 
     def _write(self, kind: Kind, old: Record, document: Document, subresource: str) -> Record:
-        metadata_faults = carry_over(kind, old, document)
+        check_version(kind, old, document["metadata"])
         strategy = strategy_of(kind)
         if subresource == "status" and kind.status:
             candidate = document
             document = old.copy()
             document["status"] = candidate.get("status") or {}
             faults = list(strategy.status_faults(old.document, document))
+            if not kind.custom and candidate["metadata"].get("uid", old.uid) != old.uid:
+                faults.append("metadata.uid: Invalid value: field is immutable")
         elif subresource:
-            raise refusals.not_served()
+            raise refusals.not_found(kind, old.key.name)
         else:
             if kind.status:
                 _keep_status(old, document)
+            faults = carry_over(old, document)
             strategy.default(document)
-            faults = [*metadata_faults, *strategy.update_faults(old.document, document)]
+            faults += [*strategy.update_faults(old.document, document)]
         if faults:
             raise refusals.invalid(kind, old.key.name, faults)
         if kind.generation and spec_changed(kind, old.document, document):
@@ -239,10 +240,12 @@ class ApiServer:
 def _check_address(kind: Kind, document: Document, namespace: str, name: str = "") -> None:
     """The body must name what the request names."""
     metadata = document.setdefault("metadata", {})
-    if document.setdefault("kind", kind.kind) != kind.kind:
-        raise refusals.bad_request(f"{document['kind']} in the body where {kind.kind} is expected")
-    if document.setdefault("apiVersion", kind.api_version) != kind.api_version:
-        raise refusals.bad_request(f"the API version in the body is not {kind.api_version}")
+    for field, wanted in (("kind", kind.kind), ("apiVersion", kind.api_version)):
+        found = document.setdefault(field, wanted)
+        if found != wanted and kind.custom:
+            raise refusals.invalid(kind, name, [f"{field}: Invalid value: {found!r}: must be {wanted}"])
+        if found != wanted:
+            raise refusals.bad_request(f"{found!r} in the body where {wanted} is expected")
     if kind.namespaced and metadata.setdefault("namespace", namespace) != namespace:
         text = "the namespace of the provided object does not match the namespace sent on the request"
         raise refusals.bad_request(text)

@@ -61,7 +61,10 @@ class Watches:
 
         A version that is compacted fails the watch with 410 inside the stream, as real servers do.
         """
-        after = version_number(version)
+        try:
+            after = version_number(version)
+        except ValueError as error:
+            raise refusals.unreadable_version(version) from error
         watch = Watch(client, kind, namespace, compile_selectors(kind, selectors), self._store)
         self._opened_total += 1
         if after and after < self._store.compacted:

@@ -12,6 +12,7 @@ from typing import Any
 
 from placement.quantity import parse_millis
 from simulation.apiserver.documents import Document
+from simulation.apiserver.refusals import bad_request
 from simulation.apiserver.strategies.base import Strategy, one_of, prune, required
 
 DEFAULT_GRACE_SECONDS = 30
@@ -52,6 +53,7 @@ class PodStrategy(Strategy):
     def default(self, document: Document, *, strict: bool = False) -> None:
         """Drop or refuse unknown fields, and set the defaults that somebody looks at."""
         spec = document.setdefault("spec", {})
+        _check_types(spec)
         prune(spec, _SPEC_FIELDS, "spec", strict=strict)
         for kind in _CONTAINER_LISTS:
             for index, container in enumerate(spec.get(kind) or ()):
@@ -84,6 +86,26 @@ class PodStrategy(Strategy):
         return int(document["spec"].get("terminationGracePeriodSeconds", DEFAULT_GRACE_SECONDS))
 
 
+def _check_types(spec: Document) -> None:
+    """What cannot be decoded is refused before anything else: 400."""
+    for kind in _CONTAINER_LISTS:
+        if not isinstance(spec.get(kind, []), list):
+            raise bad_request(f"Pod in version v1 cannot be handled as a Pod: spec.{kind} is no list")
+        for container in spec.get(kind, []):
+            resources = container.get("resources") or {}
+            for name in ("requests", "limits"):
+                for quantity in (resources.get(name) or {}).values():
+                    _millis(quantity)
+
+
+def _millis(quantity: str | float) -> int:
+    try:
+        return parse_millis(quantity)
+    except ValueError as error:
+        text = f"quantities must match the regular expression, not {quantity!r}"
+        raise bad_request(f"Pod in version v1 cannot be handled as a Pod: {text}") from error
+
+
 def _limits_stand_for_requests(container: Document) -> None:
     resources = container.get("resources") or {}
     if resources.get("limits"):
@@ -101,18 +123,11 @@ def _container_faults(container: Document, path: str, claims: list[Any], names: 
     resources = container.get("resources") or {}
     for kind in ("requests", "limits"):
         for resource, quantity in (resources.get(kind) or {}).items():
-            if not _is_amount(quantity):
+            if _millis(quantity) < 0:
                 yield f"{path}.resources.{kind}[{resource}]: Invalid value: {quantity!r}"
     for index, claim in enumerate(resources.get("claims") or ()):
         if claim.get("name") not in claims:
             yield f"{path}.resources.claims[{index}]: Not found: {claim.get('name')!r}"
-
-
-def _is_amount(quantity: str | float) -> bool:
-    try:
-        return parse_millis(quantity) >= 0
-    except ValueError:
-        return False
 
 
 def _immutable_part(spec: Document) -> Document:

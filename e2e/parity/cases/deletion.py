@@ -1,0 +1,132 @@
+"""Deleting: preconditions, finalizers, answers, and what a watch shows of it."""
+
+from __future__ import annotations
+
+from e2e.parity.objects import (
+    CLAIMS,
+    DEVICE_CLASSES,
+    LEASES,
+    LEDGERS,
+    PODS,
+    SLICES,
+    WORKLOADS,
+    claim,
+    ledger,
+    pod,
+    workload,
+)
+from e2e.parity.script import Document, Script, Thing
+
+_OTHER = "7a1c0ba4-0000-4000-8000-000000000000"
+_FINALIZER = "openrl.io/placement"
+
+
+async def without_finalizers_it_is_gone_at_once(script: Script) -> None:
+    async with script.watching(LEDGERS, sentinel=ledger()):
+        await script.create(LEDGERS, ledger())
+        await script.delete(LEDGERS, "ledger-a")
+        await script.get(LEDGERS, "ledger-a")
+        await script.delete(LEDGERS, "ledger-a")
+    await script.create(CLAIMS, claim())
+    await script.delete(CLAIMS, "claim-a")
+
+
+async def preconditions_hold(script: Script) -> None:
+    created = await script.create(LEDGERS, ledger())
+    assert created is not None
+    uid, version = created["metadata"]["uid"], created["metadata"]["resourceVersion"]
+    await script.patch(LEDGERS, "ledger-a", {"metadata": {"labels": {"a": "b"}}})
+    await script.delete(LEDGERS, "ledger-a", uid=_OTHER)
+    await script.delete(LEDGERS, "ledger-a", uid=uid, version=version)
+    await script.delete(LEDGERS, "ledger-a", version="1")
+    await script.delete(LEDGERS, "ledger-a", uid=uid)
+
+
+async def a_finalizer_holds_it(script: Script) -> None:
+    async with script.watching(WORKLOADS, sentinel=workload()):
+        await script.create(WORKLOADS, workload(metadata={"finalizers": [_FINALIZER, "example.com/other"]}))
+        await script.delete(WORKLOADS, "worker")
+        await script.delete(WORKLOADS, "worker")
+        await script.create(WORKLOADS, workload())
+        await script.patch(WORKLOADS, "worker", {"status": {"phase": "Failed"}}, subresource="status")
+        await script.patch(WORKLOADS, "worker", {"metadata": {"labels": {"a": "b"}}})
+        await script.patch(WORKLOADS, "worker", {"metadata": {"finalizers": [_FINALIZER]}})
+        await script.patch(WORKLOADS, "worker", {"metadata": {"finalizers": []}})
+        await script.get(WORKLOADS, "worker")
+
+
+async def a_finalizer_of_a_claim_holds_it_too(script: Script) -> None:
+    async with script.watching(CLAIMS, sentinel=claim()):
+        await script.create(CLAIMS, claim(finalizers=["example.com/other"]))
+        await script.delete(CLAIMS, "claim-a")
+        await script.patch(CLAIMS, "claim-a", {"metadata": {"finalizers": None}})
+
+
+async def no_finalizer_comes_late(script: Script) -> None:
+    await script.create(LEDGERS, ledger(finalizers=[_FINALIZER]))
+    await script.delete(LEDGERS, "ledger-a")
+    await script.patch(LEDGERS, "ledger-a", {"metadata": {"finalizers": [_FINALIZER, "example.com/late"]}})
+    await script.patch(LEDGERS, "ledger-a", {"metadata": {"finalizers": ["example.com/late"]}})
+    await script.patch(LEDGERS, "ledger-a", {"metadata": {"finalizers": []}})
+
+
+async def deletion_cannot_be_taken_back(script: Script) -> None:
+    await script.create(LEDGERS, ledger(finalizers=[_FINALIZER]))
+    await script.delete(LEDGERS, "ledger-a")
+    gone = {"deletionTimestamp": None, "deletionGracePeriodSeconds": None}
+    await script.patch(LEDGERS, "ledger-a", {"metadata": gone})
+    await script.patch(LEDGERS, "ledger-a", {"metadata": {"deletionTimestamp": "2001-01-01T00:00:00Z"}})
+    await script.patch(LEDGERS, "ledger-a", {"metadata": {"finalizers": []}})
+
+
+async def preconditions_hold_while_it_is_ending(script: Script) -> None:
+    created = await script.create(LEDGERS, ledger(finalizers=[_FINALIZER]))
+    assert created is not None
+    await script.delete(LEDGERS, "ledger-a")
+    await script.delete(LEDGERS, "ledger-a", uid=_OTHER)
+    await script.delete(LEDGERS, "ledger-a", version=created["metadata"]["resourceVersion"])
+    await script.delete(LEDGERS, "ledger-a", uid=created["metadata"]["uid"])
+    stale = {"resourceVersion": created["metadata"]["resourceVersion"], "finalizers": []}
+    await script.patch(LEDGERS, "ledger-a", {"metadata": stale})
+    await script.patch(LEDGERS, "ledger-a", {"metadata": {"finalizers": []}})
+
+
+async def a_successor_has_another_uid(script: Script) -> None:
+    first = await script.create(LEDGERS, ledger())
+    assert first is not None
+    await script.delete(LEDGERS, "ledger-a")
+    await script.create(LEDGERS, ledger())
+    await script.delete(LEDGERS, "ledger-a", uid=first["metadata"]["uid"])
+    await script.patch(LEDGERS, "ledger-a", {"metadata": {"uid": first["metadata"]["uid"]}})
+    both = {key: first["metadata"][key] for key in ("uid", "resourceVersion")}
+    await script.patch(LEDGERS, "ledger-a", {"metadata": {**both, "labels": {"a": "b"}}})
+
+
+async def a_status_write_on_a_predecessor_does_not_reach_its_successor(script: Script) -> None:
+    first = await script.create(WORKLOADS, workload())
+    assert first is not None
+    await script.delete(WORKLOADS, "worker")
+    await script.create(WORKLOADS, workload())
+    both = {key: first["metadata"][key] for key in ("uid", "resourceVersion")}
+    patch = {"metadata": both, "status": {"phase": "Failed"}}
+    await script.patch(WORKLOADS, "worker", patch, subresource="status")
+
+
+async def some_kinds_answer_with_what_was_deleted(script: Script) -> None:
+    device_class = {"metadata": {"name": "parity"}, "spec": {}}
+    pool = {"name": "parity", "generation": 1, "resourceSliceCount": 1}
+    described = {
+        "metadata": {"name": "parity"},
+        "spec": {"driver": "parity.example.com", "nodeName": "x", "pool": pool},
+    }
+    deletable: list[tuple[Thing, Document]] = [
+        (PODS, pod()),
+        (CLAIMS, claim()),
+        (WORKLOADS, workload()),
+        (LEASES, {"metadata": {"name": "lease-a"}, "spec": {}}),
+        (DEVICE_CLASSES, device_class),
+        (SLICES, described),
+    ]
+    for thing, body in deletable:
+        await script.create(thing, body)
+        await script.delete(thing, body["metadata"]["name"])

@@ -1,0 +1,135 @@
+"""The objects of the cases: whole documents, how they are made, and what of them is compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from informers.api import Resource
+from informers.decoding import Identity
+
+Document = dict[str, Any]
+OPENRL = "openrl.io"
+DRA = "resource.k8s.io"
+
+
+@dataclass(frozen=True)
+class RawObject:
+    """An object as it came, with nothing left out."""
+
+    metadata: Identity
+    document: Document
+
+
+def _decode(data: bytes) -> RawObject:
+    document = msgspec.json.decode(data)
+    return RawObject(msgspec.convert(document["metadata"], Identity), document)
+
+
+def _raw(group: str, version: str, plural: str, kind: str, *, namespaced: bool = True) -> Resource[RawObject]:
+    def decode(data: bytes) -> RawObject:
+        decoded = _decode(data)
+        # Items of lists of built-in kinds do not say what they are.
+        decoded.document.setdefault("kind", kind)
+        return decoded
+
+    return Resource(group, version, plural, kind, namespaced, decode)
+
+
+WORKLOADS = _raw(OPENRL, "v1alpha1", "workloads", "Workload")
+LEDGERS = _raw(OPENRL, "v1alpha1", "claimledgers", "ClaimLedger")
+PODS = _raw("", "v1", "pods", "Pod")
+NODES = _raw("", "v1", "nodes", "Node", namespaced=False)
+CLAIMS = _raw(DRA, "v1", "resourceclaims", "ResourceClaim")
+SLICES = _raw(DRA, "v1", "resourceslices", "ResourceSlice", namespaced=False)
+DEVICE_CLASSES = _raw(DRA, "v1", "deviceclasses", "DeviceClass", namespaced=False)
+LEASES = _raw("coordination.k8s.io", "v1", "leases", "Lease")
+NOT_SERVED = _raw(OPENRL, "v1alpha1", "nothings", "Nothing")
+
+DRIVER = "gpu.nvidia.com"
+
+
+def ledger(name: str = "ledger-a", **metadata: Any) -> Document:
+    """A ledger without seats."""
+    return {"metadata": {"name": name, **metadata}, "spec": {"claimName": name.replace("ledger", "claim")}}
+
+
+def workload(name: str = "worker", *, metadata: Any = None, **spec: Any) -> Document:
+    """A Workload with nothing but what is required; `None` removes a field."""
+    wanted: Document = {
+        "role": "trainer",
+        "modelID": "model",
+        "accelerator": {"memory": "20Gi"},
+        "template": {"spec": {"containers": [{"name": "worker", "image": "worker:1"}]}},
+        **spec,
+    }
+    return {
+        "metadata": {"name": name, **(metadata or {})},
+        "spec": {key: value for key, value in wanted.items() if value is not None},
+    }
+
+
+def pod(name: str = "pod", *, metadata: Any = None, **spec: Any) -> Document:
+    """A Pod that no scheduler takes; bound where `nodeName` is given, to a node that does not exist."""
+    containers = [{"name": "worker", "image": "worker:1"}]
+    wanted = {"schedulerName": "nobody", "containers": containers, **spec}
+    return {"metadata": {"name": name, **(metadata or {})}, "spec": wanted}
+
+
+def claim(name: str = "claim-a", *, alternatives: int = 1, **metadata: Any) -> Document:
+    """A claim for one device, with some alternatives."""
+    subrequests = [
+        {"name": f"t1x{number}", "deviceClassName": DRIVER, "allocationMode": "ExactCount", "count": 1}
+        for number in range(alternatives)
+    ]
+    request = {"name": "gpu", "firstAvailable": subrequests}
+    return {"metadata": {"name": name, **metadata}, "spec": {"devices": {"requests": [request]}}}
+
+
+def allocation(device: str = "gpu-0") -> Document:
+    """What kube-scheduler would write into such a claim."""
+    result = {"request": "gpu/t1x0", "driver": DRIVER, "pool": "nowhere", "device": device}
+    field = {"key": "metadata.name", "operator": "In", "values": ["nowhere"]}
+    return {
+        "devices": {"results": [result]},
+        "nodeSelector": {"nodeSelectorTerms": [{"matchFields": [field]}]},
+    }
+
+
+def _whole(document: Document) -> Document:
+    return {key: document[key] for key in ("spec", "status") if document.get(key)}
+
+
+def _of_pod(document: Document) -> Document:
+    spec, status = document["spec"], document["status"]
+    shown: Document = {
+        "containers": [
+            {key: item[key] for key in ("name", "image", "resources") if item.get(key)}
+            for item in spec["containers"]
+        ],
+        "phase": status.get("phase"),
+        "restartPolicy": spec["restartPolicy"],
+        "grace": spec["terminationGracePeriodSeconds"],
+    }
+    return shown | {key: spec[key] for key in ("nodeName", "resourceClaims") if key in spec}
+
+
+def _of_node(document: Document) -> Document:
+    spec, status = document["spec"], document["status"]
+    shown: Document = {key: spec[key] for key in ("unschedulable", "taints") if key in spec}
+    return shown | {key: status[key] for key in ("allocatable", "phase") if key in status}
+
+
+PROJECTIONS: Mapping[str, Callable[[Document], Document]] = {
+    "Workload": _whole,
+    "ClaimLedger": _whole,
+    "ResourceClaim": _whole,
+    "Lease": _whole,
+    "ResourceSlice": _whole,
+    "DeviceClass": _whole,
+    "Pod": _of_pod,
+    "Node": _of_node,
+}

@@ -1,0 +1,34 @@
+"""A real API server says to every case what was recorded; `tests/simulation` holds the memory one to it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from e2e.controlplane import Cluster
+from e2e.parity.cases import CASES
+from e2e.parity.running import load_transcripts, run_case
+from informers.transport import KubeApi, connect
+
+pytest_plugins = ("e2e.controlplane.fixtures",)
+pytestmark = pytest.mark.anyio
+
+TRANSCRIPTS = load_transcripts()
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    """One loop for the module: connections of watches that were left early close while it runs."""
+    return "asyncio"
+
+
+@pytest.fixture(scope="module")
+async def api(installed_cluster_of_session: Cluster) -> AsyncIterator[KubeApi]:
+    async with connect(kubeconfig=str(installed_cluster_of_session.admin_kubeconfig)) as api:
+        yield api
+
+
+@pytest.mark.parametrize("title", CASES)
+async def test_a_real_server_answers_as_recorded(cluster: Cluster, api: KubeApi, title: str) -> None:  # noqa: ARG001 - it is emptied
+    assert await run_case(CASES[title], api) == TRANSCRIPTS[title]

@@ -1,0 +1,131 @@
+"""Structural schemas of CustomResourceDefinitions: defaults, pruning and validation.
+
+Reads `manifests/crds` themselves, so that the kinds here are those that are installed. CEL rules are not
+evaluated: they are written out in `simulation.apiserver.strategies.custom`. Source: "Extend the Kubernetes
+API with CustomResourceDefinitions" of the Kubernetes documentation.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+CRDS = Path(__file__).parents[2] / "manifests" / "crds"
+
+_ROOT_FIELDS = ("apiVersion", "kind", "metadata")
+_TYPES: Mapping[str, Callable[[Any], bool]] = {
+    "object": lambda value: isinstance(value, dict),
+    "array": lambda value: isinstance(value, list),
+    "string": lambda value: isinstance(value, str),
+    "boolean": lambda value: isinstance(value, bool),
+    "integer": lambda value: isinstance(value, int) and not isinstance(value, bool),
+}
+
+
+def read_schema(plural: str) -> Schema:
+    """The schema of the first version of a kind."""
+    definition = yaml.safe_load((CRDS / f"{plural}.yaml").read_text())
+    return Schema(definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
+
+
+class Schema:
+    """One node of a structural schema."""
+
+    def __init__(self, described: Mapping[str, Any]) -> None:
+        self._described = described
+        self.default_value: object = described.get("default")
+        """What stands for an absent field, `None` if nothing does."""
+        self._preserves = bool(described.get("x-kubernetes-preserve-unknown-fields"))
+        self._properties = {name: Schema(each) for name, each in described.get("properties", {}).items()}
+        items = described.get("items")
+        self._items = Schema(items) if items else None
+        others = described.get("additionalProperties")
+        self._others = Schema(others) if isinstance(others, dict) else None
+
+    def __repr__(self) -> str:
+        return f"<Schema {self._described.get('type', 'any')} properties={sorted(self._properties)}>"
+
+    def default(self, value: Any) -> None:
+        """Fill in what is absent, at any depth that is there."""
+        for name, schema in self._fields_of(value):
+            if name not in value and schema.default_value is not None:
+                value[name] = schema.default_value
+            if name in value:
+                schema.default(value[name])
+        for schema, item in self._items_of(value):
+            schema.default(item)
+
+    def prune(self, value: Any, path: str = "") -> Iterator[str]:
+        """Drop unknown fields; yields the path of each."""
+        if isinstance(value, dict) and not self._preserves and self._others is None and self._properties:
+            known = (*self._properties, *_ROOT_FIELDS) if not path else tuple(self._properties)
+            for name in [name for name in value if name not in known]:
+                del value[name]
+                yield _join(path, name)
+        for name, schema in self._fields_of(value):
+            if name in value and name != "metadata":
+                yield from schema.prune(value[name], _join(path, name))
+        for index, (schema, item) in enumerate(self._items_of(value)):
+            yield from schema.prune(item, f"{path}[{index}]")
+
+    def faults(self, value: Any, path: str = "") -> Iterator[str]:
+        """What is wrong with a value, as `path: what`."""
+        fits = self._described.get("x-kubernetes-int-or-string") or _TYPES.get(
+            self._described.get("type", ""), lambda _value: True
+        )
+        allowed = isinstance(value, int | str) if fits is True else fits(value)
+        if not allowed:
+            yield f"{path}: Invalid value: {type(value).__name__} is not of type {self._described['type']}"
+            return
+        yield from self._value_faults(value, path)
+        for name in self._described.get("required", ()):
+            if name not in value:
+                yield f"{_join(path, name)}: Required value"
+        for name, schema in self._fields_of(value):
+            if name in value and _join(path, name) != "metadata":
+                yield from schema.faults(value[name], _join(path, name))
+        for index, (schema, item) in enumerate(self._items_of(value)):
+            yield from schema.faults(item, f"{path}[{index}]")
+        yield from self._duplicates(value, path)
+
+    def _value_faults(self, value: Any, path: str) -> Iterator[str]:
+        described = self._described
+        if "enum" in described and value not in described["enum"]:
+            yield f"{path}: Unsupported value: {value!r}"
+        if "minimum" in described and value < described["minimum"]:
+            yield f"{path}: Invalid value: {value}: should be at least {described['minimum']}"
+        if not isinstance(value, str):
+            return
+        if not described.get("minLength", 0) <= len(value) <= described.get("maxLength", len(value)):
+            yield f"{path}: Invalid value: a length of {len(value)}"
+        if "pattern" in described and not re.search(described["pattern"], value):
+            yield f"{path}: Invalid value: {value!r}: does not match"
+
+    def _duplicates(self, value: Any, path: str) -> Iterator[str]:
+        keys = self._described.get("x-kubernetes-list-map-keys")
+        if not keys or not isinstance(value, list):
+            return
+        seen: list[tuple[Any, ...]] = []
+        for index, item in enumerate(value):
+            identity = tuple(item.get(key) for key in keys) if isinstance(item, dict) else ()
+            if identity in seen:
+                yield f"{path}[{index}]: Duplicate value: {identity}"
+            seen.append(identity)
+
+    def _fields_of(self, value: Any) -> Iterator[tuple[str, Schema]]:
+        if isinstance(value, dict):
+            yield from self._properties.items()
+            if self._others is not None:
+                yield from ((name, self._others) for name in value if name not in self._properties)
+
+    def _items_of(self, value: Any) -> Iterator[tuple[Schema, Any]]:
+        if isinstance(value, list) and self._items is not None:
+            yield from ((self._items, item) for item in value)
+
+
+def _join(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name

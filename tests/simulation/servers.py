@@ -1,0 +1,23 @@
+"""A server in memory without actors, for tests of its own behaviour. To be made on a running loop."""
+
+from __future__ import annotations
+
+from simulation.apiserver.client import ApiClient
+from simulation.apiserver.interception import Interceptor, pass_through
+from simulation.apiserver.server import ApiServer
+from simulation.apiserver.watches import Watches
+from simulation.clock import WallClock
+from simulation.cluster import WORKER_NAMESPACE, SimulatedCluster
+
+
+def lone_server() -> ApiServer:
+    """A server that nobody else uses."""
+    namespaces = ("default", WORKER_NAMESPACE)
+    new_uid = SimulatedCluster.identifiers("0")
+    return ApiServer(now=WallClock(), new_uid=new_uid, namespaces=namespaces)
+
+
+def lone_client(server: ApiServer | None = None, interceptor: Interceptor = pass_through) -> ApiClient:
+    """The only client of a server."""
+    server = server or lone_server()
+    return ApiClient(server, Watches(server.store), "test", interceptor=interceptor)
