@@ -79,6 +79,7 @@ class Abandon:
             assignment=UNASSIGNED,
             facts=Facts(),
         )
+        refs = self._departure.held_on(workload, claim.metadata.name)
         cleared = await self._tools.report(workload, outcome)
-        await self._departure.release_at(cleared, claim.metadata.name)
+        await self._departure.release_refs(claim.metadata.name, refs)
         self._tools.look_again(cleared)

@@ -69,16 +69,18 @@ class Departure:
             return
         await self._release(workload)
 
-    async def release_shown_empty(self, workload: Workload, claim: str) -> None:
-        """Release the seats of this UID on one claim, once a fresh read shows that its Pod is not there."""
+    def held_on(self, workload: Workload, claim: str) -> list[SeatRef]:
+        """The bookings of this UID on one claim, to be released after the status write that clears them.
+
+        Asked before that write: one that is seen only after it may be another process's, on its way to a
+        commit.
+        """
+        return [seat.ref for name, seat in self._tools.seats(workload) if name == claim]
+
+    async def release_shown_empty(self, workload: Workload, claim: str, refs: list[SeatRef]) -> None:
+        """Release bookings on one claim, once a fresh read shows that the worker's Pod is not there."""
         pod = await self._tools.writer.fresh_pod(pod_name(workload.name), self._tools.settings.namespace)
         if pod is None or pod.finished or claim not in pod.claim_names:
-            await self.release_at(workload, claim)
-
-    async def release_at(self, workload: Workload, claim: str) -> None:
-        """Release the seats of this UID on one claim; the caller has shown that its Pod is not there."""
-        refs = [seat.ref for name, seat in self._tools.seats(workload) if name == claim]
-        if refs:
             await self.release_refs(claim, refs)
 
     def _pods(self, workload: Workload) -> tuple[Pod, ...]:
@@ -105,6 +107,8 @@ class Departure:
 
     async def release_refs(self, claim: str, refs: list[SeatRef]) -> None:
         """Release exactly these bookings; the caller has shown that their Pods are not there."""
+        if not refs:
+            return
         released = await self._tools.book.release(claim, refs)
         if isinstance(released, Contended):
             raise ContendedError(claim)

@@ -15,6 +15,7 @@ from controller.reconcile.tools import Tools, own_claim_names
 from controller.status import UNASSIGNED, Facts, Outcome, Verdict, assignment_of
 from controller.workload import Workload
 from informers.errors import Conflict
+from ledger.state import SeatRef
 from placement.types import Request
 
 
@@ -99,11 +100,12 @@ class Fallback:
             assignment=UNASSIGNED,
             facts=Facts(),
         )
+        refs = self._departure.held_on(workload, claim.metadata.name)
         cleared = await self._tools.report(workload, outcome)
-        await self._departure.release_at(workload, claim.metadata.name)
+        await self._departure.release_refs(claim.metadata.name, refs)
         return cleared
 
-    async def release_old(self, workload: Workload, claim: str) -> None:
-        """Give back the seat on the claim that was left, once the new Pod exists."""
+    async def release_old(self, workload: Workload, claim: str, refs: list[SeatRef]) -> None:
+        """Give back what was held on the claim that was left, once the new Pod exists."""
         if assignment_of(workload).claim != claim:
-            await self._departure.release_at(workload, claim)
+            await self._departure.release_refs(claim, refs)

@@ -230,10 +230,11 @@ class Reconciler:
 
     async def _refused(self, workload: Workload, request: Request, claim: ResourceClaim, pod: Pod) -> Result:
         """kube-scheduler finds no device: share, or wait with the pending claim (the autoscaler's signal)."""
+        held = self._departure.held_on(workload, claim.metadata.name)
         moved = await self._fallback.to_a_seat(workload, request, pod)
         if moved is not None:
             creation = await self._pods.create(moved)
-            await self._fallback.release_old(moved, claim.metadata.name)
+            await self._fallback.release_old(moved, claim.metadata.name, held)
             return self._after(moved, creation)
         cleared = await self._fallback.leave_joined(workload, claim, pod)
         if cleared is None:

@@ -121,8 +121,9 @@ class Repair:
         outcome = Outcome(
             phase=Phase.PENDING, reason=reason, verdict=verdict, assignment=UNASSIGNED, facts=Facts()
         )
+        refs = self._departure.held_on(workload, name)
         cleared = await self._tools.report(workload, outcome)
-        await self._departure.release_shown_empty(cleared, name)
+        await self._departure.release_shown_empty(cleared, name, refs)
         return Finding(Repaired.CLEARED, cleared)
 
     # The seat vanished or stands under another assignment

@@ -76,8 +76,10 @@ class WorkerPods:
             await self._departure.fail(workload, Code.INVALID_TEMPLATE, error.message)
             return Creation.FAILED
         except Forbidden as error:
+            claim = workload.status.claim_name
+            refs = self._departure.held_on(workload, claim)
             rejected = await self._waiting.rejected(workload, error.message)
-            await self._departure.release_seats(rejected)
+            await self._departure.release_shown_empty(rejected, claim, refs)
             return Creation.REJECTED
         return Creation.CREATED
 

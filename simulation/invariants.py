@@ -1,0 +1,287 @@
+"""The contract's invariants (section 8) as checks on a simulated cluster; each violation is one sentence.
+
+`Watchdog` looks at every single write and collects what must never happen, whoever writes; `at_rest` says
+what a cluster must not show once everything has settled. Both read the server only, in their own words:
+nothing of the controller's own judgement is used.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, Self
+
+from informers.api import WatchEventType
+from placement.quantity import parse_bytes
+from simulation.apiserver.documents import Document, Record
+from simulation.apiserver.kinds import CLAIMS, LEDGERS, NODES, PODS, WORKLOADS
+from simulation.apiserver.server import ApiServer
+from simulation.apiserver.store import Change
+from simulation.cluster import SimulatedCluster
+
+TERMINAL = ("Succeeded", "Failed")
+ENABLED_LABEL = "openrl.io/enabled"
+
+
+class Watchdog:
+    """Checks each write of one cluster as it is made. `limit` 0 is no limit.
+
+    A test that breaks the rules by hand (takes a seat away, say) does so inside `excuse`.
+    """
+
+    def __init__(self, cluster: SimulatedCluster, *, limit: int = 0) -> None:
+        self._server = cluster.server
+        self._limit = limit
+        self._excused = False
+        self.violations: list[str] = []
+        cluster.server.store.subscribe(self._on_change)
+
+    def __repr__(self) -> str:
+        return f"<Watchdog limit={self._limit} violations={len(self.violations)}>"
+
+    def __enter__(self) -> Self:
+        """Look away from what is written inside the block: it is a hand that breaks rules on purpose."""
+        self._excused = True
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        """Look again."""
+        self._excused = False
+
+    def _on_change(self, change: Change) -> None:
+        if not self._excused:
+            self.violations += [f"at revision {change.revision}: {text}" for text in self._faults(change)]
+
+    def _faults(self, change: Change) -> Iterator[str]:
+        if change.kind is LEDGERS:
+            yield from self._ledger_faults(change)
+        elif change.kind is WORKLOADS:
+            yield from self._workload_faults(change)
+        elif change.kind is PODS and change.type is WatchEventType.ADDED:
+            yield from self._pod_faults(change)
+        elif change.kind is CLAIMS and change.type is WatchEventType.DELETED:
+            yield from self._claim_faults(change)
+
+    def _ledger_faults(self, change: Change) -> Iterator[str]:
+        name = change.record.key.name
+        before = seats_of(change.before)
+        gone = change.type is WatchEventType.DELETED
+        after = [] if gone else seats_of(change.record)
+        if gone and before:
+            yield f"{name} was deleted with {len(before)} seats"
+        if self._limit and len(after) > max(self._limit, len(before)):
+            yield f"{name} has {len(after)} seats, the limit is {self._limit}"
+        if len(after) > len(before) and len(after) > 1 and any(seat["exclusive"] for seat in after):
+            yield f"an exclusive worker shares {name}"
+        kept = {seat["workloadUID"] for seat in after}
+        claim = change.record.document["spec"]["claimName"]
+        for seat in before:
+            if seat["workloadUID"] not in kept and self._runs_on(seat["workloadUID"], claim):
+                yield f"{seat['workload']} lost its seat on {claim} while its Pod may run"
+
+    def _workload_faults(self, change: Change) -> Iterator[str]:
+        name, uid = change.record.key.name, change.record.uid
+        before = _phase(change.before) if change.before is not None else ""
+        if change.type is WatchEventType.DELETED:
+            if any(seat["workloadUID"] == uid for _, seat in all_seats(self._server)):
+                yield f"{name} went and left a seat"
+            if any(owner_uid(pod.document) == uid for pod in self._server.store.all(PODS)):
+                yield f"{name} went and left a Pod"
+        elif before in TERMINAL and _phase(change.record) != before:
+            yield f"{name} was {before} and is {_phase(change.record)} again"
+
+    def _pod_faults(self, change: Change) -> Iterator[str]:
+        uid = owner_uid(change.record.document)
+        pods = [pod for pod in self._server.store.all(PODS) if uid and owner_uid(pod.document) == uid]
+        if len(pods) > 1:
+            yield f"Workload {uid} has {len(pods)} Pods"
+
+    def _claim_faults(self, change: Change) -> Iterator[str]:
+        owners = {owner["uid"] for owner in change.record.metadata.get("ownerReferences") or ()}
+        for ledger in self._server.store.all(LEDGERS):
+            if ledger.uid in owners:
+                yield f"{change.record.key.name} went before its ledger"
+
+    def _runs_on(self, uid: str, claim: str) -> bool:
+        return any(
+            owner_uid(pod.document) == uid
+            and not has_ended(pod.document)
+            and claim in claim_names(pod.document)
+            for pod in self._server.store.all(PODS)
+        )
+
+
+def at_rest(cluster: SimulatedCluster, *, limit: int = 0) -> list[str]:
+    """Everything that a settled cluster must not show."""
+    workloads = cluster.server.documents(WORKLOADS, cluster.openrl.namespace)
+    ledgers, claims, pods = cluster.openrl.ledgers(), cluster.openrl.claims(), cluster.openrl.pods()
+    return [
+        *_ledgers(ledgers, claims, limit),
+        *_seats(workloads, ledgers),
+        *_pods(workloads, ledgers, pods),
+        *_claims(ledgers, claims),
+        *_host_memory(cluster, ledgers, claims),
+        *_idle_capacity(cluster, workloads, limit),
+    ]
+
+
+def _ledgers(ledgers: list[Document], claims: list[Document], limit: int) -> Iterator[str]:
+    named = {claim["metadata"]["name"] for claim in claims}
+    for ledger in ledgers:
+        name, seats = ledger["metadata"]["name"], ledger["spec"].get("seats") or []
+        if limit and len(seats) > limit:
+            yield f"{name} has {len(seats)} seats, the limit is {limit}"
+        if not seats:
+            yield f"{name} is empty"
+        if ledger["spec"]["claimName"] not in named:
+            yield f"{name} has no claim"
+        if len(seats) > 1 and any(seat["exclusive"] for seat in seats):
+            yield f"an exclusive worker shares {name}"
+
+
+def _seats(workloads: list[Document], ledgers: list[Document]) -> Iterator[str]:
+    by_uid = {workload["metadata"]["uid"]: workload for workload in workloads}
+    held = Counter(seat["workloadUID"] for ledger in ledgers for seat in ledger["spec"].get("seats") or ())
+    for uid, count in held.items():
+        name = by_uid[uid]["metadata"]["name"] if uid in by_uid else uid
+        if count > 1:
+            yield f"{name} holds {count} seats"
+        if uid not in by_uid:
+            yield f"a seat names the Workload {uid}, which is gone"
+        elif _status(by_uid[uid]).get("phase") in TERMINAL:
+            yield f"{name} has ended and holds a seat"
+
+
+def _pods(workloads: list[Document], ledgers: list[Document], pods: list[Document]) -> Iterator[str]:
+    by_uid = {workload["metadata"]["uid"]: workload for workload in workloads}
+    for pod in pods:
+        name, uid = pod["metadata"]["name"], owner_uid(pod)
+        if not uid:
+            continue
+        if uid not in by_uid:
+            yield f"Pod {name} has no Workload"
+            continue
+        if has_ended(pod):
+            continue
+        status = _status(by_uid[uid])
+        recorded = (status.get("claimName"), status.get("assignmentID"))
+        seats = {
+            (ledger["spec"]["claimName"], seat["assignmentID"])
+            for ledger in ledgers
+            for seat in ledger["spec"].get("seats") or ()
+            if seat["workloadUID"] == uid
+        }
+        if stamp_of(pod) != recorded or seats != {recorded}:
+            yield f"Pod {name} says {stamp_of(pod)}, status {recorded}, ledgers {sorted(seats)}"
+        if status.get("phase") in TERMINAL:
+            yield f"Pod {name} runs although its worker has ended"
+
+
+def _claims(ledgers: list[Document], claims: list[Document]) -> Iterator[str]:
+    uids = {ledger["metadata"]["uid"] for ledger in ledgers}
+    for claim in claims:
+        owners = {owner["uid"] for owner in claim["metadata"].get("ownerReferences") or ()}
+        if not owners & uids:
+            yield f"{claim['metadata']['name']} has no ledger"
+        if "deletionTimestamp" in claim["metadata"]:
+            yield f"{claim['metadata']['name']} is still ending"
+
+
+def _host_memory(cluster: SimulatedCluster, ledgers: list[Document], claims: list[Document]) -> Iterator[str]:
+    """What the seats on each node request, against what the node has; foreign Pods are not counted."""
+    nodes = {claim["metadata"]["name"]: node_of(claim) for claim in claims}
+    booked: Counter[str] = Counter()
+    for ledger in ledgers:
+        node = nodes.get(ledger["spec"]["claimName"], "")
+        seats = ledger["spec"].get("seats") or ()
+        booked[node] += sum(parse_bytes(seat.get("hostRequest") or "0") for seat in seats)
+    for record in cluster.server.store.all(NODES):
+        allocatable = parse_bytes(_status(record.document).get("allocatable", {}).get("memory", "0"))
+        if booked[record.key.name] > allocatable:
+            yield f"{booked[record.key.name]} bytes are booked on {record.key.name}, which has {allocatable}"
+
+
+def _idle_capacity(cluster: SimulatedCluster, workloads: list[Document], limit: int) -> Iterator[str]:
+    """A sharing worker waits although a seat is free on a node that is open to it, or a whole GPU is."""
+    waiting = [w for w in workloads if _status(w).get("phase") == "Pending" and is_sharing(w)]
+    ledgers = {
+        ledger["spec"]["claimName"]: ledger["spec"].get("seats") or [] for ledger in cluster.openrl.ledgers()
+    }
+    for workload in waiting:
+        name = workload["metadata"]["name"]
+        for claim in cluster.openrl.claims():
+            seats = ledgers.get(claim["metadata"]["name"], [])
+            shared = seats and not any(seat["exclusive"] for seat in seats)
+            full = limit and len(seats) >= limit
+            if shared and not full and _is_open(cluster, node_of(claim)):
+                yield f"{name} waits although {claim['metadata']['name']} has a free seat"
+
+
+def _is_open(cluster: SimulatedCluster, node: str) -> bool:
+    document = cluster.server.document(NODES, node) if node else None
+    if document is None or (document["metadata"].get("labels") or {}).get(ENABLED_LABEL) != "true":
+        return False
+    spec = document.get("spec") or {}
+    return not spec.get("unschedulable") and not spec.get("taints")
+
+
+# The small questions that tests ask, too.
+
+
+def seats_of(ledger: Record | None) -> list[Document]:
+    """The seats of one version of a ledger."""
+    return [] if ledger is None else list(ledger.document["spec"].get("seats") or ())
+
+
+def all_seats(server: ApiServer) -> list[tuple[str, Document]]:
+    """Every seat, as (claim, seat)."""
+    return [
+        (ledger.document["spec"]["claimName"], seat)
+        for ledger in server.store.all(LEDGERS)
+        for seat in seats_of(ledger)
+    ]
+
+
+def owner_uid(pod: Document) -> str:
+    """UID of the Workload that controls a Pod, empty for others' Pods."""
+    owners = pod["metadata"].get("ownerReferences") or ()
+    return next((o["uid"] for o in owners if o.get("controller") and o["kind"] == WORKLOADS.kind), "")
+
+
+def has_ended(pod: Document) -> bool:
+    """Whether a Pod is in a final phase."""
+    return _status(pod).get("phase") in TERMINAL
+
+
+def claim_names(pod: Document) -> list[str]:
+    """The claims that a Pod uses."""
+    return [entry["resourceClaimName"] for entry in pod["spec"].get("resourceClaims") or ()]
+
+
+def stamp_of(pod: Document) -> tuple[Any, Any]:
+    """Claim and assignment that a Pod was made for."""
+    env = {e["name"]: e.get("value") for c in pod["spec"]["containers"] for e in c.get("env") or ()}
+    return next(iter(claim_names(pod)), None), env.get("OPEN_RL_ASSIGNMENT_ID")
+
+
+def node_of(claim: Document) -> str:
+    """The node that a claim is allocated to, empty if it is not."""
+    allocation = _status(claim).get("allocation") or {}
+    for term in (allocation.get("nodeSelector") or {}).get("nodeSelectorTerms") or ():
+        for field in term.get("matchFields") or ():
+            return str(field["values"][0])
+    return ""
+
+
+def is_sharing(workload: Document) -> bool:
+    """Whether a worker may take a seat."""
+    spec = workload["spec"]
+    return not spec.get("exclusive") and spec["accelerator"].get("mode") != "MultiGPU"
+
+
+def _status(document: Document) -> Document:
+    return document.get("status") or {}
+
+
+def _phase(record: Record) -> str:
+    return str(_status(record.document).get("phase", ""))
