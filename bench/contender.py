@@ -86,6 +86,10 @@ class ContenderProcess:
         """CPU time used so far."""
         return procfs.cpu_seconds(self._process.pid)
 
+    def cpu_wait_seconds(self) -> float:
+        """Time so far in which it was ready and had no processor."""
+        return procfs.cpu_wait_seconds(self._process.pid)
+
     def rss_peak_bytes(self) -> int:
         """The largest resident set so far."""
         return procfs.rss_peak_bytes(self._process.pid)

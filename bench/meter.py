@@ -30,12 +30,14 @@ class Meter:
         self._cluster = cluster
         self._audit = cluster.audit
         self.cpu_seconds = 0.0
+        self.cpu_wait_seconds = 0.0
         self.plane_cpu_seconds = dict.fromkeys(COMPONENTS, 0.0)
         """By component: what the contender makes others do."""
         self.requests: dict[str, int] = {}
         self.events = 0
         self._mark = 0
         self._cpu_start_seconds = 0.0
+        self._cpu_wait_start_seconds = 0.0
         self._plane_start_seconds: dict[str, float] = {}
 
     def __repr__(self) -> str:
@@ -45,6 +47,7 @@ class Meter:
         """Begin a span."""
         self._mark = self._audit.mark()
         self._cpu_start_seconds = self._process.cpu_seconds()
+        self._cpu_wait_start_seconds = self._process.cpu_wait_seconds()
         self._plane_start_seconds = self._plane_cpu_seconds()
 
     async def end(self) -> None:
@@ -55,6 +58,7 @@ class Meter:
     def end_now(self) -> None:
         """End the span here and now."""
         self.cpu_seconds += self._process.cpu_seconds() - self._cpu_start_seconds
+        self.cpu_wait_seconds += self._process.cpu_wait_seconds() - self._cpu_wait_start_seconds
         for name, seconds in self._plane_cpu_seconds().items():
             self.plane_cpu_seconds[name] += seconds - self._plane_start_seconds[name]
         requests, events = tally(self._audit.requests(since=self._mark, user=CONTROLLER_USER))

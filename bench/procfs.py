@@ -32,9 +32,29 @@ def parse_peak_bytes(status: str) -> int:
     return 0
 
 
+def parse_wait_nanoseconds(schedstat: str) -> int:
+    """How long a thread stood ready and waited for a processor, from the text of its schedstat."""
+    return int(schedstat.split()[1])
+
+
 def cpu_seconds(pid: int) -> float:
     """CPU time that the process has used so far. Raises `NotMeasurable`."""
     return parse_cpu_ticks(_read(pid, "stat")) / os.sysconf("SC_CLK_TCK")
+
+
+def cpu_wait_seconds(pid: int) -> float:
+    """How long the process has waited for a processor so far, its threads together: what others cost it.
+
+    Raises `NotMeasurable`.
+    """
+    threads = Path(f"/proc/{pid}/task")
+    try:
+        texts = [path.read_text(encoding="utf-8") for path in threads.glob("*/schedstat")]
+    except OSError as error:
+        raise _unreadable(pid) from error
+    if not texts:
+        raise _unreadable(pid)
+    return sum(map(parse_wait_nanoseconds, texts)) / 1e9
 
 
 def rss_peak_bytes(pid: int) -> int:
@@ -46,4 +66,8 @@ def _read(pid: int, name: str) -> str:
     try:
         return Path(f"/proc/{pid}/{name}").read_text(encoding="utf-8")
     except OSError as error:
-        raise NotMeasurable(f"process {pid}: its CPU time and memory cannot be read from /proc") from error
+        raise _unreadable(pid) from error
+
+
+def _unreadable(pid: int) -> NotMeasurable:
+    return NotMeasurable(f"process {pid}: its CPU time and memory cannot be read from /proc")

@@ -25,6 +25,8 @@ class Sample(Struct, frozen=True, kw_only=True):
     """What the costs are divided by: placements, hand-offs, moves, decisions."""
     seconds: float
     cpu_seconds: float = 0.0
+    cpu_wait_seconds: float = 0.0
+    """How long the contender was ready and had no processor: the load of the machine as it met it."""
     plane_cpu_seconds: dict[str, float] = {}
     """CPU time of the control plane's components meanwhile."""
     rss_peak_bytes: int = 0

@@ -38,6 +38,11 @@ class Series:
         """CPU seconds per second of the measurement, the median of the rounds."""
         return median(sample.cpu_seconds / sample.seconds for sample in self.samples)
 
+    @property
+    def cpu_wait_seconds(self) -> float:
+        """Seconds of waiting for a processor in one operation, the median of the rounds."""
+        return median(sample.cpu_wait_seconds / sample.operations for sample in self.samples)
+
     def plane_cpu_seconds(self, component: str) -> float:
         """CPU seconds of a component of the control plane for one operation, the median of the rounds."""
         return median(sample.plane_cpu_seconds[component] / sample.operations for sample in self.samples)

@@ -61,6 +61,7 @@ class Scenario(ABC):
             operations=operations,
             seconds=seconds,
             cpu_seconds=scene.meter.cpu_seconds,
+            cpu_wait_seconds=scene.meter.cpu_wait_seconds,
             plane_cpu_seconds=scene.meter.plane_cpu_seconds,
             rss_peak_bytes=scene.process.rss_peak_bytes(),
             requests=scene.meter.requests,

@@ -20,11 +20,17 @@ def test_the_peak_is_the_high_water_mark() -> None:
     assert procfs.parse_peak_bytes("Name:\tzombie\n") == 0
 
 
+def test_waiting_is_the_second_number_of_schedstat() -> None:
+    assert procfs.parse_wait_nanoseconds("957087 7000 2\n") == 7000
+
+
 def test_this_process_can_be_measured() -> None:
     assert procfs.cpu_seconds(os.getpid()) > 0
     assert procfs.rss_peak_bytes(os.getpid()) > 1 << 20
+    assert procfs.cpu_wait_seconds(os.getpid()) >= 0
 
 
 def test_a_process_that_is_gone_cannot_be_measured() -> None:
-    with pytest.raises(NotMeasurable, match="process 0"):
-        procfs.cpu_seconds(0)
+    for measure in (procfs.cpu_seconds, procfs.cpu_wait_seconds, procfs.rss_peak_bytes):
+        with pytest.raises(NotMeasurable, match="process 0"):
+            measure(0)
