@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 
 from e2e.controlplane import wait_until
+from e2e.controlplane.errors import NotReady
 from e2e.controlplane.waiting import pause_briefly
 from e2e.demo.errors import DemoFailed
 from e2e.demo.history import History
@@ -96,16 +97,22 @@ class Story:
         def reached(picture: Picture) -> bool:
             return set(names) <= set(picture.in_state(state))
 
-        return self._await(reached, f"{listed(names)}: not all are {state.value}")
+        return self._await(reached, f"{listed(names)} are not all {state.value}")
 
     def _await(self, reached: Callable[[Picture], bool], what: str) -> Picture:
-        """Look again and again until it is reached; show it for as long as it takes to read."""
+        """Look again and again until it is reached; show what it came to, to a reader for a while."""
 
         def look() -> Picture | None:
             picture = self._look()
             return picture if reached(picture) else None
 
-        picture = wait_until(look, what, timeout_seconds=ACT_SECONDS, interval_seconds=LOOK_INTERVAL_SECONDS)
+        try:
+            picture = wait_until(
+                look, what, timeout_seconds=ACT_SECONDS, interval_seconds=LOOK_INTERVAL_SECONDS
+            )
+        except NotReady:
+            self._screen.snapshot(self._look())
+            raise
         self._screen.snapshot(picture)
         if self._screen.live:
             self._linger()
