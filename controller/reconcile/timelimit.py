@@ -18,6 +18,9 @@ from controller.reconcile.tools import Tools
 from controller.status import Outcome, Verdict, parse_timestamp
 from controller.workload import Workload
 
+LAST_CHANCE = timedelta(seconds=10)
+"""How long a Pod that was created at the very end may wait for its verdict."""
+
 
 class TimeLimit:
     """Fails workers that waited too long."""
@@ -40,6 +43,13 @@ class TimeLimit:
         if uncounted is not None:
             start = max(start, uncounted)
         return (start + timedelta(seconds=timeout_seconds) - self._tools.now()).total_seconds()
+
+    def last_chance_seconds(self, pod: Pod | None) -> float:
+        """How long kube-scheduler still has to answer for a Pod that was created just now."""
+        if pod is None:
+            return 0.0
+        answered_by = parse_timestamp(pod.metadata.creation_timestamp) + LAST_CHANCE
+        return (answered_by - self._tools.now()).total_seconds()
 
     async def expire(self, workload: Workload, pod: Pod | None) -> None:
         """Withdraw Pod, seat and claim of a worker that nothing took. Raises `Conflict`: no time-out."""
