@@ -128,13 +128,15 @@ class Picture:
         if owner is None:
             return translate.pod_use(pod, claims=pod.claim_names)
         workload = self._worker(owner.name, owner.uid)
-        request = self._requests.of(workload) if workload is not None else None
+        if workload is None:
+            return translate.pod_use(pod, worker_uid=owner.uid, claims=pod.claim_names)
+        request = self._requests.of(workload)
         return translate.pod_use(
             pod,
             worker_uid=owner.uid,
             claims=pod.claim_names,
-            owner_key=workload.owner_key if workload is not None else "",
-            exclusive=request is not None and not request.shareable,
+            owner_key=workload.owner_key,
+            exclusive=workload.spec.exclusive if request is None else not request.shareable,
         )
 
     def pod_gone(self, pod: Pod) -> None:

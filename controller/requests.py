@@ -135,7 +135,7 @@ def _devices(workload: Workload) -> int:
             return 0
         case "SingleGPU", devices:
             raise _invalid(f"accelerator.devices: {devices!r} is for mode MultiGPU only")
-        case "MultiGPU", int(devices) if devices >= MIN_DEVICES and not isinstance(devices, bool):
+        case "MultiGPU", int(devices) if devices >= MIN_DEVICES:
             return devices
         case "MultiGPU", devices:
             raise _invalid(f"accelerator.devices: {devices!r} must be a whole number from {MIN_DEVICES} up")
