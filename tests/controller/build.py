@@ -78,7 +78,7 @@ def template(*containers: Document, **spec: Any) -> Document:
     return {"spec": {"containers": list(containers) or [container()], **spec}}
 
 
-def container(name: str = "worker", memory: str = "1Gi", cpu: str = "100m", **more: Any) -> Document:
+def container(name: str = "worker", memory: str = "1Gi", cpu: str | float = "100m", **more: Any) -> Document:
     return {"name": name, "image": "i", "resources": {"requests": {"memory": memory, "cpu": cpu}}, **more}
 
 
