@@ -123,8 +123,8 @@ def _alternatives(request: Document) -> Iterator[tuple[str, Document]]:
 def requested_classes(claim: Document) -> Iterator[tuple[str, str]]:
     """(request, device class) of every alternative of a claim."""
     for request in claim["spec"].get("devices", {}).get("requests") or ():
-        for _, wanted in _alternatives(request):
-            yield request["name"], wanted["deviceClassName"]
+        for name, wanted in _alternatives(request):
+            yield name, wanted["deviceClassName"]
 
 
 def _take(wanted: Document, free: list[Device], classes: Mapping[str, Document]) -> tuple[Device, ...] | None:

@@ -59,14 +59,19 @@ def refusals_of(pod: Document, request: Amounts, node: Record, use: Use) -> Iter
     if spec.get("unschedulable") and untolerated([UNSCHEDULABLE], tolerations):
         yield "node(s) were unschedulable"
         return
-    if not _affine(pod["spec"], node):
-        yield "node(s) didn't match Pod's node affinity/selector"
-        return
     taints = translate.taints(objects.NODES.decode(node.data).spec.taints)
     if untolerated(taints, tolerations):
         yield "node(s) had untolerated taint(s)"
         return
+    if not _affine(pod["spec"], node):
+        yield "node(s) didn't match Pod's node affinity/selector"
+        return
     yield from _room(node.document.get("status", {}).get("allocatable") or {}, request, use)
+
+
+def fits_when_empty(request: Amounts, node: Record) -> bool:
+    """Whether the node would have room if no Pod were there."""
+    return not any(_room(node.document.get("status", {}).get("allocatable") or {}, request, Use()))
 
 
 def _room(allocatable: Mapping[str, str], request: Amounts, use: Use) -> Iterator[str]:

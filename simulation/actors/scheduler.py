@@ -172,6 +172,9 @@ class Scheduler(Actor):
 
     def _reserve(self, pod: Record, placement: Placement) -> None:
         server = self._stage.server
+        if placement.allocations:
+            nominate = {"status": {"nominatedNodeName": placement.node}}
+            server.patch(PODS, pod.key.name, pod.key.namespace, nominate, subresource="status")
         for key in _claim_keys(pod):
             allocation = placement.allocations.get(key)
             if allocation is not None:

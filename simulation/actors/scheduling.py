@@ -15,7 +15,16 @@ from informers.keys import ObjectKey
 from placement.types import DeviceID
 from simulation.actors.cel import CelError
 from simulation.actors.devices import Allocation, Inventory, allocate, requested_classes, taken_devices
-from simulation.actors.fitting import ROOM_REASONS, Use, preference, refusals_of, request_of, selected, uses
+from simulation.actors.fitting import (
+    ROOM_REASONS,
+    Use,
+    fits_when_empty,
+    preference,
+    refusals_of,
+    request_of,
+    selected,
+    uses,
+)
 from simulation.apiserver.documents import Document, Record
 from simulation.apiserver.kinds import CLAIMS, DEVICE_CLASSES, NODES, PODS
 from simulation.apiserver.store import Store
@@ -63,19 +72,31 @@ class _Refusals:
     """Reasons by node, on the way to a message."""
 
     nodes: int
+    has_claims: bool
     reasons: Counter[str] = field(default_factory=Counter)
     pinned: dict[ObjectKey, None] = field(default_factory=dict)
+    crowded: int = 0
+    """Nodes that would take the Pod if no other were there."""
 
     def verdict(self) -> Unschedulable:
-        listed = ", ".join(sorted(f"{count} {reason}" for reason, count in self.reasons.items()))
-        after = "still not schedulable" if self.pinned else "no new claims to deallocate"
-        unhelpful = f"{self.nodes} Preemption is not helpful for scheduling"
-        preemption = f"preemption: 0/{self.nodes} nodes are available: {unhelpful}."
         return Unschedulable(
-            f"0/{self.nodes} nodes are available: {listed}. {after}, {preemption}",
+            f"0/{self.nodes} nodes are available: {_counted(self.reasons)}. {self._afterwards()}",
             wants_room=any(reason in self.reasons for reason in ROOM_REASONS),
             pinned=tuple(self.pinned),
         )
+
+    def for_all(self, reason: str) -> Unschedulable:
+        """A refusal before any node was looked at."""
+        return Unschedulable(f"0/{self.nodes} nodes are available: {reason}. {self._afterwards()}")
+
+    def _afterwards(self) -> str:
+        """What the plugins say that try to make room: devices first, then preemption."""
+        hopeless = self.nodes - self.crowded
+        tried = {"No preemption victims found for incoming pod": self.crowded}
+        tried["Preemption is not helpful for scheduling"] = hopeless
+        outcome = _counted({reason: count for reason, count in tried.items() if count})
+        claims = "still not schedulable" if self.has_claims else "no new claims to deallocate"
+        return f"{claims}, preemption: 0/{self.nodes} nodes are available: {outcome}."
 
 
 class Attempt:
@@ -101,7 +122,7 @@ class Attempt:
             for request, name in requested_classes(claim.document):
                 if name not in classes and not _allocation(claim):
                     fault = f"request {request}: device class {name} does not exist"
-                    return Unschedulable(f"0/{len(nodes)} nodes are available: {fault}.")
+                    return _Refusals(len(nodes), has_claims=False).for_all(fault)
         try:
             return self._place(nodes, present, classes)
         except CelError as error:
@@ -117,12 +138,14 @@ class Attempt:
     ) -> Placement | Unschedulable:
         used = uses(self._store.all(PODS))
         taken = taken_devices(self._store.all(CLAIMS))
-        refusals = _Refusals(len(nodes))
+        refusals = _Refusals(len(nodes), has_claims=bool(claims))
         feasible: list[tuple[tuple[int, int, int, str], Placement]] = []
         for node in nodes:
             name = node.key.name
             use = used.get(name, Use())
             reasons = list(refusals_of(self._pod.document, self._request, node, use))
+            if reasons and all(reason in ROOM_REASONS for reason in reasons):
+                refusals.crowded += fits_when_empty(self._request, node)
             if not reasons:
                 pinned = [claim for claim in claims if _is_elsewhere(claim, node)]
                 refusals.pinned.update(dict.fromkeys(claim.key for claim in pinned))
@@ -152,6 +175,10 @@ class Attempt:
                     return None
                 allocations[claim.key] = found
         return allocations
+
+
+def _counted(reasons: Mapping[str, int]) -> str:
+    return ", ".join(sorted(f"{count} {reason}" for reason, count in reasons.items()))
 
 
 def _is_elsewhere(claim: Record, node: Record) -> bool:

@@ -153,6 +153,7 @@ class ApiServer:
             raise refusals.conflict(PODS, key.name, f"pod {key.name} cannot be assigned to a node")
         document = old.copy()
         document["spec"]["nodeName"] = node
+        document["status"].pop("nominatedNodeName", None)
         document["status"]["conditions"] = list(conditions)
         return self.store.put(PODS, document)
 
