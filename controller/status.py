@@ -158,4 +158,4 @@ def _noted(workload: Workload, note: str, now: datetime) -> Condition:
 def _conditions(workload: Workload, placed: Condition) -> list[dict[str, Any]]:
     """All conditions, since a merge patch replaces the whole list; the others go back as they were read."""
     others = [c for c in workload.status.conditions if c.type != PLACED_CONDITION]
-    return [c.model_dump(by_alias=True, exclude_none=True) for c in (*others, placed)]
+    return [c.model_dump(by_alias=True, exclude_unset=True, exclude_none=True) for c in (*others, placed)]
