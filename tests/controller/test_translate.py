@@ -218,7 +218,7 @@ def test_what_a_pod_holds_of_its_node() -> None:
 
 
 def test_a_template_asks_for_what_its_pod_will() -> None:
-    spec: Document = {"containers": [container(memory="2Gi")], "initContainers": [container("i", memory="5Gi")]}
+    spec: Document = {"containers": [container(memory="2Gi")], "initContainers": [container("i", "5Gi")]}
     from_template = translate.template_resources(spec)
     assert from_template == translate.pod_resources(pod(**spec).spec)
     assert translate.template_resources({"containers": [], "unknown": 1}) == translate.pod_resources(
