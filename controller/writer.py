@@ -13,9 +13,10 @@ from controller.objects import CLAIMS, PODS, Pod, ResourceClaim
 from controller.retry import read_again
 from controller.workerpod import ledger_reference
 from controller.workload import WORKLOADS, Workload
-from informers.api import Api, Json, Preconditions
+from informers.api import Api, Json, Preconditions, Resource, T
 from informers.errors import Conflict, NotFound
 from informers.keys import ObjectKey
+from informers.store import Store
 from ledger.state import ClaimLedger
 
 
@@ -31,21 +32,23 @@ class Writer:
         self._caches = caches
 
     async def fresh_workload(self, key: ObjectKey) -> Workload | None:
-        """Read a Workload past the cache."""
-        try:
-            found = await read_again(lambda: self._api.get(WORKLOADS, key.name, key.namespace))
-        except NotFound:
-            return None
-        self._caches.workloads.store.apply_write(found)
-        return found
+        """Read a Workload past the cache, which takes in what is found."""
+        return await self._fresh(WORKLOADS, self._caches.workloads.store, key)
 
     async def fresh_pod(self, name: str, namespace: str) -> Pod | None:
-        """Read a Pod past the cache."""
+        """Read a Pod past the cache, which takes in what is found."""
+        return await self._fresh(PODS, self._caches.pods.store, ObjectKey(namespace, name))
+
+    async def _fresh(self, resource: Resource[T], store: Store[T], key: ObjectKey) -> T | None:
+        known = store.get(key)
         try:
-            found = await read_again(lambda: self._api.get(PODS, name, namespace))
+            found = await read_again(lambda: self._api.get(resource, key.name, key.namespace))
         except NotFound:
+            if known is not None:
+                # Whoever looks again must not find it in the cache and come here once more.
+                store.apply_delete(known)
             return None
-        self._caches.pods.store.apply_write(found)
+        store.apply_write(found)
         return found
 
     async def fresh_claim(self, name: str, namespace: str) -> ResourceClaim | None:

@@ -63,6 +63,12 @@ def seat_of(cluster: SimulatedCluster, name: str) -> tuple[str, Document] | None
     return found[0] if found else None
 
 
+def holdings(cluster: SimulatedCluster) -> list[str]:
+    """What is left of any worker: its Pods, claims and ledgers by kind and name."""
+    kept = [*cluster.openrl.pods(), *cluster.openrl.claims(), *cluster.openrl.ledgers()]
+    return [f"{document['kind']} {document['metadata']['name']}" for document in kept]
+
+
 def pod_uid(cluster: SimulatedCluster, name: str) -> str:
     """UID of a worker's Pod, empty if there is none."""
     pod = cluster.openrl.pod(name)
