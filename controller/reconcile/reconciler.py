@@ -151,12 +151,19 @@ class Reconciler:
         """Step 6: what it is recorded to hold is sound, was repaired, or is cleared and placed again."""
         finding = await self._repair.inspect(workload, request, pod)
         if finding.repaired is Repaired.WAIT:
-            return self._retry
+            return await self._while_pod_ends(finding.workload)
         if pod is None or finding.repaired is Repaired.CLEARED:
             return await self._without_pod(finding.workload, request)
         if pod.metadata.deletion_timestamp is not None:
             return Result(requeue_after_seconds=await self._waiting.for_pod_gone(finding.workload, pod))
         return await self._with_pod(finding.workload, request, pod)
+
+    async def _while_pod_ends(self, workload: Workload) -> Result:
+        """What was set in motion may be the end of its Pod, which the status speaks of after a while."""
+        pod = self._tools.pod(workload)
+        if pod is None or pod.metadata.deletion_timestamp is None:
+            return self._retry
+        return Result(requeue_after_seconds=await self._waiting.for_pod_gone(workload, pod))
 
     def _request(self, workload: Workload, standing: Standing) -> Request | None:
         """Validated while the worker holds nothing; a placed one is never failed by a stricter rule."""

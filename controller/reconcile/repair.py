@@ -70,26 +70,28 @@ class Repair:
     # Pod and status disagree
 
     async def _agree(self, workload: Workload) -> None:
-        """Let the Pod's assignment win, or delete the Pod; the worker is looked at again afterwards."""
-        self._tools.look_again(workload)
+        """Let the Pod's assignment win, or delete the Pod, whose end then wakes the worker."""
         namespace = self._tools.settings.namespace
         pod = await self._tools.writer.fresh_pod(pod_name(workload.name), namespace)
         fresh = await self._tools.writer.fresh_workload(ObjectKey.of(workload))
-        if pod is None or fresh is None or fresh.uid != workload.uid:
-            return
+        if pod is None or fresh is None or standing_of(pod, fresh) is not Standing.OURS:
+            # The caches have taken in what was read.
+            return self._tools.look_again(workload)
         stamp = assignment_on(pod)
-        if standing_of(pod, fresh) is not Standing.OURS or stamp == assignment_of(fresh):
-            return
-        if await self._pod_wins(fresh, stamp):
+        if stamp == assignment_of(fresh):
+            return self._tools.look_again(workload)
+        if await self._pod_wins(fresh, pod, stamp):
             await self._tools.report(fresh, Outcome(assignment=stamp))
-        elif pod.metadata.deletion_timestamp is None:
+            return self._tools.look_again(workload)
+        if pod.metadata.deletion_timestamp is None:
             await self._tools.writer.delete_pod(pod)
+        return None
 
-    async def _pod_wins(self, workload: Workload, stamp: Assignment) -> bool:
+    async def _pod_wins(self, workload: Workload, pod: Pod, stamp: Assignment) -> bool:
         if not is_claim_name(stamp.claim) or not stamp.assignment_id:
             return False
         claim = await self._tools.writer.fresh_claim(stamp.claim, self._tools.settings.namespace)
-        if claim is None or claim.deleting:
+        if claim is None or (claim.deleting and not pod.bound):
             return False
         if not workload.status.claim_name:
             return True
