@@ -8,13 +8,14 @@ import pytest
 
 from e2e.controlplane import Cluster
 from e2e.parity.cases import CASES
-from e2e.parity.running import load_transcripts, run_case
+from e2e.parity.running import RECORDED_CASES, RECORDED_SCENES, run_case, run_scene
+from e2e.parity.scenes import SCENES
 from informers.transport import KubeApi, connect
 
 pytest_plugins = ("e2e.controlplane.fixtures",)
 pytestmark = pytest.mark.anyio
 
-TRANSCRIPTS = load_transcripts()
+CASES_RECORDED, SCENES_RECORDED = RECORDED_CASES.load(), RECORDED_SCENES.load()
 
 
 @pytest.fixture(scope="module")
@@ -31,4 +32,9 @@ async def api(installed_cluster_of_session: Cluster) -> AsyncIterator[KubeApi]:
 
 @pytest.mark.parametrize("title", CASES)
 async def test_a_real_server_answers_as_recorded(cluster: Cluster, api: KubeApi, title: str) -> None:  # noqa: ARG001 - it is emptied
-    assert await run_case(CASES[title], api) == TRANSCRIPTS[title]
+    assert await run_case(CASES[title], api) == CASES_RECORDED[title]
+
+
+@pytest.mark.parametrize("title", SCENES)
+async def test_a_real_control_plane_acts_as_recorded(cluster: Cluster, api: KubeApi, title: str) -> None:  # noqa: ARG001 - it is emptied
+    assert await run_scene(SCENES[title], api) == SCENES_RECORDED[title]

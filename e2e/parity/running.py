@@ -1,21 +1,44 @@
-"""Runs cases and keeps what a real server said."""
+"""Runs cases and scenes, and keeps what a real control plane made of them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
 
 from e2e.parity.cases import Case
+from e2e.parity.scenes import Scene
 from e2e.parity.script import Script
+from e2e.parity.stage import Stage
 from informers.api import Api
 
-TRANSCRIPTS = Path(__file__).with_name("transcripts.yaml")
+_FOLDER = Path(__file__).parent
 
 _HEAD = """\
-# What a real API server said to each case: recorded by `python -m e2e.parity`, never edited.
+# What a real control plane said and did: recorded by `python -m e2e.parity`, never edited.
 """
+
+
+@dataclass(frozen=True)
+class Recording:
+    """Transcripts by title, in a file."""
+
+    path: Path
+
+    def load(self) -> dict[str, list[str]]:
+        """What was recorded."""
+        loaded: dict[str, list[str]] = yaml.safe_load(self.path.read_text())
+        return loaded
+
+    def save(self, transcripts: Mapping[str, list[str]]) -> None:
+        """Record anew."""
+        self.path.write_text(_HEAD + yaml.safe_dump(dict(transcripts), sort_keys=False, width=1000))
+
+
+RECORDED_CASES = Recording(_FOLDER / "cases.yaml")
+RECORDED_SCENES = Recording(_FOLDER / "scenes.yaml")
 
 
 async def run_case(case: Case, api: Api) -> list[str]:
@@ -25,12 +48,8 @@ async def run_case(case: Case, api: Api) -> list[str]:
     return script.transcript()
 
 
-def load_transcripts() -> dict[str, list[str]]:
-    """What a real server said, by the title of the case."""
-    loaded: dict[str, list[str]] = yaml.safe_load(TRANSCRIPTS.read_text())
-    return loaded
-
-
-def save_transcripts(transcripts: Mapping[str, list[str]]) -> None:
-    """Replace the recording."""
-    TRANSCRIPTS.write_text(_HEAD + yaml.safe_dump(dict(transcripts), sort_keys=False, width=1000))
+async def run_scene(scene: Scene, api: Api) -> list[str]:
+    """The stories of a scene."""
+    stage = Stage(api)
+    await scene(stage)
+    return stage.transcript()

@@ -132,7 +132,8 @@ class Scheduler(Actor):
             case Unschedulable():
                 self._keep_waiting(pod, wants_room=verdict.wants_room)
                 self._refuse(pod, "Unschedulable", verdict.message)
-                self._release_pins(pod, verdict)
+                if verdict.given_up is not None:
+                    self._stage.server.edit(CLAIMS, verdict.given_up, _clear, subresource="status")
             case Errored(message):
                 self._keep_waiting(pod, wants_room=False)
                 self._refuse(pod, "SchedulerError", message)
@@ -159,20 +160,12 @@ class Scheduler(Actor):
 
         self._stage.server.edit(PODS, pod.key, change, subresource="status")
 
-    def _release_pins(self, pod: Record, verdict: Unschedulable) -> None:
-        """What PostFilter does: give up an allocation in the wrong place that nobody else holds."""
-        for key in verdict.pinned:
-            claim = self._find(CLAIMS, key)
-            consumers = _status(claim).get("reservedFor") or [] if claim is not None else []
-            if claim is not None and all(consumer["uid"] == pod.uid for consumer in consumers):
-                self._stage.server.edit(CLAIMS, key, _clear, subresource="status")
-                return
-
     # What follows from a placement.
 
     def _reserve(self, pod: Record, placement: Placement) -> None:
         server = self._stage.server
-        if placement.allocations:
+        if _claim_keys(pod):
+            # There is work to do before the Pod can be bound.
             nominate = {"status": {"nominatedNodeName": placement.node}}
             server.patch(PODS, pod.key.name, pod.key.namespace, nominate, subresource="status")
         for key in _claim_keys(pod):

@@ -48,8 +48,8 @@ class Unschedulable:
     message: str
     wants_room: bool = False
     """Whether the end of another Pod may help."""
-    pinned: tuple[ObjectKey, ...] = ()
-    """Allocated claims that kept it from a node."""
+    given_up: ObjectKey | None = None
+    """A claim whose allocation kept it from a node and is used by nobody else: PostFilter clears it."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class _Refusals:
     nodes: int
     has_claims: bool
     reasons: Counter[str] = field(default_factory=Counter)
-    pinned: dict[ObjectKey, None] = field(default_factory=dict)
+    given_up: ObjectKey | None = None
     crowded: int = 0
     """Nodes that would take the Pod if no other were there."""
 
@@ -82,7 +82,7 @@ class _Refusals:
         return Unschedulable(
             f"0/{self.nodes} nodes are available: {_counted(self.reasons)}. {self._afterwards()}",
             wants_room=any(reason in self.reasons for reason in ROOM_REASONS),
-            pinned=tuple(self.pinned),
+            given_up=self.given_up,
         )
 
     def for_all(self, reason: str) -> Unschedulable:
@@ -96,6 +96,8 @@ class _Refusals:
         tried["Preemption is not helpful for scheduling"] = hopeless
         outcome = _counted({reason: count for reason, count in tried.items() if count})
         claims = "still not schedulable" if self.has_claims else "no new claims to deallocate"
+        if self.given_up is not None:
+            claims = "deallocation of ResourceClaim completed"
         return f"{claims}, preemption: 0/{self.nodes} nodes are available: {outcome}."
 
 
@@ -148,7 +150,8 @@ class Attempt:
                 refusals.crowded += fits_when_empty(self._request, node)
             if not reasons:
                 pinned = [claim for claim in claims if _is_elsewhere(claim, node)]
-                refusals.pinned.update(dict.fromkeys(claim.key for claim in pinned))
+                unused = (claim.key for claim in pinned if _is_for_nobody_but(claim, self._pod.uid))
+                refusals.given_up = refusals.given_up or next(unused, None)
                 reasons = [PINNED] if pinned else []
             allocations = None if reasons else self._allocate(name, claims, classes, taken)
             if allocations is None:
@@ -185,6 +188,11 @@ def _is_elsewhere(claim: Record, node: Record) -> bool:
     """Whether the claim is allocated and cannot be used on the node."""
     selector = (_allocation(claim) or {}).get("nodeSelector")
     return selector is not None and not selected(selector, node)
+
+
+def _is_for_nobody_but(claim: Record, pod_uid: str) -> bool:
+    consumers = (claim.document.get("status") or {}).get("reservedFor") or ()
+    return all(consumer["uid"] == pod_uid for consumer in consumers)
 
 
 def _allocation(claim: Record) -> Document | None:

@@ -90,8 +90,7 @@ class Watches:
 
     def _on_change(self, change: Change) -> None:
         for watch in self._open:
-            if watch.kind is change.kind:
-                watch.show(change, anyio.current_time() + self.lag_seconds(watch.client, watch.kind))
+            watch.show(change, anyio.current_time() + self.lag_seconds(watch.client, watch.kind))
 
 
 class Watch:
@@ -177,7 +176,7 @@ class Watch:
 
     def _seen(self, change: Change) -> Iterator[tuple[WatchEventType, Record]]:
         """A change as this watch sees it: what comes to match is added, what ceases to match is deleted."""
-        if self._namespace not in {"", change.record.key.namespace}:
+        if change.kind is not self.kind or self._namespace not in {"", change.record.key.namespace}:
             return
         deleted = change.type is WatchEventType.DELETED
         before = change.before is not None and self._matches(change.before.document)

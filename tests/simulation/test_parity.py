@@ -5,18 +5,27 @@ from __future__ import annotations
 import pytest
 
 from e2e.parity.cases import CASES
-from e2e.parity.running import load_transcripts, run_case
+from e2e.parity.running import RECORDED_CASES, RECORDED_SCENES, run_case, run_scene
+from e2e.parity.scenes import SCENES
+from simulation.cluster import SimulatedCluster
 from tests.simulation.servers import lone_client
 
 pytestmark = pytest.mark.anyio
 
-TRANSCRIPTS = load_transcripts()
+CASES_RECORDED, SCENES_RECORDED = RECORDED_CASES.load(), RECORDED_SCENES.load()
 
 
 @pytest.mark.parametrize("title", CASES)
 async def test_the_server_in_memory_answers_like_a_real_one(title: str) -> None:
-    assert await run_case(CASES[title], lone_client()) == TRANSCRIPTS[title]
+    assert await run_case(CASES[title], lone_client()) == CASES_RECORDED[title]
 
 
-def test_every_case_is_recorded() -> None:
-    assert list(TRANSCRIPTS) == list(CASES)
+@pytest.mark.parametrize("title", SCENES)
+async def test_the_actors_do_what_their_models_did(title: str) -> None:
+    async with SimulatedCluster() as cluster:
+        assert await run_scene(SCENES[title], cluster.client("test")) == SCENES_RECORDED[title]
+
+
+def test_every_case_and_scene_is_recorded() -> None:
+    assert list(CASES_RECORDED) == list(CASES)
+    assert list(SCENES_RECORDED) == list(SCENES)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from types import ModuleType
+from collections.abc import Awaitable, Callable, Mapping
 
 from e2e.parity.cases import (
     claims,
@@ -18,29 +17,11 @@ from e2e.parity.cases import (
     watches,
 )
 from e2e.parity.script import Script
+from e2e.parity.titles import titled
 
 Case = Callable[[Script], Awaitable[None]]
 
-_SUBJECTS: tuple[ModuleType, ...] = (
-    creation,
-    updates,
-    patches,
-    status,
-    deletion,
-    lists,
-    watches,
-    pods,
-    claims,
-    custom,
+CASES: Mapping[str, Case] = dict(
+    titled(creation, updates, patches, status, deletion, lists, watches, pods, claims, custom)
 )
-
-
-def _cases() -> Iterator[tuple[str, Case]]:
-    for subject in _SUBJECTS:
-        for name, value in vars(subject).items():
-            if getattr(value, "__module__", "") == subject.__name__ and not name.startswith("_"):
-                yield f"{subject.__name__.rpartition('.')[2]}: {name.replace('_', ' ')}", value
-
-
-CASES: Mapping[str, Case] = dict(_cases())
 """All cases by title, in the order in which they are written."""

@@ -53,6 +53,7 @@ async def from_zero_everything_that_is_there_is_added_first(script: Script) -> N
 async def from_a_version_only_what_came_after_is_shown(script: Script) -> None:
     first = await script.create(LEDGERS, ledger("ledger-a"))
     assert first is not None
+    await script.create(WORKLOADS, workload("ledger-a"))
     await script.create(LEDGERS, ledger("ledger-b"))
     await script.watch_from(LEDGERS, first["metadata"]["resourceVersion"], until=["ledger-a", "ledger-b"])
 

@@ -1,0 +1,14 @@
+"""The scenes, by subject. Each is a coroutine that takes a `Stage`; its name is its title."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+
+from e2e.parity.scenes import garbage, scheduling
+from e2e.parity.stage import Stage
+from e2e.parity.titles import titled
+
+Scene = Callable[[Stage], Awaitable[None]]
+
+SCENES: Mapping[str, Scene] = dict(titled(scheduling, garbage))
+"""All scenes by title, in the order in which they are written."""

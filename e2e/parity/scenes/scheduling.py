@@ -1,0 +1,285 @@
+"""kube-scheduler, dynamic resource allocation and the ResourceClaim controller."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from e2e.parity.objects import CLAIMS, DEVICE_CLASSES, DRIVER, NODES, PODS
+from e2e.parity.stage import Document, Stage
+
+
+def _selector(*terms: str) -> str:
+    capacity = f'device.capacity["{DRIVER}"]'
+    return " && ".join(term.replace("CAPACITY", capacity) for term in terms)
+
+
+_GUARD = '"memory" in CAPACITY'
+_AT_LEAST = 'CAPACITY.memory.compareTo(quantity("{}")) >= 0'
+_AT_MOST = 'CAPACITY.memory.compareTo(quantity("{}")) <= 0'
+
+
+def claim(name: str, *shapes: tuple[int, str], device_class: str = DRIVER, guard: bool = True) -> Document:
+    """A claim with an alternative for each (count, size), as this project cuts them."""
+    alternatives = []
+    for count, size in shapes or ((1, "80Gi"),):
+        terms = [*([_GUARD] if guard else []), _AT_LEAST.format("20Gi"), _AT_MOST.format(size)]
+        alternatives.append(
+            {
+                "name": f"t{count}x{size.removesuffix('Gi')}",
+                "deviceClassName": device_class,
+                "selectors": [{"cel": {"expression": _selector(*terms)}}],
+                "allocationMode": "ExactCount",
+                "count": count,
+            }
+        )
+    request = {"name": "gpu", "firstAvailable": alternatives}
+    return {"metadata": {"name": name}, "spec": {"devices": {"requests": [request]}}}
+
+
+def pod(name: str, claim_name: str = "", *, memory: str = "1Gi", cpu: str = "100m", **spec: Any) -> Document:
+    """A Pod, with a claim that it consumes."""
+    resources: Document = {"requests": {"memory": memory, "cpu": cpu}}
+    entries = []
+    if claim_name:
+        resources["claims"] = [{"name": "gpu"}]
+        entries = [{"name": "gpu", "resourceClaimName": claim_name}]
+    container = {"name": "worker", "image": "worker:1", "resources": resources}
+    wanted = {"containers": [container], **({"resourceClaims": entries} if entries else {}), **spec}
+    return {"metadata": {"name": name}, "spec": wanted}
+
+
+async def a_claim_is_allocated_for_its_pod(stage: Stage) -> None:
+    await stage.node("gpu-node-0", "80Gi")
+    async with stage.recording():
+        await stage.make(CLAIMS, claim("claim-a"))
+        await stage.make(PODS, pod("a", "claim-a"))
+        await stage.running("a")
+
+
+async def a_freed_device_goes_to_the_pod_that_waits(stage: Stage) -> None:
+    await stage.node("gpu-node-0", "80Gi")
+    async with stage.recording():
+        await stage.make(CLAIMS, claim("claim-a"))
+        await stage.make(PODS, pod("a", "claim-a"))
+        await stage.running("a")
+        await stage.make(CLAIMS, claim("claim-b"))
+        await stage.make(PODS, pod("b", "claim-b"))
+        await stage.refused("b", "cannot allocate all claims")
+        await stage.remove(PODS, "a")
+        await stage.running("b")
+
+
+async def an_allocation_lives_as_long_as_somebody_uses_it(stage: Stage) -> None:
+    await stage.node("gpu-node-0", "80Gi")
+    await stage.node("gpu-node-1", "80Gi")
+    async with stage.recording():
+        await stage.make(CLAIMS, claim("claim-a"))
+        for name in ("a", "b"):
+            await stage.make(PODS, pod(name, "claim-a"))
+            await stage.running(name)
+        for name in ("a", "b"):
+            await stage.remove(PODS, name)
+            await stage.until_gone(PODS, name)
+        await stage.until(CLAIMS, "claim-a", lambda document: not document["metadata"].get("finalizers"))
+
+
+async def a_pod_that_has_ended_gives_its_device_back(stage: Stage) -> None:
+    await stage.node("gpu-node-0", "80Gi")
+    async with stage.recording():
+        await stage.make(CLAIMS, claim("claim-a"))
+        await stage.make(PODS, pod("a", "claim-a"))
+        await stage.running("a")
+        await stage.change(PODS, "a", {"status": {"phase": "Succeeded"}}, subresource="status")
+        await stage.until(CLAIMS, "claim-a", lambda document: not document["metadata"].get("finalizers"))
+
+
+async def a_claim_that_is_deleted_waits_for_its_pods(stage: Stage) -> None:
+    await stage.node("gpu-node-0", "80Gi")
+    async with stage.recording():
+        await stage.make(CLAIMS, claim("claim-a"))
+        await stage.make(PODS, pod("a", "claim-a"))
+        await stage.running("a")
+        await stage.remove(CLAIMS, "claim-a")
+        await stage.make(PODS, pod("late", "claim-a"))
+        await stage.remove(PODS, "a")
+        await stage.until_gone(CLAIMS, "claim-a")
+
+
+async def without_its_claim_a_pod_is_not_even_tried(stage: Stage) -> None:
+    await stage.node("gpu-node-0", "80Gi")
+    async with stage.recording():
+        await stage.make(PODS, pod("a", "claim-a"))
+        await stage.make(CLAIMS, claim("claim-a"))
+        await stage.running("a")
+
+
+async def the_tightest_alternative_that_is_free_is_taken(stage: Stage) -> None:
+    await stage.node("gpu-node-0", "80Gi", "24Gi", "80Gi")
+    async with stage.recording():
+        for name in ("a", "b", "c"):
+            await stage.make(CLAIMS, claim(f"claim-{name}", (1, "24Gi"), (1, "80Gi")))
+            await stage.make(PODS, pod(name, f"claim-{name}"))
+            await stage.running(name)
+
+
+async def several_devices_are_of_one_node(stage: Stage) -> None:
+    await stage.node("gpu-node-0", "80Gi")
+    await stage.node("gpu-node-1", "80Gi", "80Gi")
+    async with stage.recording():
+        await stage.make(CLAIMS, claim("claim-a", (2, "80Gi")))
+        await stage.make(PODS, pod("a", "claim-a"))
+        await stage.running("a")
+        await stage.make(CLAIMS, claim("claim-b", (2, "80Gi")))
+        await stage.make(PODS, pod("b", "claim-b"))
+        await stage.refused("b", "cannot allocate all claims")
+
+
+async def a_device_without_memory_is_passed_over_behind_the_guard(stage: Stage) -> None:
+    await stage.node("gpu-node-0", None, "80Gi")
+    async with stage.recording():
+        await stage.make(CLAIMS, claim("claim-a"))
+        await stage.make(PODS, pod("a", "claim-a"))
+        await stage.running("a")
+
+
+async def a_closed_node_refuses_and_its_opening_is_noticed(stage: Stage) -> None:
+    await stage.node("gpu-node-0", "80Gi")
+    await stage.node("gpu-node-1", "80Gi")
+    await stage.change(NODES, "gpu-node-0", {"spec": {"unschedulable": True}})
+    taint = {"key": "hands", "value": "off", "effect": "NoSchedule"}
+    await stage.change(NODES, "gpu-node-1", {"spec": {"taints": [taint]}})
+    async with stage.recording():
+        await stage.make(CLAIMS, claim("claim-a"))
+        await stage.make(PODS, pod("a", "claim-a"))
+        await stage.refused("a", "unschedulable", "untolerated")
+        await stage.change(NODES, "gpu-node-0", {"spec": {"unschedulable": None}})
+        await stage.running("a")
+
+
+async def a_toleration_opens_a_tainted_node(stage: Stage) -> None:
+    await stage.node("gpu-node-0", "80Gi")
+    taint = {"key": "hands", "value": "off", "effect": "NoSchedule"}
+    await stage.change(NODES, "gpu-node-0", {"spec": {"taints": [taint]}})
+    async with stage.recording():
+        await stage.make(CLAIMS, claim("claim-a"))
+        await stage.make(PODS, pod("a", "claim-a", tolerations=[{"key": "hands", "operator": "Exists"}]))
+        await stage.running("a")
+
+
+async def an_allocation_pins_its_pods_to_a_node(stage: Stage) -> None:
+    await stage.node("gpu-node-0", "80Gi")
+    async with stage.recording():
+        await stage.make(CLAIMS, claim("claim-a"))
+        await stage.make(PODS, pod("a", "claim-a"))
+        await stage.running("a")
+        await stage.node("gpu-node-1", "80Gi")
+        await stage.change(NODES, "gpu-node-0", {"spec": {"unschedulable": True}})
+        await stage.make(PODS, pod("b", "claim-a"))
+        await stage.refused("b", "not available on the node")
+        # Once nobody uses it there, the claim is allocated where there is room.
+        await stage.remove(PODS, "a")
+        await stage.running("b")
+
+
+async def an_allocation_in_the_wrong_place_is_given_up(stage: Stage) -> None:
+    await stage.node("gpu-node-0", "80Gi")
+    await stage.node("gpu-node-1", "80Gi")
+    await stage.change(NODES, "gpu-node-1", {"spec": {"unschedulable": True}})
+    result = {"request": "gpu/t1x80", "driver": DRIVER, "pool": "gpu-node-1", "device": "gpu-0"}
+    field = {"key": "metadata.name", "operator": "In", "values": ["gpu-node-1"]}
+    allocation = {
+        "devices": {"results": [result]},
+        "nodeSelector": {"nodeSelectorTerms": [{"matchFields": [field]}]},
+    }
+    await stage.make(CLAIMS, claim("claim-a"))
+    await stage.change(CLAIMS, "claim-a", {"status": {"allocation": allocation}}, subresource="status")
+    async with stage.recording():
+        await stage.make(PODS, pod("a", "claim-a"))
+        await stage.running("a")
+
+
+async def a_missing_device_class_is_named_and_its_coming_noticed(stage: Stage) -> None:
+    await stage.node("gpu-node-0", "80Gi")
+    async with stage.recording():
+        await stage.make(CLAIMS, claim("claim-a", device_class="late.example.com"))
+        await stage.make(PODS, pod("a", "claim-a"))
+        await stage.refused("a", "does not exist")
+        await stage.device_class("late.example.com")
+        await stage.running("a")
+    await stage.remove(DEVICE_CLASSES, "late.example.com")
+
+
+async def host_memory_and_pod_slots_are_counted(stage: Stage) -> None:
+    await stage.node("gpu-node-0", "80Gi", memory="8Gi", pods=2)
+    async with stage.recording():
+        await stage.make(PODS, pod("holder", memory="6Gi"))
+        await stage.running("holder")
+        await stage.make(CLAIMS, claim("claim-a"))
+        await stage.make(PODS, pod("a", "claim-a", memory="4Gi"))
+        await stage.refused("a", "Insufficient memory")
+        await stage.make(PODS, pod("giant", memory="9Gi", cpu="9"))
+        await stage.refused("giant", "Insufficient memory", "Insufficient cpu")
+        await stage.remove(PODS, "giant")
+        await stage.until_gone(PODS, "giant")
+        await stage.make(PODS, pod("small"))
+        await stage.running("small")
+        await stage.make(PODS, pod("third"))
+        await stage.refused("third", "Too many pods")
+        await stage.remove(PODS, "holder")
+        await stage.running("a")
+
+
+async def node_affinity_decides_which_nodes_count(stage: Stage) -> None:
+    for name in ("gpu-node-0", "gpu-node-1"):
+        await stage.node(name, "80Gi")
+    await stage.change(NODES, "gpu-node-1", {"metadata": {"labels": {"openrl.io/sampler": "true"}}})
+    enabled = {"key": "openrl.io/enabled", "operator": "In", "values": ["true"]}
+    free = [{"key": f"openrl.io/{role}", "operator": "DoesNotExist"} for role in ("trainer", "sampler")]
+    trainer = {"key": "openrl.io/trainer", "operator": "In", "values": ["true"]}
+    terms = [{"matchExpressions": [enabled, trainer]}, {"matchExpressions": [enabled, *free]}]
+    required = {"nodeSelectorTerms": terms}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    async with stage.recording():
+        for name in ("a", "b"):
+            await stage.make(CLAIMS, claim(f"claim-{name}"))
+            await stage.make(PODS, pod(name, f"claim-{name}", affinity=affinity))
+        await stage.refused("b", "affinity")
+        await stage.change(NODES, "gpu-node-1", {"metadata": {"labels": {"openrl.io/trainer": "true"}}})
+        await stage.running("b")
+
+
+async def a_preferred_node_is_chosen(stage: Stage) -> None:
+    for name in ("gpu-node-0", "gpu-node-1", "gpu-node-2"):
+        await stage.node(name, "80Gi")
+    field = {"key": "metadata.name", "operator": "In", "values": ["gpu-node-1"]}
+    term = {"weight": 100, "preference": {"matchFields": [field]}}
+    affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [term]}}
+    async with stage.recording():
+        await stage.make(CLAIMS, claim("claim-a"))
+        await stage.make(PODS, pod("a", "claim-a", affinity=affinity))
+        await stage.running("a")
+
+
+async def without_nodes_there_is_nothing_to_try(stage: Stage) -> None:
+    await stage.device_class()
+    async with stage.recording():
+        await stage.make(CLAIMS, claim("claim-a"))
+        await stage.make(PODS, pod("a", "claim-a"))
+        await stage.refused("a", "no nodes available")
+        await stage.node("gpu-node-0", "80Gi")
+        await stage.running("a")
+
+
+async def without_the_guard_a_device_without_memory_fails_every_attempt(stage: Stage) -> None:
+    await stage.node("gpu-node-0", None, "80Gi")
+    await stage.make(CLAIMS, claim("claim-a", guard=False))
+    await stage.make(PODS, pod("a", "claim-a"))
+    # The message is long and names inner parts: only the reason is compared.
+    await stage.until(
+        PODS,
+        "a",
+        lambda document: any(
+            condition.get("reason") == "SchedulerError"
+            for condition in document["status"].get("conditions") or ()
+        ),
+    )
