@@ -30,13 +30,19 @@ class Resources:
         """From a `ResourceList`; other resources are ignored.
 
         Raises:
-            ValueError: memory or CPU is not a quantity.
+            ValueError: memory or CPU is not a quantity, or negative.
         """
         memory, cpu = quantities.get("memory"), quantities.get("cpu")
         return cls(
-            memory_bytes=None if memory is None else parse_bytes(memory),
-            cpu_millis=None if cpu is None else parse_millis(cpu),
+            memory_bytes=None if memory is None else _not_negative("memory", memory, parse_bytes(memory)),
+            cpu_millis=None if cpu is None else _not_negative("cpu", cpu, parse_millis(cpu)),
         )
+
+
+def _not_negative(name: str, text: str | float, amount: int) -> int:
+    if amount < 0:
+        raise ValueError(f"{name}: {text!r} must not be negative")
+    return amount
 
 
 UNNAMED: Final = Resources()

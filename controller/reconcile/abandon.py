@@ -23,8 +23,8 @@ PATIENCE = timedelta(minutes=2)
 PATIENCE_WHILE_BINDING = timedelta(seconds=600)
 """Where the allocation carries `bindingConditions`: kube-scheduler itself waits that long for the driver."""
 
-HOPELESS = frozenset({Check.ROLE_REFUSED, Check.NODE_TAINTED, Check.DEVICE_TOO_SMALL})
-"""What no waiting changes: seats are checked again where a claim lost its allocation and gained another."""
+HOPELESS = frozenset({Check.ROLE_REFUSED, Check.DEVICE_TOO_SMALL})
+"""What no waiting changes, unlike a taint: seats are checked again where a claim was allocated elsewhere."""
 
 
 class Abandon:

@@ -73,3 +73,9 @@ def test_cpu_follows_the_same_rules_on_its_own() -> None:
 def test_a_bad_quantity_is_named() -> None:
     with pytest.raises(ValueError, match="'lots' is not a Kubernetes quantity"):
         Resources.parse({"memory": "lots"})
+
+
+@pytest.mark.parametrize("quantities", [{"memory": "-5Gi"}, {"cpu": -1}])
+def test_a_negative_amount_is_refused(quantities: dict[str, str | float]) -> None:
+    with pytest.raises(ValueError, match="must not be negative"):
+        Resources.parse(quantities)
