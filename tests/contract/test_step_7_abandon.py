@@ -1,0 +1,254 @@
+"""Section 5, step 7: an allocated claim that keeps refusing the worker's Pod is abandoned."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+
+from informers.keys import ObjectKey
+from simulation.actors.base import condition
+from simulation.apiserver.documents import Document, format_time
+from simulation.apiserver.kinds import CLAIMS, PODS
+from simulation.cluster import SimulatedCluster
+from simulation.faults import Faults, Meanwhile
+from simulation.fleet import NodeShape
+from simulation.invariants import Watchdog, at_rest
+from simulation.process import simulated_controller
+from tests.contract.world import (
+    assert_sound,
+    claim_of,
+    deeds,
+    delete_pod,
+    pod_uid,
+    row,
+    settings_with,
+    submit,
+)
+
+pytestmark = pytest.mark.anyio
+
+NAMESPACE = "openrl-system"
+PATIENT = settings_with(placement_timeout_seconds=0.0)
+
+
+async def wedge(cluster: SimulatedCluster) -> None:
+    """`worker` shares the claim of `founder` on a node that was cordoned, and its Pod is made anew."""
+    cluster.fleet.add_nodes(1)
+    await submit(cluster, "founder", "worker")
+    assert claim_of(cluster, "worker") == claim_of(cluster, "founder")
+    cluster.fleet.cordon("gpu-node-0")
+    delete_pod(cluster, "worker")
+    await cluster.until(lambda: row(cluster, "worker")[2] == "Unschedulable", "the Pod is not refused")
+
+
+async def test_after_two_minutes_pod_status_and_seat_go_and_the_worker_is_placed_elsewhere(
+    cluster: SimulatedCluster,
+) -> None:
+    watchdog = Watchdog(cluster)
+    async with simulated_controller(cluster, PATIENT):
+        await wedge(cluster)
+        first = pod_uid(cluster, "worker")
+        cluster.fleet.add_node("spare")
+        await anyio.sleep(115)
+        assert pod_uid(cluster, "worker") == first
+        assert row(cluster, "worker")[0] == "Pending"
+        mark = len(cluster.audit)
+        await anyio.sleep(10)
+        assert deeds(cluster, mark)[:3] == ["delete pods", "patch workloads/status", "patch claimledgers"]
+        await cluster.settle()
+    assert row(cluster, "worker") == ("Running", "True", "Placed", "")
+    assert cluster.openrl.status("worker")["nodeName"] == "spare"
+    assert row(cluster, "founder")[0] == "Running"
+    assert at_rest(cluster) == []
+    assert not watchdog.violations
+
+
+async def test_binding_conditions_grant_six_hundred_seconds(cluster: SimulatedCluster) -> None:
+    async with simulated_controller(cluster, PATIENT):
+        cluster.fleet.add_nodes(1)
+        await submit(cluster, "founder", "worker")
+        claim = claim_of(cluster, "founder")
+        add_binding_conditions(cluster, claim)
+        cluster.fleet.cordon("gpu-node-0")
+        delete_pod(cluster, "worker")
+        await cluster.until(lambda: row(cluster, "worker")[2] == "Unschedulable", "the Pod is not refused")
+        first = pod_uid(cluster, "worker")
+        await anyio.sleep(590)
+        assert pod_uid(cluster, "worker") == first
+        await anyio.sleep(15)
+        assert pod_uid(cluster, "worker") != first
+
+
+def add_binding_conditions(cluster: SimulatedCluster, claim: str) -> None:
+    """An allocation is immutable: this one is written past the server's rules."""
+    document = cluster.server.get(CLAIMS, claim, NAMESPACE).copy()
+    for result in document["status"]["allocation"]["devices"]["results"]:
+        result["bindingConditions"] = ["example.com/attached"]
+    cluster.server.store.put(CLAIMS, document)
+
+
+async def test_never_while_the_pod_has_a_nominated_node(cluster: SimulatedCluster) -> None:
+    async with simulated_controller(cluster, PATIENT):
+        await wedge(cluster)
+        first = pod_uid(cluster, "worker")
+        cluster.scheduler.pause()
+
+        def nominate(document: Document) -> None:
+            document["status"]["nominatedNodeName"] = "gpu-node-0"
+
+        cluster.server.edit(PODS, cluster.openrl.pod_key("worker"), nominate, subresource="status")
+        await anyio.sleep(1200)
+        assert pod_uid(cluster, "worker") == first
+
+
+async def test_the_old_verdict_of_a_pod_whose_claim_was_just_allocated_does_not_count(
+    cluster: SimulatedCluster,
+) -> None:
+    """It waited for minutes on its own claim; two minutes are counted from the allocation."""
+    async with simulated_controller(cluster, PATIENT):
+        cluster.fleet.add_nodes(1)
+        await submit(cluster, "holder", "worker", shared=False)
+        await anyio.sleep(600)
+        first = pod_uid(cluster, "worker")
+        # The device frees, and binding takes long: allocated, unbound, with the verdict of ten minutes ago.
+        slow = cluster.scheduler
+        cluster.openrl.delete("holder")
+        await cluster.until(lambda: is_allocated(cluster, claim_of(cluster, "worker")), "not allocated")
+        slow.pause()
+        await anyio.sleep(100)
+        assert pod_uid(cluster, "worker") == first
+        slow.resume()
+        await cluster.settle()
+        assert pod_uid(cluster, "worker") == first
+
+
+def is_allocated(cluster: SimulatedCluster, claim: str) -> bool:
+    document = cluster.server.document(CLAIMS, claim, NAMESPACE)
+    return document is not None and bool((document.get("status") or {}).get("allocation"))
+
+
+async def test_a_pod_that_was_bound_meanwhile_keeps_its_claim(cluster: SimulatedCluster) -> None:
+    """It is deleted on the version that showed it unbound: the scheduler won."""
+    faults = Faults()
+    async with simulated_controller(cluster, PATIENT, interceptor=faults):
+        await wedge(cluster)
+        first, claim = pod_uid(cluster, "worker"), claim_of(cluster, "worker")
+        bound = faults.add(
+            Meanwhile(
+                lambda: cluster.server.bind(
+                    cluster.openrl.pod_key("worker"),
+                    first,
+                    "gpu-node-0",
+                    [{"type": "PodScheduled", "status": "True"}],
+                )
+            ),
+            verb="delete",
+            kind=PODS,
+        )
+        await anyio.sleep(130)
+        await cluster.settle()
+        assert bound.hits == 1
+    assert (pod_uid(cluster, "worker"), claim_of(cluster, "worker")) == (first, claim)
+    assert row(cluster, "worker")[0] == "Running"
+    assert_sound(cluster, "worker")
+
+
+# What is not offered again.
+
+
+async def test_the_same_refusal_does_not_repeat_while_other_capacity_is_free(
+    cluster: SimulatedCluster,
+) -> None:
+    """The seat looks as if it fitted (kube-scheduler knows better): the worker takes the free device."""
+    async with simulated_controller(cluster, PATIENT):
+        await refuse_for_no_seen_reason(cluster)
+        founder = claim_of(cluster, "founder")
+        cluster.fleet.add_node("spare", NodeShape(gpu_memory="81Gi"))
+        await abandoned(cluster, founder)
+        cluster.scheduler.resume()
+        await cluster.settle(quiet_seconds=30)
+    assert row(cluster, "worker") == ("Running", "True", "Placed", "")
+    assert cluster.openrl.status("worker")["nodeName"] == "spare"
+
+
+async def abandoned(cluster: SimulatedCluster, founder: str) -> None:
+    """Return once the worker left that claim for one of its own and has its Pod."""
+    await cluster.until(
+        lambda: claim_of(cluster, "worker") not in {"", founder} and bool(cluster.openrl.pod("worker")),
+        "not abandoned",
+        limit_seconds=300,
+    )
+
+
+async def refuse_for_no_seen_reason(cluster: SimulatedCluster) -> None:
+    """`worker` has a seat on the claim of `founder` that kube-scheduler refuses; the test plays its part."""
+    cluster.fleet.add_nodes(1)
+    await submit(cluster, "founder")
+    cluster.scheduler.pause()
+    await submit(cluster, "worker")
+    refuse(cluster, "worker")
+
+
+def refuse(cluster: SimulatedCluster, name: str) -> None:
+    """Write kube-scheduler's verdict by hand."""
+
+    def change(document: Document) -> None:
+        document["status"]["conditions"] = condition(
+            document["status"],
+            "PodScheduled",
+            "False",
+            moment=format_time(cluster.clock()),
+            reason="Unschedulable",
+            message="0/1 nodes are available: by hand.",
+        )
+
+    cluster.server.edit(PODS, cluster.openrl.pod_key(name), change, subresource="status")
+
+
+async def test_it_is_offered_again_after_a_back_off_that_doubles(cluster: SimulatedCluster) -> None:
+    """Nothing else is there: seat refused, own claim cut, seat again after 1, 2, 4, ... 30 minutes."""
+    often = settings_with(placement_timeout_seconds=0.0, retry_interval_seconds=10.0)
+    async with simulated_controller(cluster, often):
+        await refuse_for_no_seen_reason(cluster)
+        founder = claim_of(cluster, "founder")
+        waits: list[float] = []
+        for _ in range(7):
+            await abandoned(cluster, founder)
+            left_seconds = anyio.current_time()
+            refuse(cluster, "worker")
+            await cluster.until(
+                lambda: claim_of(cluster, "worker") == founder, "not offered again", limit_seconds=7200
+            )
+            waits.append(anyio.current_time() - left_seconds)
+            await cluster.until(lambda: cluster.openrl.pod("worker") is not None, "no Pod")
+            refuse(cluster, "worker")
+    minutes = [round(wait / 60) for wait in waits]
+    assert minutes == [1, 2, 4, 8, 16, 30, 30]
+
+
+async def test_it_is_offered_again_when_its_node_changes(cluster: SimulatedCluster) -> None:
+    async with simulated_controller(cluster, PATIENT):
+        await refuse_for_no_seen_reason(cluster)
+        founder = claim_of(cluster, "founder")
+        await abandoned(cluster, founder)
+        refuse(cluster, "worker")
+        await anyio.sleep(20)
+        assert claim_of(cluster, "worker") != founder
+        cluster.fleet.set_labels("gpu-node-0", {"openrl.io/trainer": "true"})
+        await cluster.until(lambda: claim_of(cluster, "worker") == founder, "not offered", limit_seconds=5)
+
+
+async def test_another_claim_of_the_same_name_is_another_target(cluster: SimulatedCluster) -> None:
+    """Abandoned claims are remembered by UID."""
+    async with simulated_controller(cluster, PATIENT):
+        await refuse_for_no_seen_reason(cluster)
+        founder = claim_of(cluster, "founder")
+        await abandoned(cluster, founder)
+        refuse(cluster, "worker")
+        await anyio.sleep(5)
+        document = cluster.server.get(CLAIMS, founder, NAMESPACE).copy()
+        cluster.server.store.remove(CLAIMS, ObjectKey(NAMESPACE, founder))
+        cluster.server.store.put(
+            CLAIMS, {**document, "metadata": {**document["metadata"], "uid": "another-uid"}}
+        )
+        await cluster.until(lambda: claim_of(cluster, "worker") == founder, "not offered", limit_seconds=5)
