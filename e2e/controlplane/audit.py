@@ -14,6 +14,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 
+LINE_BYTES_MAX = 1 << 17  # far more than a line of metadata has
+
+
 class RequestKind(NamedTuple):
     """What requests are counted by; `resource` carries its subresource, such as `pods/binding`."""
 
@@ -44,8 +47,13 @@ class AuditLog:
         return f"<AuditLog {self._path.name} {self.mark()} bytes>"
 
     def mark(self) -> int:
-        """Return a position to count from later."""
-        return self._path.stat().st_size if self._path.exists() else 0
+        """Return a position to count from later: where the last complete line ends."""
+        if not self._path.exists():
+            return 0
+        with self._path.open("rb") as log:
+            size = log.seek(0, 2)
+            start = log.seek(max(0, size - LINE_BYTES_MAX))
+            return start + log.read(size - start).rfind(b"\n") + 1
 
     def requests(self, *, since: int = 0, user: str | None = None) -> Iterator[Request]:
         """Yield the requests that were answered after `since` (a mark), oldest first."""

@@ -70,6 +70,16 @@ def test_a_line_that_is_still_being_written_is_left_for_later(path: Path) -> Non
     assert log.count() == 2
 
 
+def test_a_mark_in_the_middle_of_a_line_counts_that_line_later(path: Path) -> None:
+    whole = event("get", "pods")
+    path.write_text(whole + whole[:20])
+    log = AuditLog(path)
+    mark = log.mark()
+    path.write_text(whole + whole)
+    assert mark == len(whole)
+    assert log.count(since=mark) == 1
+
+
 def test_refusals_name_what_was_forbidden(path: Path) -> None:
     denied = event("list", "secrets", responseStatus={"code": 403})
     path.write_text(event("get", "pods") + denied + event("get", "pods", responseStatus={"code": 404}))
