@@ -7,12 +7,13 @@ from typing import Any
 
 from controller.settings import Settings
 from informers.keys import ObjectKey
+from informers.runner import Result
 from simulation.apiserver.documents import Document
 from simulation.apiserver.interception import Request
 from simulation.apiserver.kinds import CLAIMS, EVENTS, LEASES, LEDGERS, PODS, WORKLOADS
 from simulation.cluster import SimulatedCluster
 from simulation.openrl import workload
-from simulation.process import SETTINGS
+from simulation.process import SETTINGS, SimulatedProcess
 
 FINALIZER = "openrl.io/placement"
 LIMIT_OF_ONE = SETTINGS.model_copy(update={"max_seats_per_claim": 1})
@@ -192,3 +193,24 @@ def controller_reference(name: str, uid: str) -> Document:
         "controller": True,
         "blockOwnerDeletion": True,
     }
+
+
+# Who is looked at.
+
+
+def looks_of(process: SimulatedProcess) -> list[str]:
+    """The names of the Workloads that are reconciled from now on, in order; grows as it happens."""
+    runner, seen = process.controller.runner, list[str]()
+    inner = runner._reconcile
+
+    async def recorded(key: ObjectKey) -> Result:
+        seen.append(key.name)
+        return await inner(key)
+
+    runner._reconcile = recorded
+    return seen
+
+
+def reconciles(process: SimulatedProcess) -> int:
+    """How many reconciles a controller has ended."""
+    return sum(process.controller.runner.statistics().reconciles_total.values())

@@ -1,0 +1,405 @@
+"""Section 6: who is looked at after which event. The retry interval is hours: nothing here is a retry."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+
+from informers.keys import ObjectKey
+from simulation.apiserver.documents import Document
+from simulation.apiserver.kinds import CLAIMS, EVENTS, LEDGERS, NODES, PODS, WORKLOADS
+from simulation.cluster import SimulatedCluster
+from simulation.fleet import DRIVER, NodeShape
+from simulation.invariants import at_rest
+from simulation.openrl import workload
+from simulation.process import simulated_controller
+from tests.contract.world import (
+    claim_of,
+    delete_claim,
+    edit_seats,
+    edit_status,
+    foreign_seat,
+    looks_of,
+    plain_pod,
+    reconciles,
+    remove_seat,
+    row,
+    settings_with,
+    submit,
+)
+
+pytestmark = pytest.mark.anyio
+
+NAMESPACE = "openrl-system"
+HOURS = settings_with(retry_interval_seconds=10 * 3600.0, placement_timeout_seconds=0.0)
+TWO_SEATS = HOURS.model_copy(update={"max_seats_per_claim": 2})
+SOON_SECONDS = 5.0
+
+
+async def soon() -> None:
+    """Let what was just done be heard of and acted on."""
+    await anyio.sleep(SOON_SECONDS)
+
+
+def request_memory(worker: Document, memory: str) -> Document:
+    """The worker with that much host memory requested."""
+    worker["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["memory"] = memory
+    return worker
+
+
+# Its own Workload and Pod.
+
+
+async def test_a_new_workload_is_looked_at_and_nobody_else(cluster: SimulatedCluster) -> None:
+    cluster.fleet.add_nodes(2)
+    async with simulated_controller(cluster, HOURS) as process:
+        await submit(cluster, "resident")
+        looked = looks_of(process)
+        cluster.openrl.submit(workload("newcomer", memory="200Gi"))
+        await soon()
+        assert set(looked) == {"newcomer"}
+
+
+async def test_a_change_of_spec_or_deletion_is_looked_at_a_status_write_is_not(
+    cluster: SimulatedCluster,
+) -> None:
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(cluster, HOURS) as process:
+        await submit(cluster, "worker")
+        looked = looks_of(process)
+        edit_status(cluster, "worker", nodeName="renamed")
+        await soon()
+        assert looked == []
+        patch = {"spec": {"template": {"metadata": {"labels": {"new": "label"}}}}}
+        cluster.server.patch(WORKLOADS, "worker", NAMESPACE, patch)
+        await soon()
+        assert looked == ["worker"]
+        cluster.openrl.delete("worker")
+        await soon()
+        assert len(looked) > 1
+    assert cluster.openrl.is_empty()
+
+
+@pytest.mark.parametrize("what", ["phase", "vanished", "deletion"])
+async def test_a_change_of_its_pod_is_looked_at(cluster: SimulatedCluster, what: str) -> None:
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(cluster, HOURS) as process:
+        await submit(cluster, "worker", "other")
+        cluster.kubelet.pause()
+        looked = looks_of(process)
+        match what:
+            case "phase":
+                cluster.kubelet.succeed(cluster.openrl.pod_key("worker"))
+            case "vanished":
+                cluster.server.delete(PODS, "orw-worker", NAMESPACE, grace_seconds=0)
+            case _:
+                cluster.server.delete(PODS, "orw-worker", NAMESPACE)
+        await soon()
+        assert looked[0] == "worker"
+        # Its end frees its seat, and then its neighbour on the claim is looked at, too.
+        assert set(looked) == ({"worker", "other"} if what == "phase" else {"worker"})
+
+
+# Claims.
+
+
+async def test_an_allocated_claim_is_offered_to_those_who_wait(cluster: SimulatedCluster) -> None:
+    """The founder's device comes; a worker whose own claim is refused joins it in the same moment."""
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(cluster, HOURS):
+        await submit(cluster, "holder", shared=False)
+        await submit(cluster, "first", "second")
+        assert cluster.openrl.in_phase("Pending") == ["first", "second"]
+        cluster.openrl.delete("holder")
+        await cluster.until(
+            lambda: len(cluster.openrl.in_phase("Running")) == 2, "not both run", limit_seconds=15
+        )
+    assert at_rest(cluster) == []
+
+
+async def test_holders_of_a_claim_that_terminates_are_looked_at(cluster: SimulatedCluster) -> None:
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(cluster, HOURS) as process:
+        await submit(cluster, "first", "second")
+        looked = looks_of(process)
+        delete_claim(cluster, claim_of(cluster, "first"))
+        await soon()
+        assert set(looked) == {"first", "second"}
+
+
+async def test_the_founder_of_a_claim_that_is_gone_is_looked_at(cluster: SimulatedCluster) -> None:
+    """Its predecessor claim has ended: no ledger names the worker, and it waits for the name alone."""
+    cluster.fleet.add_nodes(1)
+    cluster.openrl.submit(workload("worker"))
+    worker = cluster.openrl.get("worker")
+    assert worker is not None
+    name = f"claim-worker-{worker['metadata']['uid'][:8]}"
+    body = {
+        "metadata": {"name": name, "labels": {"openrl.io/managed": "true"}, "finalizers": ["example.com/x"]},
+        "spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": DRIVER}}]}},
+    }
+    cluster.server.create(CLAIMS, NAMESPACE, body)
+    cluster.server.delete(CLAIMS, name, NAMESPACE)
+    async with simulated_controller(cluster, HOURS):
+        await soon()
+        assert row(cluster, "worker")[2] == "WaitingForPredecessorClaim"
+        cluster.server.patch(CLAIMS, name, NAMESPACE, {"metadata": {"finalizers": None}})
+        await soon()
+        assert row(cluster, "worker")[0] == "Running"
+
+
+# Ledgers.
+
+
+@pytest.mark.parametrize("how", ["a deletion", "an end", "a hand"])
+async def test_a_freed_seat_goes_to_the_longest_waiting_worker_that_fits(
+    cluster: SimulatedCluster, how: str
+) -> None:
+    """The oldest needs more device memory than there is on the shared GPU; the second oldest takes it."""
+    cluster.fleet.add_nodes(1)
+    cluster.fleet.add_node("big", NodeShape(gpu_memory="120Gi"))
+    async with simulated_controller(cluster, TWO_SEATS):
+        await submit(cluster, "lora", shared=False, memory="100Gi")
+        await submit(cluster, "first", "second")
+        await submit(cluster, "oldest", memory="100Gi")
+        await submit(cluster, "older", "younger")
+        shared = claim_of(cluster, "first")
+        assert cluster.openrl.in_phase("Pending") == ["older", "oldest", "younger"]
+        if how == "a deletion":
+            cluster.openrl.delete("second")
+        elif how == "an end":
+            cluster.kubelet.succeed(cluster.openrl.pod_key("second"))
+        else:
+            cluster.openrl.delete("second")
+            cluster.kubelet.pause()
+            await soon()
+            cluster.server.delete(PODS, "orw-second", NAMESPACE, grace_seconds=0)
+            cluster.kubelet.resume()
+        await soon()
+        assert cluster.openrl.seats()[shared] == ["first", "older"]
+        assert row(cluster, "older")[0] == "Running"
+    assert at_rest(cluster, limit=2) == []
+
+
+async def test_an_older_worker_that_just_refused_the_seat_does_not_block_a_younger_one(
+    cluster: SimulatedCluster,
+) -> None:
+    """An older one that waits for its Pod on an allocated claim takes no freed seat either."""
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(cluster, TWO_SEATS):
+        await submit(cluster, "first", "second")
+        cluster.kubelet.hold(cluster.openrl.pod_key("third"))
+        await submit(cluster, "third", "fourth")
+        assert cluster.openrl.in_phase("Pending") == ["fourth", "third"]
+        cluster.openrl.delete("first")
+        await soon()
+        assert row(cluster, "third")[0] == "Placing", "it has a seat, and is not started"
+        cluster.openrl.delete("second")
+        await soon()
+        assert row(cluster, "fourth")[0] == "Running"
+
+
+async def test_two_freed_seats_go_to_the_two_oldest(cluster: SimulatedCluster) -> None:
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(cluster, TWO_SEATS):
+        await submit(cluster, "first", "second", "w-3", "w-2", "w-1")
+        for name in ("first", "second"):
+            cluster.openrl.delete(name)
+        await cluster.settle()
+        assert sorted(cluster.openrl.in_phase("Running")) == ["w-2", "w-3"]
+        assert row(cluster, "w-1")[0] == "Pending"
+
+
+async def test_the_workers_of_seats_that_changed_and_of_live_pods_are_looked_at(
+    cluster: SimulatedCluster,
+) -> None:
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(cluster, HOURS) as process:
+        await submit(cluster, "first", "second")
+        looked = looks_of(process)
+        remove_seat(cluster, claim_of(cluster, "first"), "second")
+        await soon()
+        assert {"first", "second"} <= set(looked)
+        looked.clear()
+        cluster.server.delete(LEDGERS, cluster.openrl.ledgers()[0]["metadata"]["name"], NAMESPACE)
+        await soon()
+        assert {"first", "second"} <= set(looked)
+    assert at_rest(cluster) == []
+
+
+async def test_a_seat_that_no_status_names_wakes_its_worker_alone(cluster: SimulatedCluster) -> None:
+    cluster.fleet.add_nodes(2)
+    async with simulated_controller(cluster, HOURS) as process:
+        await submit(cluster, "first", "second")
+        await submit(cluster, "lora", shared=False)
+        first = cluster.openrl.get("first")
+        assert first is not None
+        looked = looks_of(process)
+        stray = {**foreign_seat("first", uid=first["metadata"]["uid"]), "assignmentID": "stray"}
+        edit_seats(cluster, claim_of(cluster, "lora"), lambda seats: [*seats, stray])
+        await anyio.sleep(0.01)
+        assert looked[0] == "first"
+        await soon()
+        assert "second" not in looked
+
+
+async def test_bookings_wake_nobody_else(cluster: SimulatedCluster) -> None:
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(cluster, HOURS) as process:
+        await submit(cluster, "founder", "resident")
+        cluster.openrl.submit(*(workload(f"big-{n}", memory="200Gi") for n in range(5)))
+        await soon()
+        looked = looks_of(process)
+        cluster.openrl.submit(workload("joiner"))
+        await soon()
+        assert row(cluster, "joiner")[0] == "Running"
+        assert set(looked) == {"joiner"}
+
+
+# Nodes, devices, other Pods.
+
+NODE_EVENTS = {
+    "labels": lambda cluster: cluster.fleet.set_labels("gpu-node-0", {"openrl.io/sampler": "true"}),
+    "taints": lambda cluster: cluster.fleet.taint("gpu-node-0", "key", "NoSchedule"),
+    "cordon": lambda cluster: cluster.fleet.cordon("gpu-node-0"),
+    "Ready": lambda cluster: cluster.fleet.set_ready("gpu-node-0", ready=False),
+    "allocatable": lambda cluster: cluster.server.patch(
+        NODES, "gpu-node-0", "", {"status": {"allocatable": {"memory": "256Gi"}}}, subresource="status"
+    ),
+    "a new node": lambda cluster: cluster.fleet.add_node("new", NodeShape(gpu_memory="10Gi")),
+    "a node gone": lambda cluster: cluster.fleet.remove_node("idle"),
+    "its devices": lambda cluster: cluster.fleet.set_devices("idle", ["12Gi"]),
+    "the device class": lambda cluster: cluster.fleet.ensure_device_class(),
+}
+
+
+@pytest.mark.parametrize("event", list(NODE_EVENTS))
+async def test_a_change_of_the_fleet_wakes_everybody_who_waits_oldest_first(
+    cluster: SimulatedCluster, event: str
+) -> None:
+    cluster.fleet.add_nodes(1)
+    cluster.fleet.add_node("idle", NodeShape(gpu_memory="10Gi"))
+    one_at_a_time = HOURS.model_copy(update={"max_concurrent_reconciles": 1})
+    async with simulated_controller(cluster, one_at_a_time) as process:
+        await submit(cluster, "resident", shared=False)
+        await submit(cluster, "w-c", "w-a", "w-b", shared=False)
+        if event == "the device class":
+            cluster.fleet.remove_device_class()
+            await soon()
+        looked = looks_of(process)
+        NODE_EVENTS[event](cluster)
+        await soon()
+        assert looked[:3] == ["w-c", "w-a", "w-b"]
+        assert "resident" not in looked
+
+
+async def test_a_heartbeat_wakes_nobody(cluster: SimulatedCluster) -> None:
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(cluster, HOURS) as process:
+        await submit(cluster, "resident", "waiter", shared=False)
+        looked, before = looks_of(process), reconciles(process)
+        for beat in range(20):
+            ready = {"type": "Ready", "status": "True", "lastHeartbeatTime": f"2030-01-01T01:00:{beat:02}Z"}
+            patch = {"status": {"conditions": [ready], "images": [{"names": [f"image-{beat}"]}]}}
+            cluster.server.patch(NODES, "gpu-node-0", "", patch, subresource="status")
+            await anyio.sleep(1)
+        assert looked == []
+        assert reconciles(process) == before
+
+
+async def test_a_node_that_is_not_enabled_wakes_nobody(cluster: SimulatedCluster) -> None:
+    cluster.fleet.add_nodes(1)
+    cluster.fleet.add_node("other", NodeShape(enabled=False))
+    async with simulated_controller(cluster, HOURS) as process:
+        await submit(cluster, "resident", "waiter", shared=False)
+        cluster.scheduler.pause()
+        looked = looks_of(process)
+        cluster.fleet.cordon("other")
+        cluster.fleet.taint("other", "key", "NoSchedule")
+        await soon()
+        assert looked == []
+
+
+@pytest.mark.parametrize("how", ["ends", "goes"])
+async def test_another_pod_that_ends_makes_room_for_a_waiter(cluster: SimulatedCluster, how: str) -> None:
+    cluster.fleet.add_nodes(1, NodeShape(host_memory="100Gi"))
+    cluster.server.create(PODS, "default", plain_pod("batch", memory="60Gi", node="gpu-node-0"))
+    async with simulated_controller(cluster, HOURS):
+        await submit(cluster, "founder")
+        cluster.openrl.submit(request_memory(workload("waiter"), "50Gi"))
+        await soon()
+        assert row(cluster, "waiter")[0] == "Pending"
+        key = ObjectKey("default", "batch")
+        if how == "ends":
+            cluster.kubelet.succeed(key)
+        else:
+            cluster.server.delete(PODS, "batch", "default", grace_seconds=0)
+        await soon()
+        assert row(cluster, "waiter")[0] == "Running"
+    assert claim_of(cluster, "waiter") == claim_of(cluster, "founder")
+
+
+async def test_a_missing_device_class_that_comes_wakes_those_who_wait_for_it(
+    cluster: SimulatedCluster,
+) -> None:
+    cluster.fleet.add_nodes(1)
+    cluster.fleet.remove_device_class()
+    async with simulated_controller(cluster, HOURS):
+        await submit(cluster, "worker")
+        assert row(cluster, "worker")[2] == "InvalidConfiguration"
+        cluster.fleet.ensure_device_class()
+        await soon()
+        assert row(cluster, "worker")[0] == "Running"
+
+
+async def test_a_pool_that_is_completed_wakes_those_who_wait_for_it(cluster: SimulatedCluster) -> None:
+    cluster.fleet.add_nodes(1)
+    cluster.fleet.set_devices("gpu-node-0", ["80Gi"], slice_count=2)
+    async with simulated_controller(cluster, HOURS):
+        await submit(cluster, "worker")
+        assert row(cluster, "worker")[0] == "Pending"
+        cluster.fleet.set_devices("gpu-node-0", ["80Gi"])
+        await soon()
+        assert row(cluster, "worker")[0] == "Running"
+
+
+async def test_without_any_event_every_waiter_is_looked_at_each_interval(cluster: SimulatedCluster) -> None:
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(
+        cluster, settings_with(retry_interval_seconds=10.0, placement_timeout_seconds=0.0)
+    ) as process:
+        await submit(cluster, "resident", "own-claim", shared=False)
+        await submit(cluster, "no-claim", memory="200Gi")
+        looked = looks_of(process)
+        await anyio.sleep(100)
+        counts = {name: looked.count(name) for name in dict.fromkeys(looked)}
+        assert set(counts) == {"own-claim", "no-claim"}
+        assert all(9 <= count <= 11 for count in counts.values()), counts
+
+
+# What a hand-off costs.
+
+
+async def test_among_five_hundred_waiters_a_hand_off_costs_fourteen_requests_and_few_looks(
+    cluster: SimulatedCluster,
+) -> None:
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(cluster, TWO_SEATS) as process:
+        await submit(cluster, "first", "second")
+        cluster.openrl.submit(*(workload(f"waiter-{n:03}") for n in range(500)))
+        await cluster.settle(limit_seconds=3600)
+        assert len(cluster.openrl.in_phase("Pending")) == 500
+        shared = claim_of(cluster, "first")
+        for leaving in ("first", "second"):
+            mark, before = len(cluster.audit), reconciles(process)
+            cluster.openrl.delete(leaving)
+            await cluster.settle()
+            requests = [
+                entry.request
+                for entry in cluster.calls(since=mark)
+                if entry.request.kind is not EVENTS and entry.request.verb not in {"watch", "list"}
+            ]
+            assert len(requests) <= 14, [str(request) for request in requests]
+            assert reconciles(process) - before <= 15
+        assert len(cluster.openrl.in_phase("Running")) == 2
+        assert cluster.openrl.seats()[shared] == ["waiter-000", "waiter-001"]
