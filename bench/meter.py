@@ -18,8 +18,13 @@ from e2e.controlplane.local import COMPONENTS
 QUIET_SECONDS = 0.25
 """How long nothing is sent before a contender counts as quiet."""
 
+SETTLED_SECONDS = 2.0
+"""The same where Events count: a recorder that paces itself sends them one by one."""
+
 POLL_SECONDS = 0.05
 QUIET_TIMEOUT_SECONDS = 60
+SETTLE_TIMEOUT_SECONDS = 600
+"""A recorder that paces itself may hold Events of hundreds of workers."""
 
 
 class Meter:
@@ -66,23 +71,30 @@ class Meter:
         self.events += events
 
     async def quiet(self) -> None:
-        """Return once the contender has sent nothing but upkeep for a while. Raises `NeverHappened`."""
-        with anyio.move_on_after(QUIET_TIMEOUT_SECONDS):
+        """Return once the contender has sent nothing but upkeep and Events for a while.
+
+        Events may be sent long after the work that they tell of. Raises `NeverHappened`.
+        """
+        await self._until_silent(QUIET_SECONDS, with_events=False, timeout_seconds=QUIET_TIMEOUT_SECONDS)
+
+    async def settle(self) -> None:
+        """Return once not even Events are left to send. Raises `NeverHappened`."""
+        await self._until_silent(SETTLED_SECONDS, with_events=True, timeout_seconds=SETTLE_TIMEOUT_SECONDS)
+
+    async def _until_silent(self, seconds: float, *, with_events: bool, timeout_seconds: float) -> None:
+        with anyio.move_on_after(timeout_seconds):
             mark = self._audit.mark()
-            quiet_since = anyio.current_time()
-            while anyio.current_time() - quiet_since < QUIET_SECONDS:
+            silent_since = anyio.current_time()
+            while anyio.current_time() - silent_since < seconds:
                 await anyio.sleep(POLL_SECONDS)
                 # The mark first: what is written while the log is read is read again next time.
                 start, mark = mark, self._audit.mark()
-                if self._has_worked(start):
-                    quiet_since = anyio.current_time()
+                requests, events = tally(self._audit.requests(since=start, user=CONTROLLER_USER))
+                if any(not is_upkeep(call) for call in requests) or (with_events and events):
+                    silent_since = anyio.current_time()
             return
-        raise NeverHappened(f"{self._process.contender}: not quiet within {QUIET_TIMEOUT_SECONDS} s")
+        raise NeverHappened(f"{self._process.contender}: not quiet within {timeout_seconds:g} s")
 
     def _plane_cpu_seconds(self) -> dict[str, float]:
         pids = {name: self._cluster.component(name).pid for name in COMPONENTS}
         return {name: procfs.cpu_seconds(pid) for name, pid in pids.items() if pid is not None}
-
-    def _has_worked(self, since: int) -> bool:
-        requests, events = tally(self._audit.requests(since=since, user=CONTROLLER_USER))
-        return events > 0 or any(not is_upkeep(call) for call in requests)

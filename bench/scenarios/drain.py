@@ -35,6 +35,7 @@ class Drain(Scenario):
         async with stage.scene(self.name, contender, gpu_fleet(self.nodes), self.flags) as scene:
             names = [f"worker-{number:03}" for number in range(self.workers)]
             await scene.place(names, shared=False, timeout_seconds=STEP_TIMEOUT_SECONDS)
+            await scene.meter.settle()
             latencies: list[float] = []
             for _ in range(self.drains):
                 latencies += await self._drain(scene)

@@ -38,6 +38,7 @@ class HandOffs(Scenario):
         flags = {**self.flags, "--max-seats-per-claim": str(SEATS_PER_GPU)}
         async with stage.scene(self.name, contender, gpu_fleet(self.nodes), flags) as scene:
             await self._fill(scene)
+            await scene.meter.settle()
             latencies: dict[str, list[float]] = {
                 self.freed_to_booked: [],
                 self.freed_to_running: [],

@@ -40,6 +40,7 @@ class LatePlacement(Scenario):
             names = [f"worker-{number:03}" for number in range(self.placed)]
             timeout_seconds = STEP_TIMEOUT_SECONDS + TIMEOUT_SECONDS_PER_WORKER * self.placed
             await scene.place(names, shared=False, timeout_seconds=timeout_seconds)
+            await scene.meter.settle()
             scene.meter = Meter(scene.process, stage.cluster)
             full = [await self._single(scene, f"late-{number}") for number in range(self.samples)]
             return [

@@ -15,7 +15,6 @@ from bench.scenarios.base import GPUS_PER_NODE, Scenario, gpu_fleet
 from bench.stage import Stage
 from e2e.controlplane import CONTROLLER_USER, WORKER_NAMESPACE, Api, Object
 
-SETTLE_SECONDS = 10
 TIMEOUT_SECONDS_PER_WORKER = 3
 ROLES = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{WORKER_NAMESPACE}/roles"
 BINDINGS = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{WORKER_NAMESPACE}/rolebindings"
@@ -38,7 +37,7 @@ class AtRest(Scenario):
             names = [f"worker-{number:03}" for number in range(self.placed)]
             timeout_seconds = 30 + TIMEOUT_SECONDS_PER_WORKER * self.placed
             await scene.place(names, shared=False, timeout_seconds=timeout_seconds)
-            await anyio.sleep(SETTLE_SECONDS)
+            await scene.meter.settle()
             meter = scene.meter = Meter(scene.process, stage.cluster)
             meter.begin()
             await anyio.sleep(self.watched_seconds)

@@ -13,7 +13,6 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import NamedTuple
 
-
 LINE_BYTES_MAX = 1 << 17  # far more than a line of metadata has
 
 
