@@ -10,8 +10,9 @@ from controller.objects import Pod, ResourceClaim
 from controller.reasons import Code, Phase, sentence
 from controller.reconcile.commit import Commit
 from controller.reconcile.departure import Departure
-from controller.reconcile.seating import Seats
+from controller.reconcile.seating import ContendedError, Seats
 from controller.reconcile.tools import Tools, own_claim_names
+from controller.reconcile.workerpods import Creation
 from controller.status import UNASSIGNED, Facts, Outcome, Verdict, assignment_of
 from controller.workload import Workload
 from informers.errors import Conflict
@@ -52,10 +53,14 @@ class Fallback:
         if seating is None:
             return None
         try:
-            await self._tools.writer.delete_pod(pod, on_version=True)
+            gone = await self._tools.writer.delete_pod(pod, on_version=True)
         except Conflict:
             await self._commit.give_back(workload, seating)
             raise
+        if not gone:
+            # Somebody's finalizer holds it: until it is gone the worker is on its old claim.
+            await self._commit.give_back(workload, seating)
+            raise ContendedError(workload.name)
         reason = sentence(Code.SHARED_ON_UNSCHEDULABLE, seating.assignment.claim)
         outcome = Outcome(
             phase=Phase.PLACING,
@@ -92,7 +97,8 @@ class Fallback:
 
     async def _leave(self, workload: Workload, claim: ResourceClaim, pod: Pod, reason: str) -> Workload:
         """Order down: the Pod on its version, then status, then the seat."""
-        await self._tools.writer.delete_pod(pod, on_version=True)
+        if not await self._tools.writer.delete_pod(pod, on_version=True):
+            raise ContendedError(workload.name)
         outcome = Outcome(
             phase=Phase.PENDING,
             reason=reason,
@@ -102,10 +108,20 @@ class Fallback:
         )
         refs = self._departure.held_on(workload, claim.metadata.name)
         cleared = await self._tools.report(workload, outcome)
-        await self._departure.release_refs(claim.metadata.name, refs)
+        await self._departure.release_shown_empty(cleared, claim.metadata.name, refs)
         return cleared
 
-    async def release_old(self, workload: Workload, claim: str, refs: list[SeatRef]) -> None:
-        """Give back what was held on the claim that was left, once the new Pod exists."""
-        if assignment_of(workload).claim != claim:
+    async def release_old(
+        self, workload: Workload, claim: str, refs: list[SeatRef], creation: Creation
+    ) -> None:
+        """Give back what was held on the claim that was left, once the new Pod has the worker's name.
+
+        Where it could not be created, the Pod that is there may be a late one of another process, on the old
+        claim: a fresh read must show that it is not.
+        """
+        if assignment_of(workload).claim == claim:
+            return
+        if creation is Creation.CREATED:
             await self._departure.release_refs(claim, refs)
+        else:
+            await self._departure.release_shown_empty(workload, claim, refs)

@@ -241,7 +241,7 @@ class Reconciler:
         moved = await self._fallback.to_a_seat(workload, request, pod)
         if moved is not None:
             creation = await self._pods.create(moved)
-            await self._fallback.release_old(moved, claim.metadata.name, held)
+            await self._fallback.release_old(moved, claim.metadata.name, held, creation)
             return self._after(moved, creation)
         cleared = await self._fallback.leave_joined(workload, claim, pod)
         if cleared is None:
