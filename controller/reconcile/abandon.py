@@ -13,7 +13,6 @@ from controller import translate
 from controller.objects import Pod, ResourceClaim
 from controller.reasons import Code, Phase, sentence
 from controller.reconcile.departure import Departure
-from controller.reconcile.seating import ContendedError
 from controller.reconcile.tools import Tools
 from controller.status import UNASSIGNED, Facts, Outcome, Verdict, parse_timestamp
 from controller.workload import Workload
@@ -63,23 +62,16 @@ class Abandon:
 
         Raises `Conflict` where something happened to the Pod meanwhile: it may be bound.
         """
-        if not await self._tools.writer.delete_pod(pod, on_version=True):
-            # Somebody's finalizer holds it: on that claim it still is.
-            raise ContendedError(workload.name)
-        condition = pod.condition("PodScheduled")
-        words = f"; kube-scheduler: {condition.message}" if condition is not None else ""
-        cleared = await self.give_up(workload, claim, "it kept refusing the Pod", words)
-        self._tools.look_again(cleared)
-
-    async def give_up(self, workload: Workload, claim: ResourceClaim, why: str, words: str = "") -> Workload:
-        """Status, then seat, of a worker whose Pod is gone from the claim or has ended."""
+        await self._tools.writer.delete_pod(pod, on_version=True)
         self._tools.memory.refused.add(workload.uid, claim)
         allocation = claim.status.allocation
         node = translate.allocation_node(allocation) if allocation is not None else ""
         reason = sentence(
             Code.REPLACING_WEDGED_CLAIM,
-            f"{claim.metadata.name} on {node or 'no node'}: {why}",
+            f"{claim.metadata.name} on {node or 'no node'} kept refusing the Pod",
         )
+        condition = pod.condition("PodScheduled")
+        words = f"; kube-scheduler: {condition.message}" if condition is not None else ""
         outcome = Outcome(
             phase=Phase.PENDING,
             reason=reason,
