@@ -116,6 +116,9 @@ class SimulatedCluster:
         if self._tasks is None:
             return None
         self._tasks.cancel_scope.cancel()
+        if isinstance(error, Exception):
+            # The block's own error goes on as it is, not in a group.
+            return await self._tasks.__aexit__(None, None, None)
         return await self._tasks.__aexit__(kind, error, trace)
 
     # Chance.
@@ -165,11 +168,11 @@ class SimulatedCluster:
     async def settle(
         self, *, quiet_seconds: float = QUIET_SECONDS, limit_seconds: float = SETTLE_LIMIT_SECONDS
     ) -> None:
-        """Return when nothing was written for `quiet_seconds` and no call is on its way."""
+        """Return when, from now on, nothing was written for `quiet_seconds` and no call is on its way."""
         began_seconds = anyio.current_time()
         while True:
             now = anyio.current_time()
-            wait_seconds = self._changed_seconds + quiet_seconds - now
+            wait_seconds = max(began_seconds, self._changed_seconds) + quiet_seconds - now
             if wait_seconds <= 0:
                 if not any(client.statistics().in_flight for client in self.clients if not client.crashed):
                     return

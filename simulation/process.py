@@ -82,13 +82,20 @@ async def simulated_controller(
         finally:
             ended.set()
 
+    failure: Exception | None = None
     async with anyio.create_task_group() as tasks:
         scope = anyio.CancelScope()
         process = SimulatedProcess(controller, leadership, client, stop, ended, scope)
         tasks.start_soon(run, scope)
         if synced:
             await cluster.until(lambda: controller.has_synced, f"{controller!r} is not synced")
-        yield process
+        try:
+            yield process
+        except Exception as error:  # noqa: BLE001 - raised below, as it was and not in a group
+            failure = error
+            scope.cancel()
         if client.crashed:
             scope.cancel()
         stop.set()
+    if failure is not None:
+        raise failure

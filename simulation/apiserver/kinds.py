@@ -57,7 +57,7 @@ NODES = Kind(
     fields=("spec.unschedulable",),
 )
 PODS = Kind(CORE, "v1", "pods", "Pod", generation=True, fields=("spec.nodeName", "status.phase"))
-EVENTS = Kind(CORE, "v1", "events", "Event", status=False, fields=("reason", "type"))
+EVENTS = Kind("events.k8s.io", "v1", "events", "Event", status=False, fields=("reason", "type"))
 LEASES = Kind(
     "coordination.k8s.io",
     "v1",

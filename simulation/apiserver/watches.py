@@ -103,7 +103,6 @@ class Watch:
         self._matches = matches
         self._store = store
         self._lines: deque[_Line] = deque()
-        self._due_seconds = 0.0
         self._silent = False
         self._ended = False
         self._cut = False
@@ -170,8 +169,8 @@ class Watch:
         return self._ended and not self._lines
 
     def _queue(self, data: bytes, due_seconds: float) -> None:
-        self._due_seconds = max(self._due_seconds, due_seconds)
-        self._lines.append(_Line(self._due_seconds, data))
+        # Whatever its own time, a line waits for those before it.
+        self._lines.append(_Line(due_seconds, data))
         self._news.set()
 
     def _seen(self, change: Change) -> Iterator[tuple[WatchEventType, Record]]:

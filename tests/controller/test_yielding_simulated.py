@@ -21,9 +21,6 @@ def anyio_backend() -> VirtualBackend:
     return VIRTUAL_BACKEND
 
 
-@pytest.mark.xfail(
-    reason="a worker that yields is looked at again at once: a busy loop while the older is being worked on"
-)
 async def test_it_does_not_spin_until_the_older_one_is_done() -> None:
     faults = Faults()
     async with SimulatedCluster() as cluster:
