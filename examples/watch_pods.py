@@ -1,0 +1,48 @@
+"""Watch Pods and print what happens to them: `python examples/watch_pods.py [NAMESPACE]`, Ctrl-C to end."""
+# ruff: noqa: D101, D102, D103, T201 - the names say it
+
+import sys
+from contextlib import suppress
+from random import SystemRandom
+
+import anyio
+import msgspec
+
+from informers.api import Resource
+from informers.decoding import Metadata, struct_decoder
+from informers.informer import SharedInformer
+from informers.transport import connect
+
+
+class Status(msgspec.Struct, frozen=True):
+    phase: str = ""
+
+
+class Pod(msgspec.Struct, frozen=True):
+    metadata: Metadata
+    status: Status = Status()
+
+
+PODS = Resource("", "v1", "pods", "Pod", namespaced=True, decode=struct_decoder(Pod))
+
+
+class Printer:
+    def on_add(self, pod: Pod, initial: bool) -> None:
+        print("there" if initial else "added", pod.metadata.name, pod.status.phase, flush=True)
+
+    def on_update(self, old: Pod, new: Pod) -> None:
+        print("changed", new.metadata.name, f"{old.status.phase} -> {new.status.phase}", flush=True)
+
+    def on_delete(self, pod: Pod) -> None:
+        print("deleted", pod.metadata.name, pod.status.phase, flush=True)
+
+
+async def main(namespace: str) -> None:
+    async with connect() as api:
+        pods = SharedInformer(api, PODS, namespace=namespace, rng=SystemRandom())
+        pods.add_handler(Printer())
+        await pods.run()
+
+
+with suppress(KeyboardInterrupt):
+    anyio.run(main, "".join(sys.argv[1:2]))
