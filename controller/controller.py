@@ -84,6 +84,7 @@ class Controller:
             now=chance.now,
             look_again=lambda workload: self._wakeups.wake_key(ObjectKey.of(workload)),
             declined=self._wakeups.declined,
+            echoes=self._wakeups.echoes,
         )
         self.sweep = Sweep(tools, tools.look_again)
         self.runner: ReconcileRunner[ObjectKey] = ReconcileRunner(

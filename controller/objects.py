@@ -193,9 +193,10 @@ class Pod(Struct, frozen=True):
         """The condition of that type."""
         return next((c for c in self.status.conditions if c.type == type_), None)
 
-    def env(self, name: str) -> str:
-        """The first literal value of a variable in its containers, empty if there is none."""
-        return next((e.value for c in self.spec.containers for e in c.env if e.name == name), "")
+    def env(self, container: str, name: str) -> str:
+        """The literal value of a variable in one container, empty if there is none."""
+        variables = (e for c in self.spec.containers if c.name == container for e in c.env)
+        return next((e.value for e in variables if e.name == name), "")
 
 
 class DeviceCapacity(Part, frozen=True):

@@ -21,7 +21,7 @@ from controller.workload import Workload
 from informers.errors import ApiError
 from informers.keys import ObjectKey
 from ledger.api import LedgerError
-from ledger.names import is_claim_name
+from ledger.names import is_claim_name, ledger_name
 from ledger.state import CLAIM_LEDGERS_KIND, ClaimLedger, Seat, SeatRef
 
 INTERVAL_SECONDS = 600.0
@@ -89,7 +89,7 @@ class Sweep:
     # Looking
 
     def _orphans(self) -> Iterator[Orphan]:
-        for ledger in self._tools.caches.ledgers.store:
+        for ledger in self._ledgers():
             seats = [seat for seat in ledger.seats if self._is_orphan(seat)]
             yield from (OrphanSeat(ledger.claim_name, seat.ref) for seat in seats)
             lonely = not ledger.seats or self._tools.claim(ledger.claim_name) is None
@@ -98,6 +98,13 @@ class Sweep:
         for claim in self._tools.caches.claims.store:
             if self._is_orphan_claim(claim):
                 yield OrphanClaim(claim.metadata.name, claim.metadata.uid)
+
+    def _ledgers(self) -> Iterator[ClaimLedger]:
+        """The ledgers of our naming; an odd one that somebody made by hand is not ours."""
+        for ledger in self._tools.caches.ledgers.store:
+            claim = ledger.claim_name
+            if is_claim_name(claim) and ledger.metadata.name == ledger_name(claim):
+                yield ledger
 
     def _is_orphan(self, seat: Seat) -> bool:
         workload = self._workload(seat.workload)
@@ -127,7 +134,7 @@ class Sweep:
 
     def _wake_unnamed(self) -> None:
         """A seat that its Workload does not name wakes that Workload: repair knows what it is."""
-        for ledger in self._tools.caches.ledgers.store:
+        for ledger in self._ledgers():
             for seat in ledger.seats:
                 workload = self._workload(seat.workload)
                 if workload is None or workload.uid != seat.workload_uid or workload.terminal:
@@ -156,6 +163,10 @@ class Sweep:
             case OrphanLedger(claim, uid):
                 return await self._retire(claim, uid)
             case OrphanClaim(claim, uid):
+                namespace = self._tools.settings.namespace
+                fresh = await self._tools.writer.fresh_claim(claim, namespace)
+                if fresh is None or fresh.metadata.uid != uid:
+                    return False
                 if await self._tools.fresh_ledger(claim) is not None:
                     return False
                 await self._tools.ledgers.delete_claim(claim, uid)

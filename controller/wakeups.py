@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Iterable
 
 from controller.caches import BY_CLAIM, BY_OWN_CLAIM, BY_WORKER, Caches, controlling_workload
+from controller.echoes import Echoes
 from controller.handout import HandOut, lane_of
 from controller.line import WaitingLine
 from controller.objects import DeviceClass, Pod, ResourceClaim
@@ -42,6 +43,7 @@ class Wakeups:
         self._hand_out = hand_out
         self._requests = requests
         self._namespace = namespace
+        self.echoes = Echoes(self.wake_key)
         self._due: asyncio.Handle | None = None
         self._everybody = False
         # Woken for a free seat since the last event that freed something, and did not take it.
@@ -60,10 +62,10 @@ class Wakeups:
         self._caches.ledgers.add_handler(_LedgerEvents(self), inline=True)
         self._caches.device_classes.add_handler(_DeviceClassEvents(self), inline=True)
 
-    def wake(self, names: Iterable[str]) -> None:
-        """Look at these Workloads of the workers' namespace soon."""
+    def tell(self, names: Iterable[str]) -> None:
+        """A ledger or claim says something about these Workloads of the workers' namespace."""
         for name in names:
-            self.wake_key(ObjectKey(self._namespace, name))
+            self.echoes.tell(ObjectKey(self._namespace, name))
 
     def wake_key(self, key: ObjectKey) -> None:
         """Look at one Workload soon."""
@@ -120,7 +122,7 @@ class Wakeups:
     def founder(self, claim: ResourceClaim) -> None:
         """A claim is gone: the worker that may cut one of that name looks at it."""
         for workload in self._caches.workloads.store.by_index(BY_OWN_CLAIM, claim.metadata.name):
-            self.wake_key(ObjectKey.of(workload))
+            self.echoes.tell(ObjectKey.of(workload))
 
     def pod_of(self, pod: Pod) -> None:
         """A worker's Pod changed: its Workload is looked at, and its place in line reviewed."""
@@ -137,11 +139,11 @@ class Wakeups:
         """A claim changed: its seat holders are looked at (its founder is one of them)."""
         ledger = self._ledger_of(claim.metadata.name)
         if ledger is not None:
-            self.wake(seat.workload for seat in ledger.seats)
+            self.tell(seat.workload for seat in ledger.seats)
 
     def seats_lost(self, ledger: ClaimLedger, seats: Iterable[Seat]) -> None:
         """Seats went or changed: wakeAll, their Workloads, and those of live Pods on the claim."""
-        self.wake(seat.workload for seat in seats)
+        self.tell(seat.workload for seat in seats)
         for pod in self._caches.pods.store.by_index(BY_CLAIM, f"{self._namespace}/{ledger.claim_name}"):
             self.pod_of(pod)
         self.wake_all()
@@ -154,7 +156,7 @@ class Wakeups:
                 continue
             named = (workload.status.claim_name, workload.status.assignment_id)
             if named != (ledger.claim_name, seat.assignment_id):
-                self.wake_key(ObjectKey.of(workload))
+                self.echoes.tell(ObjectKey.of(workload))
 
     def _ledger_of(self, claim: str) -> ClaimLedger | None:
         if not is_claim_name(claim):

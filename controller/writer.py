@@ -17,6 +17,7 @@ from informers.api import Api, Json, Preconditions, Resource, T
 from informers.errors import Conflict, NotFound
 from informers.keys import ObjectKey
 from informers.store import Store
+from ledger.names import MANAGED_LABEL, MANAGED_VALUE
 from ledger.state import ClaimLedger
 
 
@@ -103,7 +104,17 @@ class Writer:
                 "ownerReferences": [ledger_reference(meta.name, ledger.metadata.uid)],
             }
         }
-        written = await self._api.patch(CLAIMS, meta.name, patch, meta.namespace)
+        return await self._patch_claim(claim, patch)
+
+    async def manage_claim(self, claim: ResourceClaim) -> ResourceClaim:
+        """Put back the label by which a claim of ours is seen. Raises `Conflict`, `NotFound`."""
+        meta = claim.metadata
+        labels = {MANAGED_LABEL: MANAGED_VALUE}
+        patch = {"metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version, "labels": labels}}
+        return await self._patch_claim(claim, patch)
+
+    async def _patch_claim(self, claim: ResourceClaim, patch: Json) -> ResourceClaim:
+        written = await self._api.patch(CLAIMS, claim.metadata.name, patch, claim.metadata.namespace)
         self._caches.claims.store.apply_write(written)
         return written
 
@@ -113,10 +124,11 @@ class Writer:
         self._caches.pods.store.apply_write(created)
         return created
 
-    async def delete_pod(self, pod: Pod, *, on_version: bool = False) -> None:
-        """Delete a Pod by its UID, with its own grace period; gone already is success.
+    async def delete_pod(self, pod: Pod, *, on_version: bool = False) -> bool:
+        """Delete a Pod by its UID, with its own grace period; returns whether it is gone by the answer.
 
-        `on_version` makes it hold only for the state that was read: `Conflict` means something happened.
+        `on_version` makes it hold only for the state that was read. Raises `Conflict` where something
+        happened to that state, or where the server refuses with 409 although the Pod is there.
         """
         meta = pod.metadata
         preconditions = Preconditions(meta.uid, meta.resource_version if on_version else None)
@@ -125,12 +137,15 @@ class Writer:
         except NotFound:
             left = None
         except Conflict:
-            if on_version:
+            found = await self.fresh_pod(meta.name, meta.namespace)
+            if on_version or (found is not None and found.metadata.uid == meta.uid):
                 raise
-            # Only the UID was asked for: a Pod of that name is another one, ours is gone.
+            # Only the UID was asked for, and the Pod of that name is another one.
             left = None
-        if left is not None and (pod.bound or left.metadata.finalizers):
+        # The server removes an unbound Pod at once: there is no kubelet to wait for.
+        gone = left is None or not (left.bound or left.metadata.finalizers)
+        if left is not None and not gone:
             self._caches.pods.store.apply_write(left)
         else:
-            # The server removes an unbound Pod at once: there is no kubelet to wait for.
             self._caches.pods.store.apply_delete(pod, answer=left)
+        return gone

@@ -13,6 +13,7 @@ from controller import translate
 from controller.objects import Pod, ResourceClaim
 from controller.reasons import Code, Phase, sentence
 from controller.reconcile.departure import Departure
+from controller.reconcile.seating import ContendedError
 from controller.reconcile.tools import Tools
 from controller.status import UNASSIGNED, Facts, Outcome, Verdict, parse_timestamp
 from controller.workload import Workload
@@ -62,16 +63,23 @@ class Abandon:
 
         Raises `Conflict` where something happened to the Pod meanwhile: it may be bound.
         """
-        await self._tools.writer.delete_pod(pod, on_version=True)
+        if not await self._tools.writer.delete_pod(pod, on_version=True):
+            # Somebody's finalizer holds it: on that claim it still is.
+            raise ContendedError(workload.name)
+        condition = pod.condition("PodScheduled")
+        words = f"; kube-scheduler: {condition.message}" if condition is not None else ""
+        cleared = await self.give_up(workload, claim, "it kept refusing the Pod", words)
+        self._tools.look_again(cleared)
+
+    async def give_up(self, workload: Workload, claim: ResourceClaim, why: str, words: str = "") -> Workload:
+        """Status, then seat, of a worker whose Pod is gone from the claim or has ended."""
         self._tools.memory.refused.add(workload.uid, claim)
         allocation = claim.status.allocation
         node = translate.allocation_node(allocation) if allocation is not None else ""
         reason = sentence(
             Code.REPLACING_WEDGED_CLAIM,
-            f"{claim.metadata.name} on {node or 'no node'} kept refusing the Pod",
+            f"{claim.metadata.name} on {node or 'no node'}: {why}",
         )
-        condition = pod.condition("PodScheduled")
-        words = f"; kube-scheduler: {condition.message}" if condition is not None else ""
         outcome = Outcome(
             phase=Phase.PENDING,
             reason=reason,
@@ -82,4 +90,4 @@ class Abandon:
         refs = self._departure.held_on(workload, claim.metadata.name)
         cleared = await self._tools.report(workload, outcome)
         await self._departure.release_shown_empty(cleared, claim.metadata.name, refs)
-        self._tools.look_again(cleared)
+        return cleared

@@ -21,7 +21,7 @@ from controller.workload import Workload
 from informers.errors import AlreadyExists, OutcomeUnknown, ServerError
 from informers.keys import ObjectKey
 from ledger.book import Booked, Contended, Refused
-from ledger.state import ClaimLedger
+from ledger.state import CLAIM_LEDGERS_KIND, ClaimLedger
 from ledger.transitions import RefusalReason
 from placement.deviceclaim import device_requests
 from placement.quantity import whole_gib
@@ -36,7 +36,7 @@ class NameStanding(Enum):
     ENDING = auto()
     """A claim that ends, with nobody else on it: it is waited for."""
     OTHERS = auto()
-    """A claim that ends while other workers are on it: the next name is taken."""
+    """A claim that is others', or ends while others are on it: the next name is taken."""
 
 
 class Assign:
@@ -89,11 +89,12 @@ class Assign:
             if found is None:
                 continue
             ledger, seating = found
-            claim = await self._create_claim(name, ledger, tiers, request)
-            if claim is None:
-                await self._commit.give_back(workload, seating)
+            standing = await self._create_claim(name, ledger, tiers, request)
+            if standing is NameStanding.OPEN:
+                return await self._assign_to(workload, request, seating)
+            await self._commit.give_back(workload, seating)
+            if standing is NameStanding.ENDING:
                 return await self._await_predecessor(workload, request, name)
-            return await self._assign_to(workload, request, seating)
         raise ContendedError(workload.name)
 
     def _name_standing(self, workload: Workload, name: str) -> NameStanding:
@@ -131,8 +132,8 @@ class Assign:
 
     async def _create_claim(
         self, name: str, ledger: ClaimLedger, tiers: tuple[Tier, ...], request: Request
-    ) -> ResourceClaim | None:
-        """The claim that the ledger owns, created or found; `None` where another of its name still ends."""
+    ) -> NameStanding:
+        """Create the ledger's claim; `OPEN` where it is there now, else what stands in its place."""
         settings = self._tools.settings
         requests = device_requests(
             tiers,
@@ -142,13 +143,14 @@ class Assign:
         )
         document = claim_document(name, settings.namespace, ledger.metadata.uid, requests)
         try:
-            return await self._tools.writer.create_claim(document)
-        except (AlreadyExists, OutcomeUnknown, ServerError):
+            await self._tools.writer.create_claim(document)
+        except (AlreadyExists, OutcomeUnknown, ServerError) as error:
             # After a crash or a lost answer it may be ours already.
             claim = await self._tools.writer.fresh_claim(name, settings.namespace)
-        if claim is None:
-            raise ContendedError(name)
-        return claim if claim.owned_by(ledger.metadata.uid) and not claim.deleting else None
+            if claim is None:
+                raise ContendedError(name) from error
+            return _standing_of(claim, ledger)
+        return NameStanding.OPEN
 
     async def _assign_to(self, workload: Workload, request: Request, seating: Seating) -> Workload:
         outcome = Outcome(
@@ -158,3 +160,14 @@ class Assign:
             facts=Facts(memory_per_device=whole_gib(request.memory_bytes)),
         )
         return await self._commit.assign(workload, outcome, seating)
+
+
+def _standing_of(claim: ResourceClaim, ledger: ClaimLedger) -> NameStanding:
+    """What a claim of the wanted name is to a ledger that was just opened for it."""
+    if claim.deleting:
+        return NameStanding.ENDING
+    if claim.owned_by(ledger.metadata.uid):
+        return NameStanding.OPEN
+    # Owned by a ledger that is gone it is dying; without one it is somebody else's, and stays.
+    dying = any(owner.kind == CLAIM_LEDGERS_KIND for owner in claim.metadata.owner_references)
+    return NameStanding.ENDING if dying else NameStanding.OTHERS

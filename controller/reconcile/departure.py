@@ -12,10 +12,11 @@ from controller.objects import Pod
 from controller.reasons import Code, Phase, sentence
 from controller.reconcile.seating import ContendedError
 from controller.reconcile.tools import Tools
-from controller.status import Outcome, Verdict
+from controller.status import Outcome, Verdict, assignment_of
 from controller.workload import Workload
 from controller.writer import WorkloadGone
 from ledger.book import Contended
+from ledger.names import is_claim_name
 from ledger.state import SeatRef
 
 
@@ -35,7 +36,7 @@ class Departure:
         ending = await self._ending_pod(workload)
         if ending is not None:
             return ending
-        await self._release(workload)
+        await self._release(workload, recorded=True)
         kept = tuple(f for f in workload.metadata.finalizers if f != FINALIZER)
         try:
             await self._tools.writer.set_finalizers(workload, kept)
@@ -98,10 +99,14 @@ class Departure:
         ours = fresh is not None and any(o.uid == workload.uid for o in fresh.metadata.owner_references)
         return fresh if ours else None
 
-    async def _release(self, workload: Workload) -> None:
+    async def _release(self, workload: Workload, *, recorded: bool = False) -> None:
+        """Release the seats that the cache shows, and the `recorded` one also where it does not show it."""
         by_claim: dict[str, list[SeatRef]] = {}
         for claim, seat in self._tools.seats(workload):
             by_claim.setdefault(claim, []).append(seat.ref)
+        named = assignment_of(workload)
+        if recorded and is_claim_name(named.claim) and named.claim not in by_claim:
+            by_claim[named.claim] = [SeatRef(workload.name, workload.uid, named.assignment_id)]
         for claim, refs in by_claim.items():
             await self.release_refs(claim, refs)
 

@@ -5,6 +5,8 @@ Terminal status first; the record of where the worker ran stays there while its 
 
 from __future__ import annotations
 
+from enum import Enum, auto
+
 from controller.objects import Pod
 from controller.reasons import Code, Phase, sentence
 from controller.reconcile.departure import Departure
@@ -26,6 +28,19 @@ def is_lost(pod: Pod) -> bool:
     return not any(s.state.terminated is not None for s in statuses)
 
 
+class Ending(Enum):
+    """What became of a Pod in a final phase."""
+
+    RECORDED = auto()
+    """It is an outcome, and the status says so."""
+    UNSURE = auto()
+    """A fresh read does not agree: the worker looks again."""
+    GOING = auto()
+    """It is lost and on its way out; the worker is placed again once it is gone."""
+    REJECTED = auto()
+    """The kubelet refused it before anything started: the next one may fare no better, so not at once."""
+
+
 class Ended:
     """Records how a worker ended."""
 
@@ -33,22 +48,30 @@ class Ended:
         self._tools = tools
         self._departure = departure
 
-    async def record(self, workload: Workload, pod: Pod) -> None:
+    async def record(self, workload: Workload, pod: Pod) -> Ending:
         """Write the outcome, if a fresh read of the same Pod agrees, and give the seat back."""
         fresh = await self._tools.writer.fresh_pod(pod.metadata.name, self._tools.settings.namespace)
         if fresh is None or fresh.metadata.uid != pod.metadata.uid or not fresh.finished:
             self._tools.look_again(workload)
-            return
+            return Ending.UNSURE
         if is_lost(fresh):
-            # The worker is placed again once the Pod is gone; its seat waits for it.
-            if fresh.metadata.deletion_timestamp is None:
-                await self._tools.writer.delete_pod(fresh)
-                self._tools.look_again(workload)
-            return
+            return await self._replace(workload, fresh)
         outcome = Outcome(phase=Phase.SUCCEEDED, reason="")
         if fresh.status.phase == "Failed":
             outcome = Outcome(phase=Phase.FAILED, reason=sentence(Code.POD_FAILED, failure_message(fresh)))
         await self._departure.withdraw(await self._tools.report(workload, outcome))
+        return Ending.RECORDED
+
+    async def _replace(self, workload: Workload, pod: Pod) -> Ending:
+        """Let a lost Pod go; its seat waits for the next one."""
+        if pod.metadata.deletion_timestamp is not None:
+            return Ending.GOING
+        disrupted = pod.condition("DisruptionTarget")
+        if await self._tools.writer.delete_pod(pod):
+            self._tools.look_again(workload)
+        if disrupted is not None and disrupted.status == "True":
+            return Ending.GOING
+        return Ending.REJECTED
 
 
 def failure_message(pod: Pod) -> str:

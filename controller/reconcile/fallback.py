@@ -10,7 +10,7 @@ from controller.objects import Pod, ResourceClaim
 from controller.reasons import Code, Phase, sentence
 from controller.reconcile.commit import Commit
 from controller.reconcile.departure import Departure
-from controller.reconcile.seating import Seats
+from controller.reconcile.seating import ContendedError, Seats
 from controller.reconcile.tools import Tools, own_claim_names
 from controller.reconcile.workerpods import Creation
 from controller.status import UNASSIGNED, Facts, Outcome, Verdict, assignment_of
@@ -53,10 +53,14 @@ class Fallback:
         if seating is None:
             return None
         try:
-            await self._tools.writer.delete_pod(pod, on_version=True)
+            gone = await self._tools.writer.delete_pod(pod, on_version=True)
         except Conflict:
             await self._commit.give_back(workload, seating)
             raise
+        if not gone:
+            # Somebody's finalizer holds it: until it is gone the worker is on its old claim.
+            await self._commit.give_back(workload, seating)
+            raise ContendedError(workload.name)
         reason = sentence(Code.SHARED_ON_UNSCHEDULABLE, seating.assignment.claim)
         outcome = Outcome(
             phase=Phase.PLACING,
@@ -93,7 +97,8 @@ class Fallback:
 
     async def _leave(self, workload: Workload, claim: ResourceClaim, pod: Pod, reason: str) -> Workload:
         """Order down: the Pod on its version, then status, then the seat."""
-        await self._tools.writer.delete_pod(pod, on_version=True)
+        if not await self._tools.writer.delete_pod(pod, on_version=True):
+            raise ContendedError(workload.name)
         outcome = Outcome(
             phase=Phase.PENDING,
             reason=reason,

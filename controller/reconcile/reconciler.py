@@ -13,7 +13,7 @@ from controller.reconcile.abandon import Abandon
 from controller.reconcile.assign import Assign
 from controller.reconcile.commit import Commit
 from controller.reconcile.departure import Departure
-from controller.reconcile.ended import Ended
+from controller.reconcile.ended import Ended, Ending
 from controller.reconcile.fallback import Fallback, refused_by_scheduler
 from controller.reconcile.rejections import Rejections
 from controller.reconcile.repair import Repair, Repaired
@@ -27,7 +27,7 @@ from controller.requests import InvalidWorkloadError
 from controller.status import assignment_of
 from controller.workload import Workload
 from controller.writer import WorkloadGone
-from informers.errors import Conflict, OutcomeUnknown, TooManyRequests
+from informers.errors import ApiError, Conflict, Forbidden, OutcomeUnknown, TooManyRequests
 from informers.keys import ObjectKey
 from informers.runner import Result
 from placement.types import Request
@@ -36,6 +36,15 @@ RETRIED_QUIETLY = (Conflict, ContendedError, OutcomeUnknown, TooManyRequests, Wo
 """What is part of normal life with other writers and a busy server: retried with back-off, not an error."""
 
 DONE = Result()
+
+UNSETTLED = Result(requeue_after_seconds=0.0)
+"""Stands for the outcome of a reconcile that failed, where only its time limit is asked about."""
+
+MAX_REJECTIONS = 3
+"""How often the kubelet of a claim's node may reject the worker's Pod before the claim is abandoned."""
+
+YIELD_SECONDS = 0.05
+"""How soon a worker looks again that left a seat to an older one: about the time that a booking takes."""
 
 
 class Reconciler:
@@ -56,14 +65,15 @@ class Reconciler:
         self._abandon = Abandon(tools, self._departure)
         self._time_limit = TimeLimit(tools, self._departure)
         self._reporting = Reporting(tools)
-        self._rejections = Rejections(tools.settings.retry_interval_seconds, tools.now)
+        self._rejections = Rejections(tools.now)
 
     async def __call__(self, key: ObjectKey) -> Result:
         """Reconcile the Workload of this key. Raises what shall be retried with back-off."""
         was_woken = self._tools.line.looked_at(key)
         before = self._tools.caches.workloads.store.get(key)
         try:
-            return await self._reconcile(key)
+            with self._tools.echoes.working_on(key):
+                return await self._reconcile(key)
         finally:
             if was_woken and before is not None:
                 self._hand_on(before)
@@ -85,12 +95,28 @@ class Reconciler:
             return DONE
         if workload.deleting or workload.terminal:
             return await self._leave(workload)
+        workload = await self._with_finalizer(workload)
         try:
-            result = await self._place(await self._with_finalizer(workload))
+            result = await self._place(workload)
         except YieldedError:
-            self._tools.look_again(workload)
-            return self._retry
+            return Result(requeue_after_seconds=YIELD_SECONDS)
+        except Forbidden as error:
+            result = await self._refused_by_server(workload, error)
+        except (ApiError, ContendedError):
+            # What fails again and again must not keep a worker from its time limit.
+            if await self._within_time_limit(key, UNSETTLED) is DONE:
+                return DONE
+            raise
         return await self._within_time_limit(key, result)
+
+    async def _refused_by_server(self, workload: Workload, error: Forbidden) -> Result:
+        """A 403 on claim or ledger: said in the status, what was booked is given back, then a back-off."""
+        delay_seconds = self._rejections.add(workload.uid)
+        current = self._tools.caches.workloads.store.get(ObjectKey.of(workload))
+        if current is not None and self._tools.pod(current) is None:
+            await self._waiting.rejected(current, error.message)
+            await self._departure.release_seats(current)
+        return Result(requeue_after_seconds=delay_seconds)
 
     async def _leave(self, workload: Workload) -> Result:
         """Steps 1 and 2: a Workload that is being deleted, or has ended."""
@@ -143,9 +169,23 @@ class Reconciler:
         if standing is Standing.PREDECESSOR and pod is not None:
             return await self._predecessor(workload, pod)
         if pod is not None and pod.finished:
-            await self._ended.record(workload, pod)
-            return DONE
+            return await self._finished(workload, pod)
         return await self._held(workload, request, pod)
+
+    async def _finished(self, workload: Workload, pod: Pod) -> Result:
+        """Ended or lost: an outcome is recorded, a lost Pod is replaced once it is gone."""
+        ending = await self._ended.record(workload, pod)
+        match ending:
+            case Ending.GOING:
+                return Result(requeue_after_seconds=await self._waiting.for_pod_gone(workload, pod))
+            case Ending.REJECTED:
+                delay_seconds = self._rejections.add(workload.uid)
+                claim = self._tools.claim(workload.status.claim_name)
+                if claim is not None and self._rejections.count(workload.uid) % MAX_REJECTIONS == 0:
+                    await self._abandon.give_up(workload, claim, "its kubelet kept rejecting the Pod")
+                return Result(requeue_after_seconds=delay_seconds)
+            case Ending.RECORDED | Ending.UNSURE:
+                return DONE
 
     async def _held(self, workload: Workload, request: Request | None, pod: Pod | None) -> Result:
         """Step 6: what it is recorded to hold is sound, was repaired, or is cleared and placed again."""
@@ -192,7 +232,6 @@ class Reconciler:
     def _after(self, workload: Workload, creation: Creation) -> Result:
         if creation is Creation.REJECTED:
             return Result(requeue_after_seconds=self._rejections.add(workload.uid))
-        self._rejections.forget(workload.uid)
         return DONE if creation is Creation.FAILED else self._retry
 
     async def _foreign(self, workload: Workload, pod: Pod) -> Result:
@@ -206,9 +245,19 @@ class Reconciler:
         return DONE
 
     async def _predecessor(self, workload: Workload, pod: Pod) -> Result:
-        """The Pod of an earlier Workload of this name: it is ended by its UID and waited for."""
+        """The Pod of an earlier Workload of this name: it is ended by its UID and waited for.
+
+        Fresh reads must agree: seen through an old cache, a successor's Pod looks like a predecessor's.
+        """
         if pod.metadata.deletion_timestamp is None:
-            await self._tools.writer.delete_pod(pod)
+            fresh = await self._tools.writer.fresh_workload(ObjectKey.of(workload))
+            fresh_pod = await self._tools.writer.fresh_pod(pod.metadata.name, self._tools.settings.namespace)
+            if fresh is None or fresh.uid != workload.uid or fresh_pod is None:
+                raise ContendedError(workload.name)
+            if standing_of(fresh_pod, fresh) is not Standing.PREDECESSOR:
+                raise ContendedError(workload.name)
+            if await self._tools.writer.delete_pod(fresh_pod):
+                self._tools.look_again(workload)
         await self._waiting.for_predecessor_pod(workload, pod)
         return self._retry
 
@@ -254,6 +303,7 @@ class Reconciler:
     async def _report(self, workload: Workload, request: Request | None, pod: Pod) -> Result:
         if pod.status.phase == "Running":
             self._tools.memory.forget(workload.uid)
+            self._rejections.forget(workload.uid)
             await self._reporting.running(workload, request, pod)
             return DONE
         if pod.bound:

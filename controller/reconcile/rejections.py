@@ -1,4 +1,4 @@
-"""Back-off for workers whose Pod the API server refuses for now (403: quota, Pod security, a webhook).
+"""Back-off for workers whose Pod the API server or a kubelet refuses for now (quota, webhook, full node).
 
 Each attempt books a seat, writes a status, and undoes both: without a back-off that survives wake-ups, a full
 quota would turn every freed seat into a storm of writes.
@@ -10,20 +10,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+FIRST_HOLD_SECONDS = 1.0
 MAX_HOLD_SECONDS = 300.0
 
 
 @dataclass(frozen=True)
 class _Hold:
+    count: int
     delay_seconds: float
     until: datetime
 
 
 class Rejections:
-    """Doubles the wait of a worker with each refusal, from the retry interval to five minutes."""
+    """Doubles the wait of a worker with each refusal, from a second to five minutes."""
 
-    def __init__(self, first_seconds: float, now: Callable[[], datetime]) -> None:
-        self._first_seconds = first_seconds
+    def __init__(self, now: Callable[[], datetime]) -> None:
         self._now = now
         self._holds: dict[str, _Hold] = {}
 
@@ -33,9 +34,15 @@ class Rejections:
     def add(self, uid: str) -> float:
         """One more refusal; returns the seconds to wait from now on."""
         before = self._holds.get(uid)
-        delay = min(self._first_seconds if before is None else before.delay_seconds * 2, MAX_HOLD_SECONDS)
-        self._holds[uid] = _Hold(delay, self._now() + timedelta(seconds=delay))
+        delay = min(FIRST_HOLD_SECONDS if before is None else before.delay_seconds * 2, MAX_HOLD_SECONDS)
+        count = 1 if before is None else before.count + 1
+        self._holds[uid] = _Hold(count, delay, self._now() + timedelta(seconds=delay))
         return delay
+
+    def count(self, uid: str) -> int:
+        """The refusals since the worker last ran."""
+        held = self._holds.get(uid)
+        return 0 if held is None else held.count
 
     def hold(self, uid: str) -> float:
         """The seconds that this worker still has to wait, 0 if none."""

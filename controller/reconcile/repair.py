@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum, auto
 
+from controller import translate
 from controller.names import pod_name
 from controller.objects import Pod, ResourceClaim
 from controller.reasons import Code, Phase, sentence
@@ -17,13 +18,17 @@ from controller.reconcile.departure import Departure
 from controller.reconcile.seating import ContendedError, booking_of
 from controller.reconcile.tools import Tools
 from controller.reconcile.workerpods import Standing, assignment_on, standing_of
+from controller.requests import effective_seat_limit
 from controller.status import UNASSIGNED, Assignment, Facts, Outcome, Verdict, assignment_of
 from controller.workload import Workload
-from informers.errors import Conflict
+from informers.errors import Conflict, NotFound
 from informers.keys import ObjectKey
 from ledger.book import Booked, Contended
 from ledger.names import is_claim_name
 from ledger.state import ClaimLedger, SeatRef
+from ledger.transitions import Booking
+from placement.hostresources import effective_request
+from placement.quantity import canonical_bytes
 from placement.types import Request
 
 
@@ -55,7 +60,7 @@ class Repair:
 
     async def inspect(self, workload: Workload, request: Request | None, pod: Pod | None) -> Finding:
         """Check everything that this worker is recorded to hold, with and without a Pod."""
-        if pod is not None and assignment_on(pod) != assignment_of(workload):
+        if pod is not None and assignment_on(pod, workload) != assignment_of(workload):
             await self._agree(workload)
             return Finding(Repaired.WAIT, workload)
         if not workload.status.claim_name:
@@ -63,7 +68,7 @@ class Repair:
         claim = self._tools.claim(workload.status.claim_name)
         if claim is None or (claim.deleting and not (pod is not None and pod.bound)):
             return await self._claim_gone(workload, pod)
-        if request is not None and not self._seat_stands(workload, claim):
+        if not self._seat_stands(workload, claim):
             return await self._seat_again(workload, request, claim, pod)
         return Finding(Repaired.SOUND, await self._release_strays(workload))
 
@@ -77,7 +82,7 @@ class Repair:
         if pod is None or fresh is None or standing_of(pod, fresh) is not Standing.OURS:
             # The caches have taken in what was read.
             return self._tools.look_again(workload)
-        stamp = assignment_on(pod)
+        stamp = assignment_on(pod, fresh)
         if stamp == assignment_of(fresh):
             return self._tools.look_again(workload)
         if await self._pod_wins(fresh, pod, stamp):
@@ -107,7 +112,9 @@ class Repair:
         claim = await self._tools.writer.fresh_claim(name, self._tools.settings.namespace)
         if claim is not None and not claim.deleting:
             # The cache lags, or somebody took the claim's label away: neither ends a worker.
-            return Finding(Repaired.SOUND, workload)
+            await self._tools.writer.manage_claim(claim)
+            self._tools.look_again(workload)
+            return Finding(Repaired.WAIT, workload)
         reason = sentence(Code.WAITING_FOR_CAPACITY, f"{name} is gone")
         verdict = Verdict(False, Code.WAITING_FOR_CAPACITY, reason)
         return await self._clear(workload, pod, reason, verdict)
@@ -115,8 +122,7 @@ class Repair:
     async def _clear(self, workload: Workload, pod: Pod | None, reason: str, verdict: Verdict) -> Finding:
         """Order down: the Pod, then status, then the seat."""
         if pod is not None:
-            if pod.metadata.deletion_timestamp is None:
-                await self._tools.writer.delete_pod(pod)
+            if pod.metadata.deletion_timestamp is None and await self._tools.writer.delete_pod(pod):
                 self._tools.look_again(workload)
             return Finding(Repaired.WAIT, workload)
         name = workload.status.claim_name
@@ -137,11 +143,21 @@ class Repair:
         return ledger is not None and claim.owned_by(ledger.metadata.uid) and ledger.holds(ref)
 
     async def _seat_again(
-        self, workload: Workload, request: Request, claim: ResourceClaim, pod: Pod | None
+        self, workload: Workload, request: Request | None, claim: ResourceClaim, pod: Pod | None
     ) -> Finding:
-        """Book the recorded assignment again; where that is refused the worker moves, nobody is evicted."""
+        """Book the recorded assignment again; where that is refused the worker moves, nobody is evicted.
+
+        A fresh read shows first that the worker still is what it was: another process may be releasing this
+        very seat, for a deletion that this cache does not show yet.
+        """
         recorded = assignment_of(workload)
-        booking = booking_of(workload, request, owner_uid=None, recorded=recorded.assignment_id)
+        fresh = await self._tools.writer.fresh_workload(ObjectKey.of(workload))
+        if fresh is None or fresh.uid != workload.uid or assignment_of(fresh) != recorded:
+            raise ContendedError(workload.name)
+        if fresh.deleting or fresh.terminal:
+            self._tools.look_again(workload)
+            return Finding(Repaired.WAIT, workload)
+        booking = self._booking(workload, request, pod, recorded)
         answer = await self._tools.book.repair(recorded.claim, booking)
         if isinstance(answer, Contended):
             raise ContendedError(recorded.claim)
@@ -152,13 +168,31 @@ class Repair:
         verdict = Verdict(False, Code.SEAT_LOST, f"{reason}: {answer.refusal.text}")
         return await self._clear(workload, pod, reason, verdict)
 
+    def _booking(
+        self, workload: Workload, request: Request | None, pod: Pod | None, recorded: Assignment
+    ) -> Booking:
+        """The booking as recorded; a placed worker keeps its seat where its spec cannot be read any more."""
+        if request is not None:
+            return booking_of(workload, request, owner_uid=None, recorded=recorded.assignment_id)
+        host = effective_request(translate.pod_resources(pod.spec)) if pod is not None else None
+        return Booking(
+            workload=workload.name,
+            workload_uid=workload.uid,
+            owner_id=workload.owner_key,
+            exclusive=True,
+            host_request=canonical_bytes((host.memory_bytes or 0) if host is not None else 0),
+            seat_limit=effective_seat_limit(self._tools.settings.max_seats_per_claim),
+            created_at=workload.metadata.creation_timestamp,
+            recorded_assignment_id=recorded.assignment_id,
+        )
+
     async def _repoint(self, claim: ResourceClaim, ledger: ClaimLedger) -> None:
         """A recreated ledger takes over its live claim first thing, or garbage collection deletes it."""
         if claim.owned_by(ledger.metadata.uid):
             return
         try:
             await self._tools.writer.repoint_claim(claim, ledger)
-        except Conflict as error:
+        except (Conflict, NotFound) as error:
             raise ContendedError(claim.metadata.name) from error
 
     # Strays

@@ -7,16 +7,17 @@ same last seat or the same host memory; a booking can then only lose to another 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import anyio
 
 from controller.handout import reservation_of
+from controller.names import pod_name
 from controller.reconcile.tools import Tools
 from controller.status import Assignment
 from controller.workload import Workload
 from informers.keys import ObjectKey
-from ledger.book import Booked, Contended
+from ledger.book import Booked, Contended, Refused
 from ledger.state import ClaimLedger
 from ledger.transitions import Booking, RefusalReason, Refuse
 from placement.quantity import canonical_bytes
@@ -82,6 +83,8 @@ class Seats:
             owner = self._claim_owner(name)
             if claim is None or claim.deleting or owner is None or name == workload.status.claim_name:
                 continue
+            if claim.metadata.uid in self._tools.memory.refused.of(workload.uid):
+                continue
             if workload.status.claim_name and not claim.allocated:
                 # It has a claim that waits already: another one like that is no better.
                 continue
@@ -121,7 +124,11 @@ class Seats:
     async def _book(self, workload: Workload, request: Request, offer: SeatOffer) -> Seating | None:
         booking = booking_of(workload, request, owner_uid=self._claim_owner(offer.claim))
         try:
-            answer = await self._tools.book.join(offer.claim, booking, recheck=self._recheck(request, offer))
+            recheck = self._recheck(request, offer)
+            answer = await self._tools.book.join(offer.claim, booking, recheck=recheck)
+            vouched = await self._vouched(workload, booking, answer)
+            if vouched is not None:
+                answer = await self._tools.book.join(offer.claim, vouched, recheck=recheck)
         finally:
             # A booked seat is in the cache by now and counts there; anything else counts no more.
             _, reservation = self._under_way.pop(request.worker_uid)
@@ -133,6 +140,21 @@ class Seats:
         if not isinstance(answer, Booked):
             return None
         return Seating(Assignment(offer.claim, answer.seat.assignment_id), answer.wrote)
+
+    async def _vouched(
+        self, workload: Workload, booking: Booking, answer: Booked | Refused | Contended
+    ) -> Booking | None:
+        """The booking again, where a predecessor's seat is in its way and fresh reads show that one gone."""
+        if not isinstance(answer, Refused) or answer.refusal.reason is not RefusalReason.PREDECESSOR:
+            return None
+        holder = answer.refusal.holder
+        fresh = await self._tools.writer.fresh_workload(ObjectKey.of(workload))
+        pod = await self._tools.writer.fresh_pod(pod_name(workload.name), self._tools.settings.namespace)
+        if holder is None or fresh is None or fresh.uid != workload.uid:
+            return None
+        if pod is not None and any(o.uid == holder.workload_uid for o in pod.metadata.owner_references):
+            return None
+        return replace(booking, gone_predecessor_uid=holder.workload_uid)
 
     def _recheck(self, request: Request, offer: SeatOffer) -> Callable[[ClaimLedger], Refuse | None]:
         """Ask everything again for a version of the ledger that was read anew and is in the cache now."""

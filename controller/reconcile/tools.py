@@ -8,6 +8,7 @@ from datetime import datetime
 
 from controller import logs
 from controller.caches import BY_WORKER, Caches
+from controller.echoes import Echoes
 from controller.events import WorkloadEvents
 from controller.line import WaitingLine
 from controller.names import pod_name
@@ -22,7 +23,7 @@ from controller.writer import Writer
 from informers.keys import ObjectKey
 from ledger.api import LedgerApi
 from ledger.book import SeatBook
-from ledger.names import founding_claim_name, ledger_name
+from ledger.names import founding_claim_name, is_claim_name, ledger_name
 from ledger.state import ClaimLedger, Seat
 from placement.fleet import Fleet
 
@@ -49,6 +50,7 @@ class Tools:
     now: Callable[[], datetime]
     look_again: Callable[[Workload], None]
     """Put a Workload back into the queue, behind older ones."""
+    echoes: Echoes
     declined: Callable[[Workload], None]
     """A worker that was woken for a free seat did not take it: it goes to the next one."""
 
@@ -69,11 +71,12 @@ class Tools:
         return await self.ledgers.read(ledger_name(claim))
 
     def seats(self, workload: Workload) -> list[tuple[str, Seat]]:
-        """Every seat of this Workload, as (claim, seat), by claim name."""
+        """Every seat of this Workload in ledgers of our naming, as (claim, seat), by claim name."""
         ledgers = self.caches.ledgers.store.by_index(BY_WORKER, workload.uid)
         found = [
             (ledger.claim_name, s)
             for ledger in ledgers
+            if is_claim_name(ledger.claim_name) and ledger_name(ledger.claim_name) == ledger.metadata.name
             for s in ledger.seats
             if s.workload_uid == workload.uid
         ]

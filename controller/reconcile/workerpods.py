@@ -9,6 +9,7 @@ from controller.names import ASSIGNMENT_ENV
 from controller.objects import Pod
 from controller.reasons import Code, Phase
 from controller.reconcile.departure import Departure
+from controller.reconcile.seating import ContendedError
 from controller.reconcile.tools import Tools
 from controller.reconcile.waiting import Waiting
 from controller.status import Assignment, Outcome, assignment_of
@@ -52,9 +53,10 @@ def standing_of(pod: Pod | None, workload: Workload) -> Standing:
     return Standing.PREDECESSOR if owner.name == workload.name else Standing.FOREIGN
 
 
-def assignment_on(pod: Pod) -> Assignment:
-    """The claim and the booking that a Pod was created for."""
-    return Assignment(next(iter(pod.claim_names), ""), pod.env(ASSIGNMENT_ENV))
+def assignment_on(pod: Pod, workload: Workload) -> Assignment:
+    """The claim and the booking that a Pod was created for; other containers' variables are their own."""
+    stamp = pod.env(workload.spec.worker_container_name, ASSIGNMENT_ENV)
+    return Assignment(next(iter(pod.claim_names), ""), stamp)
 
 
 class WorkerPods:
@@ -93,8 +95,11 @@ class WorkerPods:
         """Whose Pod answered the create, or whether a lost answer created ours."""
         pod = await self._tools.writer.fresh_pod(name, self._tools.settings.namespace)
         ours = standing_of(pod, workload) is Standing.OURS
-        if pod is not None and ours and assignment_on(pod) == assignment_of(workload):
+        if pod is not None and ours and assignment_on(pod, workload) == assignment_of(workload):
             return Creation.CREATED
+        if pod is None:
+            # The server failed before it stored anything, and may go on failing.
+            raise ContendedError(name)
         self._tools.look_again(workload)
         return Creation.WAIT
 

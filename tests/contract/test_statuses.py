@@ -219,7 +219,7 @@ async def test_abandoned_a_claim_that_refused_it(cluster: SimulatedCluster) -> N
         cluster.fleet.cordon("gpu-node-0")
         delete_pod(cluster, "worker")
         await anyio.sleep(130)
-    text = f"ReplacingWedgedClaim: {claim} on gpu-node-0 kept refusing the Pod"
+    text = f"ReplacingWedgedClaim: {claim} on gpu-node-0: it kept refusing the Pod"
     assert ("Pending", "False", "ReplacingWedgedClaim", text) in rows_of(cluster, "worker")
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from controller.caches import CLAIM_LEDGERS, Caches, make_caches
 from controller.chance import Chance
+from controller.echoes import Echoes
 from controller.events import WorkloadEvents, make_recorder
 from controller.handout import HandOut, lane_of
 from controller.ledgerapi import KubeLedgerApi
@@ -303,5 +304,6 @@ def tools(parts: Parts, settings: Settings | None = None, **changes: Any) -> Too
         "now": parts.clock,
         "look_again": lambda _: None,
         "declined": lambda _: None,
+        "echoes": Echoes(lambda _: None),
     }
     return Tools(**(made | changes))

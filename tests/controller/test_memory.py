@@ -179,27 +179,24 @@ def test_the_last_uncounted_wait_is_remembered() -> None:
     assert waits.last("uid-w") == EPOCH + timedelta(minutes=3)
 
 
-def test_rejections_double_from_the_retry_interval_to_five_minutes() -> None:
+def test_rejections_double_from_a_second_to_five_minutes() -> None:
     clock = Clock()
-    rejections = Rejections(10.0, clock)
+    rejections = Rejections(clock)
     assert rejections.hold("uid-w") == 0
-    assert [rejections.add("uid-w") for _ in range(7)] == [10, 20, 40, 80, 160, 300, 300]
+    assert [rejections.add("uid-w") for _ in range(10)] == [1, 2, 4, 8, 16, 32, 64, 128, 256, 300]
+    assert rejections.count("uid-w") == 10
     assert rejections.statistics() == {"held": 1}
 
 
 def test_a_rejected_worker_is_held_until_its_time_is_over() -> None:
     clock = Clock()
-    rejections = Rejections(10.0, clock)
+    rejections = Rejections(clock)
     rejections.add("uid-w")
-    clock.advance(seconds=4)
-    assert rejections.hold("uid-w") == 6
+    clock.advance(seconds=0.25)
+    assert rejections.hold("uid-w") == 0.75
     assert rejections.hold("uid-of-another") == 0
     clock.advance(seconds=60)
     assert rejections.hold("uid-w") == 0
-    assert rejections.add("uid-w") == 20, "the next one still waits longer"
+    assert rejections.add("uid-w") == 2, "the next one still waits longer"
     rejections.forget("uid-w")
-    assert (rejections.hold("uid-w"), rejections.add("uid-w")) == (0, 10)
-
-
-def test_a_long_retry_interval_is_no_longer_than_the_longest_hold() -> None:
-    assert Rejections(3600.0, Clock()).add("uid-w") == 300
+    assert (rejections.hold("uid-w"), rejections.add("uid-w")) == (0, 1)
