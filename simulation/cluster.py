@@ -118,7 +118,8 @@ class SimulatedCluster:
         self._tasks.cancel_scope.cancel()
         if isinstance(error, Exception):
             # The block's own error goes on as it is, not in a group.
-            return await self._tasks.__aexit__(None, None, None)
+            await self._tasks.__aexit__(None, None, None)
+            return False
         return await self._tasks.__aexit__(kind, error, trace)
 
     # Chance.

@@ -116,6 +116,29 @@ async def test_what_never_comes_to_rest_is_said_so(cluster: SimulatedCluster) ->
         tasks.cancel_scope.cancel()
 
 
+async def test_an_error_in_a_block_comes_out_as_it_is() -> None:
+    with pytest.raises(LookupError, match="of the test"):
+        async with SimulatedCluster():
+            raise LookupError("of the test")
+    with pytest.raises(LookupError, match="of the test"):
+        async with SimulatedCluster() as cluster, simulated_controller(cluster):
+            raise LookupError("of the test")
+
+
+async def test_an_error_of_an_actor_ends_the_block() -> None:
+    def fail() -> None:
+        raise LookupError("of an actor")
+
+    async def block() -> None:
+        async with SimulatedCluster() as cluster:
+            cluster.agenda.after(1, ("test",), fail)
+            await anyio.sleep(2)
+
+    with pytest.raises(ExceptionGroup) as caught:
+        await block()
+    assert caught.group_contains(LookupError, match="of an actor")
+
+
 async def test_calls_are_told_apart_by_who_made_them(cluster: SimulatedCluster) -> None:
     async with (
         simulated_controller(cluster, identity="one"),
