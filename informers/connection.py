@@ -33,6 +33,7 @@ from yarl import URL
 from informers.answers import foreign_errors
 from informers.credentials import Material, Source
 from informers.errors import ConfigurationError, Unreachable
+from informers.sockets import lend_sockets
 
 logger = logging.getLogger(__name__)
 
@@ -102,8 +103,10 @@ class Connection:
             self._client = ApiClient(configuration)
         except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
             raise ConfigurationError(f"server {self.server}: {_tls_problem(error, material)}") from error
+        connector = self._client.rest_client.pool_manager.connector
+        lend_sockets(connector)
         self._session = aiohttp.ClientSession(
-            connector=self._client.rest_client.pool_manager.connector,
+            connector=connector,
             connector_owner=False,
             cookie_jar=aiohttp.DummyCookieJar(),
             headers={"Accept": "application/json", "User-Agent": user_agent},
