@@ -76,7 +76,8 @@ class Requests:
 
     def validate(self, workload: Workload) -> Request:
         """The request of a Workload that holds nothing yet. Raises `InvalidWorkloadError`."""
-        return validate(workload, self._max_seats_per_claim)
+        check_kind(workload)
+        return self.of(workload) or build_request(workload, self._max_seats_per_claim)
 
     def forget(self, workload: Workload) -> None:
         """The Workload is gone."""
@@ -94,6 +95,12 @@ def validate(workload: Workload, max_seats_per_claim: int) -> Request:
 
     Raises `InvalidWorkloadError` with one sentence that names the field, the value and what is allowed.
     """
+    check_kind(workload)
+    return build_request(workload, max_seats_per_claim)
+
+
+def check_kind(workload: Workload) -> None:
+    """Raises `InvalidWorkloadError` for an accelerator without a class, or a template that breaks a rule."""
     accelerator = workload.spec.accelerator
     if accelerator.type not in ACCELERATOR_TYPES:
         allowed = ", ".join(ACCELERATOR_TYPES)
@@ -101,7 +108,6 @@ def validate(workload: Workload, max_seats_per_claim: int) -> Request:
     fault = template_fault(workload.spec.template, worker_container=workload.spec.worker_container_name)
     if fault:
         raise InvalidWorkloadError(Code.INVALID_TEMPLATE, fault)
-    return build_request(workload, max_seats_per_claim)
 
 
 def _invalid(detail: str) -> InvalidWorkloadError:

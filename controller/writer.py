@@ -70,7 +70,10 @@ class Writer:
             }
         }
         written = await self._patch_workload(workload, patch)
-        if written.metadata.deletion_timestamp is None or written.metadata.finalizers:
+        if written.metadata.deletion_timestamp is not None and not written.metadata.finalizers:
+            # The last finalizer went, and the object with it.
+            self._caches.workloads.store.apply_delete(workload, answer=written)
+        else:
             self._caches.workloads.store.apply_write(written)
         return written
 

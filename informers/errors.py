@@ -104,6 +104,10 @@ class Unreachable(ApiError):
     retryable = True
 
 
+class NotLeading(ApiError):
+    """The write was kept back on our side, since the lease may be someone else's by now."""
+
+
 class OutcomeUnknown(ApiError):
     """The request was sent and no answer came (time-out, connection lost): it may have taken effect."""
 

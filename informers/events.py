@@ -63,7 +63,7 @@ class RecorderLimits:
     object_refill_seconds: float = 5 * 60.0
     """Time after which one more event about it is allowed."""
     writes_per_second: float = 10.0
-    writes_burst: int = 100
+    writes_burst: int = 10
     pending_max: int = 1000
     """Series that wait to be sent."""
     memory_max: int = 4096

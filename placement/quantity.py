@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
+from functools import lru_cache
 from typing import Final
 
 from placement.types import GIB
@@ -24,6 +25,9 @@ _QUANTITY: Final = re.compile(
     re.ASCII,
 )
 _MAX_TEXT: Final = 128
+
+_REMEMBERED: Final = 4096
+"""A fleet's Pods and nodes write few different quantities, again and again."""
 
 _SCALES: Final[dict[str, Fraction]] = {
     "n": Fraction(1, 10**9),
@@ -43,6 +47,7 @@ _KILO: Final = 1000
 _BINARY_SUFFIXES: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def parse_bytes(quantity: str | float) -> int:
     """The quantity in whole units (bytes, Pods), rounded away from zero.
 
@@ -54,6 +59,7 @@ def parse_bytes(quantity: str | float) -> int:
     return _round_away(_parse(quantity))
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def parse_millis(quantity: str | float) -> int:
     """The quantity in thousandths (of a CPU), rounded away from zero.
 

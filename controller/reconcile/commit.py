@@ -32,15 +32,37 @@ class Commit:
         """
         try:
             return await self._tools.report(workload, outcome, force=True)
-        except (Conflict, NotFound, OutcomeUnknown, ServerError) as error:
+        except (Conflict, NotFound) as error:
+            cause: Exception = error
             fresh = await self._tools.writer.fresh_workload(ObjectKey.of(workload))
-            if fresh is None or fresh.uid != workload.uid or not _names(fresh, seating):
-                await self.give_back(workload, seating)
-                raise ContendedError(workload.name) from error
-            if assignment_of(fresh) != seating.assignment or fresh.deleting or fresh.terminal:
-                # The claim is named, so the seat is not ours to give back: repair or departure takes over.
-                raise ContendedError(workload.name) from error
+        except (OutcomeUnknown, ServerError) as error:
+            cause = error
+            fresh = await self._fenced(workload, seating)
+        if fresh is None or fresh.uid != workload.uid or not _names(fresh, seating):
+            await self.give_back(workload, seating)
+            raise ContendedError(workload.name) from cause
+        if assignment_of(fresh) != seating.assignment or fresh.deleting or fresh.terminal:
+            # The claim is named, so the seat is not ours to give back: repair or departure takes over.
+            raise ContendedError(workload.name) from cause
+        return fresh
+
+    async def _fenced(self, workload: Workload, seating: Seating) -> Workload | None:
+        """The Workload after a write without an answer, in a version that this write can no longer change.
+
+        A read that does not show it proves nothing: it may still land. So another write goes on top, which a
+        late one then conflicts with. Raises `ContendedError` where even that stays open: the seat is left to
+        be adopted by the next reconcile.
+        """
+        fresh = await self._tools.writer.fresh_workload(ObjectKey.of(workload))
+        if fresh is None or fresh.uid != workload.uid or _names(fresh, seating):
             return fresh
+        if fresh.deleting or fresh.terminal:
+            return fresh
+        note = f"a write that assigns {seating.assignment.claim} was not answered and does not count"
+        try:
+            return await self._tools.report(fresh, Outcome(note=note), force=True)
+        except (Conflict, NotFound, OutcomeUnknown, ServerError) as error:
+            raise ContendedError(workload.name) from error
 
     async def give_back(self, workload: Workload, seating: Seating) -> None:
         """Release a seat that this process booked and no status names; others' bookings stay."""
