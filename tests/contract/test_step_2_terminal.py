@@ -148,8 +148,13 @@ async def test_a_deleted_pod_is_lost_and_the_worker_placed_again(cluster: Simula
     async with simulated_controller(cluster):
         await submit(cluster, "worker")
         first = pod_uid(cluster, "worker")
-        # The kubelet moves it to Failed before it goes: that is no outcome.
+        # The kubelet moves it to Failed some time before it goes: that is no outcome.
+        cluster.kubelet.pause()
         delete_pod(cluster, "worker")
+        cluster.kubelet.fail(at_the_pod(cluster, "worker"))
+        await cluster.settle()
+        assert row(cluster, "worker")[0] == "Running"
+        cluster.kubelet.resume()
         await cluster.settle()
         assert row(cluster, "worker") == ("Running", "True", "Placed", "")
         assert pod_uid(cluster, "worker") != first
@@ -177,12 +182,27 @@ async def test_a_pod_that_the_node_took_away_is_lost(cluster: SimulatedCluster, 
         else:
             await submit(cluster, "worker")
             first = pod_uid(cluster, "worker")
-            cluster.kubelet.disrupt(at_the_pod(cluster, "worker"))
+            fail_by_disruption(cluster, "worker")
         await cluster.settle()
         assert row(cluster, "worker") == ("Running", "True", "Placed", "")
         assert pod_uid(cluster, "worker") != first
     assert at_rest(cluster) == []
     assert not watchdog.violations
+
+
+def fail_by_disruption(cluster: SimulatedCluster, name: str) -> None:
+    """The node was drained: the process was ended, with an exit code like any other."""
+    ended = {"terminated": {"exitCode": 137, "reason": "Error"}}
+
+    def change(document: Document) -> None:
+        status = document["status"]
+        status["phase"] = "Failed"
+        status["conditions"] = [
+            {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
+        ]
+        status["containerStatuses"] = [{"name": "worker", "state": ended}]
+
+    cluster.server.edit(PODS, cluster.openrl.pod_key(name), change, subresource="status")
 
 
 def clear_containers(cluster: SimulatedCluster, name: str) -> None:

@@ -134,42 +134,47 @@ async def test_with_others_on_it_the_next_name_is_taken(cluster: SimulatedCluste
     cluster.openrl.submit(workload("worker"))
     cluster.openrl.delete("probe")
     name, following = await own_name(cluster, "worker"), await own_name(cluster, "worker", 1)
-    rename_ledger(cluster, claim_of(cluster, "other"), name)
+    ledger = add_ledger_of_other(cluster, name)
+    owner = {
+        "apiVersion": "openrl.io/v1alpha1",
+        "kind": "ClaimLedger",
+        "name": ledger_key(name).name,
+        "uid": ledger,
+    }
+    request = {"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com"}}
+    body = {
+        "metadata": {"name": name, "labels": {"openrl.io/managed": "true"}, "ownerReferences": [owner]},
+        "spec": {"devices": {"requests": [request]}},
+    }
+    cluster.server.create(CLAIMS, NAMESPACE, body)
     async with simulated_controller(cluster, identity="successor"):
         await cluster.settle()
     assert claim_of(cluster, "worker") == following
     assert_sound(cluster, "worker")
 
 
-def rename_ledger(cluster: SimulatedCluster, _claim: str, name: str) -> None:
-    """A living claim and ledger of that name whose one seat is another worker's, with its Pod elsewhere."""
+def add_ledger_of_other(cluster: SimulatedCluster, claim: str) -> str:
+    """A ledger of that claim whose one seat is the worker `other`'s; returns its UID."""
     other = cluster.openrl.get("other")
     assert other is not None
     seat = foreign_seat("other", uid=other["metadata"]["uid"], exclusive=True)
-    ledger = cluster.server.create(
-        LEDGERS,
-        NAMESPACE,
-        {
-            "metadata": {"name": ledger_key(name).name, "labels": {"openrl.io/managed": "true"}},
-            "spec": {"claimName": name, "seats": [seat]},
-        },
-    )
-    owner = {
-        "apiVersion": "openrl.io/v1alpha1",
-        "kind": "ClaimLedger",
-        "name": ledger.key.name,
-        "uid": ledger.uid,
+    body = {
+        "metadata": {"name": ledger_key(claim).name, "labels": {"openrl.io/managed": "true"}},
+        "spec": {"claimName": claim, "seats": [seat]},
     }
-    cluster.server.create(
-        CLAIMS,
-        NAMESPACE,
-        {
-            "metadata": {"name": name, "labels": {"openrl.io/managed": "true"}, "ownerReferences": [owner]},
-            "spec": {
-                "devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com"}}]}
-            },
-        },
-    )
+    return cluster.server.create(LEDGERS, NAMESPACE, body).uid
+
+
+async def test_a_terminating_claim_with_others_on_it_is_not_waited_for(cluster: SimulatedCluster) -> None:
+    cluster.fleet.add_nodes(2)
+    cluster.openrl.submit(workload("other", exclusive=True), workload("worker", exclusive=True))
+    name, following = await own_name(cluster, "worker"), await own_name(cluster, "worker", 1)
+    hold_claim(cluster, name)
+    add_ledger_of_other(cluster, name)
+    async with simulated_controller(cluster):
+        await anyio.sleep(5)
+        assert claim_of(cluster, "worker") == following
+        assert row(cluster, "worker")[0] == "Running"
 
 
 async def test_a_founder_goes_on_from_its_own_ledger_after_a_crash(cluster: SimulatedCluster) -> None:
