@@ -15,6 +15,7 @@ import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -296,15 +297,19 @@ def path_of(resource: Resource[Any], namespace: str = "", name: str = "", subres
         raise ValueError(f"{resource} is of cluster scope and has no namespace {namespace!r}")
     if name and resource.namespaced and not namespace:
         raise ValueError(f"{resource} {name!r} needs a namespace")
-    parts = ["apis", resource.group] if resource.group else ["api"]
-    parts.append(resource.version)
-    if namespace:
-        parts += ["namespaces", namespace]
-    parts.append(resource.plural)
-    if name:
-        parts.append(name)
-    if subresource:
-        parts.append(subresource)
+    parts = [part for part in (name, subresource) if part]
+    return _collection_path(resource, namespace) + _path(parts)
+
+
+@lru_cache(maxsize=256)
+def _collection_path(resource: Resource[Any], namespace: str) -> str:
+    """Resources and namespaces are few, and every request names one of each."""
+    root = ["apis", resource.group] if resource.group else ["api"]
+    scope = ["namespaces", namespace] if namespace else []
+    return _path([*root, resource.version, *scope, resource.plural])
+
+
+def _path(parts: list[str]) -> str:
     return "".join(f"/{quote(part, safe='')}" for part in parts)
 
 
