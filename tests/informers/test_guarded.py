@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
 import pytest
@@ -60,12 +61,13 @@ async def test_E13_who_may_not_write_sends_nothing_but_what_is_free() -> None:
     assert behind.writes == ["create things.example.com", "patch", "update", "delete"]
     behind.writes.clear()
     allowed = False
-    for write in (
+    writes: list[Callable[[], Awaitable[object]]] = [
         lambda: guarded.create(THINGS, {}),
         lambda: guarded.patch(THINGS, "a", {}),
         lambda: guarded.update(THINGS, "a", {}),
         lambda: guarded.delete(THINGS, "a"),
-    ):
+    ]
+    for write in writes:
         with pytest.raises(NotLeading, match=r"things\.example\.com was kept back"):
             await write()
     await guarded.create(LEASES, {})
