@@ -1,0 +1,205 @@
+"""A TCP proxy on loopback that misbehaves on demand, as networks and load balancers do.
+
+It sits between a controller and an API server (or between an API server and etcd) and knows nothing of what
+it carries: TLS stays end to end, so that a lost byte is a lost byte. It runs in a thread of its own; every
+method returns when the change is in force.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from socket import SO_LINGER, SOL_SOCKET
+from typing import Final
+
+CHUNK_BYTES: Final = 65_536
+CALL_SECONDS: Final = 10
+LOOPBACK: Final = "127.0.0.1"
+
+
+class _Link:
+    """One connection through the proxy: its two ends, and what still may pass."""
+
+    def __init__(self, client: asyncio.StreamWriter, server: asyncio.StreamWriter) -> None:
+        self.ends = (client, server)
+        self.flowing = asyncio.Event()
+        self.answer_bytes_left: int | None = None
+
+    def cut_answer(self, data: bytes) -> bytes:
+        """What of an answer still passes before the connection breaks."""
+        if self.answer_bytes_left is None:
+            return data
+        data = data[: self.answer_bytes_left]
+        self.answer_bytes_left -= len(data)
+        return data
+
+
+class Proxy:
+    """Made by `proxied`. `target` is where new connections lead; those that exist stay where they are."""
+
+    def __init__(self, target: int) -> None:
+        self.target = target
+        self.port = 0
+        self.connections = 0
+        """Connections accepted so far."""
+        self._server: asyncio.Server | None = None
+        self._links: set[_Link] = set()
+        self._silent = False
+        self._refusing = False
+        self._delay_seconds = 0.0
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+
+    def __repr__(self) -> str:
+        return f"<Proxy {self.port} to {self.target} links={len(self._links)} silent={self._silent}>"
+
+    def silence(self) -> None:
+        """Keep every connection open and pass nothing on, those to come included."""
+        self._call(self._set_silent)
+
+    def hold(self) -> None:
+        """Pass nothing on over the connections that exist, for good: half-open. New ones are well."""
+        self._call(self._hold)
+
+    def cut(self, *, refuse: bool = False) -> None:
+        """Reset every connection; with `refuse`, also those to come."""
+        self._call(lambda: self._cut(refuse))
+
+    def delay(self, seconds: float) -> None:
+        """Pass everything on this much later."""
+        self._call(lambda: self._set_delay(seconds))
+
+    def truncate(self, after_bytes: int) -> None:
+        """End every connection that exists once so many bytes more were answered."""
+        self._call(lambda: self._truncate(after_bytes))
+
+    def heal(self) -> None:
+        """Behave again; what was held back by `silence` or `hold` passes now."""
+        self._call(self._heal)
+
+    # In the thread of the loop.
+
+    def _set_silent(self) -> None:
+        self._silent = True
+        self._hold()
+
+    def _hold(self) -> None:
+        for link in self._links:
+            link.flowing.clear()
+
+    def _set_delay(self, seconds: float) -> None:
+        self._delay_seconds = seconds
+
+    def _truncate(self, after_bytes: int) -> None:
+        for link in self._links:
+            link.answer_bytes_left = after_bytes
+
+    def _cut(self, refuse: bool) -> None:
+        self._refusing = refuse
+        for link in self._links:
+            for end in link.ends:
+                _reset(end)
+
+    def _heal(self) -> None:
+        self._silent = self._refusing = False
+        self._delay_seconds = 0.0
+        for link in self._links:
+            link.answer_bytes_left = None
+            link.flowing.set()
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        if self._refusing:
+            _reset(writer)
+            return
+        try:
+            answers, requests = await asyncio.open_connection(LOOPBACK, self.target)
+        except OSError:
+            _reset(writer)
+            return
+        link = _Link(writer, requests)
+        if not self._silent:
+            link.flowing.set()
+        self._links.add(link)
+        pumps = [
+            asyncio.create_task(self._pump(link, reader, requests, answering=False)),
+            asyncio.create_task(self._pump(link, answers, writer, answering=True)),
+        ]
+        try:
+            await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._links.discard(link)
+            for pump in pumps:
+                pump.cancel()
+            await asyncio.gather(*pumps, return_exceptions=True)
+            for end in link.ends:
+                end.close()
+
+    async def _pump(
+        self, link: _Link, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, answering: bool
+    ) -> None:
+        with suppress(ConnectionError):
+            while data := await reader.read(CHUNK_BYTES):
+                await link.flowing.wait()
+                if self._delay_seconds:
+                    await asyncio.sleep(self._delay_seconds)
+                writer.write(link.cut_answer(data) if answering else data)
+                await writer.drain()
+                if link.answer_bytes_left == 0:
+                    return
+
+    # From other threads.
+
+    def start(self) -> None:
+        """Listen."""
+        self._thread.start()
+
+        async def listen() -> asyncio.Server:
+            return await asyncio.start_server(self._accept, LOOPBACK, 0)
+
+        self._server = asyncio.run_coroutine_threadsafe(listen(), self._loop).result(CALL_SECONDS)
+        self.port = int(self._server.sockets[0].getsockname()[1])
+
+    def close(self) -> None:
+        """End every connection and the thread."""
+
+        async def end() -> None:
+            if self._server is not None:
+                self._server.close()
+            self._heal()
+            self._cut(refuse=True)
+            await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()}, return_exceptions=True)
+
+        asyncio.run_coroutine_threadsafe(end(), self._loop).result(CALL_SECONDS)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(CALL_SECONDS)
+        self._loop.close()
+
+    def _call(self, change: Callable[[], object]) -> None:
+        async def run() -> None:
+            change()
+
+        asyncio.run_coroutine_threadsafe(run(), self._loop).result(CALL_SECONDS)
+
+
+@contextmanager
+def proxied(target: int) -> Iterator[Proxy]:
+    """A proxy in front of `127.0.0.1:target` while the block runs."""
+    proxy = Proxy(target)
+    proxy.start()
+    try:
+        yield proxy
+    finally:
+        proxy.close()
+
+
+def _reset(writer: asyncio.StreamWriter) -> None:
+    """Close so that the peer sees a reset."""
+    connection = writer.get_extra_info("socket")
+    if connection is not None:
+        with suppress(OSError):
+            connection.setsockopt(SOL_SOCKET, SO_LINGER, struct.pack("ii", 1, 0))
+    writer.transport.abort()

@@ -1,0 +1,102 @@
+"""A token that is replaced while the controller runs, and then stops being valid."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+import pytest
+import yaml
+
+from e2e.controlplane import CONTROLLER_NAMESPACE, Api, Cluster, Fleet, NodeShape, Object, wait_until
+from e2e.controlplane.identity import CONTROLLER_SERVICE_ACCOUNT
+from e2e.faults import detour, lists, local, port_of, troubled_controller, written
+from e2e.invariants import await_settled
+from e2e.openrl import OpenRL
+from e2e.proxy import proxied
+from e2e.test_storms import CREATES, DELETES, FLAGS, LIMIT, Storm
+
+pytest_plugins = ("e2e.controlplane.fixtures",)
+
+SECRETS = f"/api/v1/namespaces/{CONTROLLER_NAMESPACE}/secrets"
+TOKENS = f"/api/v1/namespaces/{CONTROLLER_NAMESPACE}/serviceaccounts/{CONTROLLER_SERVICE_ACCOUNT}/token"
+UNAUTHORIZED = 401
+
+
+@pytest.fixture
+def anchor(cluster: Cluster) -> Iterator[Object]:
+    """A Secret to bind a token to: the token is valid for as long as it is there."""
+    yield cluster.api.create(SECRETS, {"metadata": {"name": "anchor"}})
+    cluster.api.delete(f"{SECRETS}/anchor")
+
+
+def new_token(api: Api, *, bound_to: Object | None = None) -> tuple[str, str]:
+    """A token of the controller's ServiceAccount, and the id by which the audit log knows it."""
+    spec: Object = {"expirationSeconds": 3600}
+    if bound_to is not None:
+        metadata = bound_to["metadata"]
+        spec["boundObjectRef"] = {
+            "kind": "Secret",
+            "apiVersion": "v1",
+            "name": metadata["name"],
+            "uid": metadata["uid"],
+        }
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
+    token = str(api.create(TOKENS, request)["status"]["token"])
+    (who,) = (
+        api.create(
+            "/apis/authentication.k8s.io/v1/tokenreviews",
+            {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}},
+        )["status"]["user"]["extra"]["authentication.kubernetes.io/credential-id"],
+    )
+    return token, who[0]
+
+
+@pytest.mark.timeout(180)
+def test_a_token_replaced_while_running_is_used_once_the_old_one_is_refused(
+    cluster: Cluster, openrl: OpenRL, tmp_path: Path, anchor: Object
+) -> None:
+    plane = local(cluster)
+    cluster.furnish(Fleet(nodes=8, shape=NodeShape(gpus=4)))
+    storm = Storm(openrl, Random(7))
+    old, old_id = new_token(cluster.api, bound_to=anchor)
+    new, new_id = new_token(cluster.api)
+    token_file = tmp_path / "token"
+    token_file.write_text(f"{old}\n")
+    with proxied(port_of(plane)) as proxy:
+        kubeconfig = detour(cluster.controller_kubeconfig, proxy.port, tmp_path / "kubeconfig")
+        document = yaml.safe_load(kubeconfig.read_text())
+        document["users"][0]["user"] = {"tokenFile": str(token_file)}
+        kubeconfig.write_text(yaml.safe_dump(document))
+        flags = {**FLAGS, "--kubeconfig": str(kubeconfig)}
+        with troubled_controller(cluster, tmp_path / "controller.log", flags) as controller:
+            controller.await_logged("Started reconciling")
+            mark = plane.audit.mark()
+            for _ in range(CREATES // 2):
+                storm.step()
+            token_file.write_text(f"{new}\n")
+            cluster.api.delete(f"{SECRETS}/anchor")
+            _await_refused(cluster.api, old)
+            refused_from = plane.audit.mark()
+            # Open watches live on with the credentials that they were opened with: these have to come back.
+            proxy.cut()
+            for _ in range(CREATES // 2):
+                storm.step()
+            await_settled(openrl, limit=LIMIT, running=CREATES - DELETES, waiting=0)
+    before = {write.credential for write in written(plane.audit, mark)}
+    after = {write.credential for write in written(plane.audit, refused_from)}
+    assert old_id in before
+    assert after == {new_id}
+    assert not lists(plane.audit, mark)
+
+
+def _await_refused(api: Api, token: str) -> None:
+    """Return when the API server, which remembers valid tokens for a few seconds, takes this one no more."""
+    with Api(replace(api._access, token=token)) as holder:
+        wait_until(
+            lambda: holder.send("GET", "/apis")[0] == UNAUTHORIZED,
+            "the old token is still accepted",
+            timeout_seconds=60,
+        )
