@@ -26,7 +26,7 @@ ENABLED_LABEL = "openrl.io/enabled"
 class Watchdog:
     """Checks each write of one cluster as it is made. `limit` 0 is no limit.
 
-    A test that breaks the rules by hand (takes a seat away, say) does so inside `excuse`.
+    A test that breaks the rules by hand (takes a seat away, say) does so in a `with watchdog` block.
     """
 
     def __init__(self, cluster: SimulatedCluster, *, limit: int = 0) -> None:
