@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import anyio
 import pytest
+from aiohttp import web
 
 from informers.errors import Unreachable
 from informers.transport import connect
-from tests.transport.conftest import Connect, kubeconfig
-from tests.transport.server import ScriptedServer, reply
-from tests.transport.things import THINGS, thing
+from tests.transport.conftest import SHORT, Connect, kubeconfig
+from tests.transport.server import ScriptedServer, reply, stream
+from tests.transport.things import THINGS, added, thing
 
 pytestmark = pytest.mark.anyio
 
@@ -49,3 +51,21 @@ async def test_a4_the_kubeconfigs_proxy_beats_the_environments(
     file = kubeconfig(tmp_path / "config", "http://api.invalid", cluster={"proxy-url": server.url})
     async with connect(kubeconfig=str(file)) as api:
         await api.get(THINGS, "a", "ns")
+
+
+async def test_a4_a_watch_survives_a_proxy_that_holds_the_headers_back_until_the_first_event(
+    server: ScriptedServer, hurried: Connect
+) -> None:
+    later = stream(added("a", version=6))
+
+    async def hold_back(request: web.Request) -> web.StreamResponse:
+        # Longer than any other request may take.
+        await anyio.sleep(2 * SHORT.request_seconds)
+        return await later(request)
+
+    server.answers(hold_back)
+    async with (
+        hurried(server.url) as api,
+        api.watch(THINGS, resource_version="5", timeout_seconds=300, idle_seconds=30) as events,
+    ):
+        assert [event.resource_version async for event in events] == ["6"]
