@@ -49,6 +49,10 @@ class Leadership:
         """Whether the leader's work runs now."""
         return self._leading
 
+    def may_write(self) -> bool:
+        """Whether a write may be sent now: a leader whose renewal is late has perhaps lost its lease."""
+        return self.elector is None or self.elector.may_write()
+
     def check(self) -> str | None:
         """A liveness check: fails where the work goes on long after the lease ran out."""
         if self.elector is None or self.elector.healthy(OVERDUE_TOLERANCE_SECONDS):

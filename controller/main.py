@@ -28,6 +28,8 @@ from controller.names import LEADER_LEASE
 from controller.settings import PROGRAM, Settings
 from controller.signals import shutdown_signals
 from controller.version import build_info
+from informers.eventobject import EVENTS
+from informers.guarded import GuardedApi
 from informers.transport import connect
 
 _log = logs.get_logger(__name__)
@@ -50,8 +52,10 @@ async def run(settings: Settings) -> int:
     ):
         _log.info("Connecting", server=api.server)
         chance = Chance(SystemRandom(), _utc_now, _new_id)
-        controller = Controller(api, settings, chance)
         leadership = Leadership(lease_api, settings, chance)
+        # Events harm nobody, and the last ones are told after the lease was given back.
+        guarded = GuardedApi(api, leadership.may_write, free=(EVENTS,))
+        controller = Controller(guarded, settings, chance)
         async with _endpoints(controller, leadership, settings):
             await operate(controller, leadership, stop)
     return EXIT_OK

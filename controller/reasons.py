@@ -60,6 +60,11 @@ def sentence(code: Code, detail: str) -> str:
     return cut(f"{code.value}: {detail}", REASON_MAX_CHARACTERS)
 
 
+def is_about(reason: str, code: Code) -> bool:
+    """Whether a `status.reason` bears this code."""
+    return reason.startswith(f"{code.value}:")
+
+
 def cut(text: str, max_characters: int) -> str:
     """Shorten a text that is too long, visibly."""
     return text if len(text) <= max_characters else text[: max_characters - 1] + "…"

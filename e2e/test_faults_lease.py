@@ -141,7 +141,6 @@ def weather(storm: Storm, steps: int) -> None:
 
 
 # It wakes in the middle of its work and sends one more write before the elector has had its turn.
-@pytest.mark.xfail(strict=False, reason="the controller does not write through GuardedApi yet")
 @pytest.mark.timeout(180)
 def test_a_leader_that_was_frozen_past_its_lease_writes_nothing_when_it_wakes(
     cluster: Cluster, openrl: OpenRL, tmp_path: Path, storm: Storm

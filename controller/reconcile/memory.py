@@ -14,6 +14,8 @@ from datetime import datetime, timedelta
 from controller import translate
 from controller.caches import Caches
 from controller.objects import Allocation, ResourceClaim
+from controller.reasons import Code, is_about
+from controller.workload import Workload
 from informers.keys import ObjectKey
 from placement.types import Node
 
@@ -89,6 +91,15 @@ class RefusedTargets:
         refusal = _Refusal(claim.status.allocation, self._node(claim), hold, self._now() + hold)
         targets[claim.metadata.uid] = (claim.metadata.name, refusal)
 
+    def abandoned_elsewhere(self, before: Workload, after: Workload) -> None:
+        """Remember what another process abandoned too, or both hand the worker to and fro."""
+        name, status = before.status.claim_name, after.status
+        if not name or status.claim_name or not is_about(status.reason, Code.REPLACING_WEDGED_CLAIM):
+            return
+        claim = self._caches.claims.store.get(ObjectKey(self._namespace, name))
+        if claim is not None and claim.metadata.uid not in self.of(after.uid):
+            self.add(after.uid, claim)
+
     def of(self, worker_uid: str) -> tuple[str, ...]:
         """The UIDs of the claims that are not offered to this worker now."""
         targets = self._refusals.get(worker_uid)
@@ -114,6 +125,24 @@ class RefusedTargets:
         name = translate.allocation_node(allocation) if allocation is not None else ""
         node = self._caches.nodes.store.get(ObjectKey("", name))
         return None if node is None else translate.node(node)
+
+
+class _Abandonments:
+    """Tells what is remembered of refusals about abandonments that the workloads' cache shows."""
+
+    def __init__(self, refused: RefusedTargets) -> None:
+        self._refused = refused
+
+    def on_add(self, obj: Workload, initial: bool, /) -> None:
+        """What was abandoned before is not known any more."""
+
+    def on_update(self, old: Workload, new: Workload, /) -> None:
+        """A status changed."""
+        self._refused.abandoned_elsewhere(old, new)
+
+    def on_delete(self, obj: Workload, /) -> None:
+        """The worker is gone."""
+        self._refused.forget(obj.uid)
 
 
 class UncountedWaits:
@@ -152,6 +181,7 @@ class Memory:
         """A process that has just started; it follows the claims' cache from here on."""
         memory = cls(Allocations(now), RefusedTargets(caches, namespace, now), UncountedWaits(now))
         caches.claims.add_handler(memory.allocations, inline=True)
+        caches.workloads.add_handler(_Abandonments(memory.refused), inline=True)
         return memory
 
     def forget(self, worker_uid: str) -> None:

@@ -27,12 +27,26 @@ from controller.requests import InvalidWorkloadError
 from controller.status import assignment_of
 from controller.workload import Workload
 from controller.writer import WorkloadGone
-from informers.errors import ApiError, Conflict, Forbidden, OutcomeUnknown, TooManyRequests
+from informers.errors import (
+    ApiError,
+    Conflict,
+    Forbidden,
+    NotLeading,
+    OutcomeUnknown,
+    TooManyRequests,
+)
 from informers.keys import ObjectKey
 from informers.runner import Result
 from placement.types import Request
 
-RETRIED_QUIETLY = (Conflict, ContendedError, OutcomeUnknown, TooManyRequests, WorkloadGone)
+RETRIED_QUIETLY = (
+    Conflict,
+    ContendedError,
+    NotLeading,
+    OutcomeUnknown,
+    TooManyRequests,
+    WorkloadGone,
+)
 """What is part of normal life with other writers and a busy server: retried with back-off, not an error."""
 
 DONE = Result()

@@ -12,7 +12,7 @@ from datetime import timedelta
 from controller.durations import format_duration
 from controller.names import pod_name
 from controller.objects import Pod
-from controller.reasons import Code, Phase, sentence
+from controller.reasons import Code, Phase, is_about, sentence
 from controller.reconcile.departure import Departure
 from controller.reconcile.tools import Tools
 from controller.status import Outcome, Verdict, parse_timestamp
@@ -61,7 +61,7 @@ class TimeLimit:
         waited = format_duration(self._tools.settings.placement_timeout_seconds)
         last = workload.status.reason or "no verdict from kube-scheduler"
         reason = sentence(Code.PLACEMENT_TIMEOUT, f"waited {waited}; last: {last}")
-        never_fit = last.startswith(Code.NO_CAPACITY.value)
+        never_fit = is_about(last, Code.NO_CAPACITY)
         verdict = Verdict(False, Code.UNSATISFIABLE if never_fit else Code.UNSCHEDULABLE, reason)
         failed = await self._tools.report(
             workload, Outcome(phase=Phase.FAILED, reason=reason, verdict=verdict)

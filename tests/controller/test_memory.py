@@ -9,7 +9,7 @@ import pytest
 
 from controller.reconcile.memory import Allocations, UncountedWaits
 from controller.reconcile.rejections import Rejections
-from tests.controller.build import EPOCH, Clock, Parts, allocation, claim, node
+from tests.controller.build import EPOCH, Clock, Parts, allocation, claim, node, workload
 
 CLAIM = "uid-claim-a"
 
@@ -56,6 +56,25 @@ def test_a_hold_ends_to_the_second(parts: Parts) -> None:
     assert parts.memory.refused.of("uid-w") == (CLAIM,)
     parts.clock.advance(seconds=0.001)
     assert parts.memory.refused.of("uid-w") == ()
+
+
+@pytest.mark.parametrize(
+    ("reason", "remembered"),
+    [
+        ("ReplacingWedgedClaim: claim-a on node: it kept refusing the Pod", True),
+        ("WaitingForCapacity: claim-a is gone", False),
+    ],
+)
+def test_a_claim_that_another_process_abandoned_is_not_offered_either(
+    parts: Parts, reason: str, remembered: bool
+) -> None:
+    before = workload("w", status={"claimName": "claim-a", "assignmentID": "x"})
+    after = workload("w", status={"reason": reason})
+    parts.memory.refused.abandoned_elsewhere(before, after)
+    parts.memory.refused.abandoned_elsewhere(before, after)
+    assert (parts.memory.refused.of(after.uid) == (CLAIM,)) is remembered
+    parts.clock.advance(seconds=61)
+    assert parts.memory.refused.of(after.uid) == (), "told twice it is one refusal"
 
 
 def test_claims_are_held_each_for_itself(parts: Parts) -> None:
