@@ -6,8 +6,7 @@ import anyio
 import pytest
 
 from informers.errors import Conflict
-from simulation.actors.base import condition
-from simulation.apiserver.documents import Document, format_time
+from simulation.apiserver.documents import Document
 from simulation.apiserver.kinds import CLAIMS, PODS, WORKLOADS
 from simulation.cluster import SimulatedCluster
 from simulation.faults import Faults, Meanwhile, Refuse
@@ -19,6 +18,7 @@ from tests.contract.world import (
     assert_sound,
     claim_of,
     delete_pod,
+    give_verdict,
     ledger_key,
     pod_uid,
     row,
@@ -96,22 +96,6 @@ async def test_no_other_verdict_counts(cluster: SimulatedCluster, reason: str) -
         assert claim_of(cluster, "worker") == own
         cluster.scheduler.resume()
         await cluster.until(lambda: row(cluster, "worker")[0] == "Running", "does not run")
-
-
-def give_verdict(cluster: SimulatedCluster, name: str, reason: str) -> None:
-    """Write what kube-scheduler would."""
-
-    def change(document: Document) -> None:
-        document["status"]["conditions"] = condition(
-            document["status"],
-            "PodScheduled",
-            "False",
-            moment=format_time(cluster.clock()),
-            reason=reason,
-            message="by hand",
-        )
-
-    cluster.server.edit(PODS, cluster.openrl.pod_key(name), change, subresource="status")
 
 
 async def test_a_pod_that_waits_without_a_verdict_is_not_moved_to_a_free_seat(

@@ -8,9 +8,10 @@ from typing import Any
 from controller.settings import Settings
 from informers.keys import ObjectKey
 from informers.runner import Result
-from simulation.apiserver.documents import Document
+from simulation.actors.base import condition
+from simulation.apiserver.documents import Document, format_time
 from simulation.apiserver.interception import Request
-from simulation.apiserver.kinds import CLAIMS, EVENTS, LEASES, LEDGERS, PODS, WORKLOADS
+from simulation.apiserver.kinds import CLAIMS, EVENTS, LEASES, LEDGERS, PODS, WORKLOADS, Kind
 from simulation.cluster import SimulatedCluster
 from simulation.openrl import workload
 from simulation.process import SETTINGS, SimulatedProcess
@@ -106,6 +107,25 @@ def deed(request: Request) -> str:
     return f"{request.verb} {request.kind.plural}{sub}"
 
 
+def count_calls(cluster: SimulatedCluster, verb: str, kind: Kind, *, since: int = 0, client: str = "") -> int:
+    """How many calls of a verb on a kind have ended, well or not."""
+    calls = cluster.calls(since=since, client=client)
+    return sum(entry.request.verb == verb and entry.request.kind is kind for entry in calls)
+
+
+def round_trip_seconds(_request: Request) -> float:
+    """A server in the same data centre: a loop around a call takes time, and a test of it ends."""
+    return 0.005
+
+
+def is_waiting_for_a_kubelet(cluster: SimulatedCluster, name: str) -> bool:
+    """Whether a worker's Pod is bound, and its kubelet has neither started nor rejected it."""
+    pod = cluster.openrl.pod(name)
+    if pod is None or "deletionTimestamp" in pod["metadata"]:
+        return False
+    return bool(pod["spec"].get("nodeName")) and pod["status"]["phase"] == "Pending"
+
+
 def audited(request: Request) -> bool:
     """Whether a request is part of a reconcile, not of watching, electing or telling Events."""
     return request.verb in {"get", "create", "patch", "update", "delete"} and request.kind not in {
@@ -165,6 +185,24 @@ def delete_pod(cluster: SimulatedCluster, name: str) -> None:
 def delete_claim(cluster: SimulatedCluster, claim: str) -> None:
     """Ask for the deletion of a claim by hand."""
     cluster.server.delete(CLAIMS, claim, cluster.openrl.namespace)
+
+
+def give_verdict(
+    cluster: SimulatedCluster, name: str, reason: str = "Unschedulable", message: str = "by hand"
+) -> None:
+    """Write what kube-scheduler would when it refuses a worker's Pod."""
+
+    def change(document: Document) -> None:
+        document["status"]["conditions"] = condition(
+            document["status"],
+            "PodScheduled",
+            "False",
+            moment=format_time(cluster.clock()),
+            reason=reason,
+            message=message,
+        )
+
+    cluster.server.edit(PODS, cluster.openrl.pod_key(name), change, subresource="status")
 
 
 def plain_pod(

@@ -1,0 +1,110 @@
+"""A cache that is behind takes nothing away and books nothing: fresh reads come first.
+
+A controller whose watches lag by a minute works beside one that is up to date, as after a network fault or
+a takeover; and a single one may hear of two changes of one object seconds apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import anyio
+import pytest
+
+from simulation.apiserver.kinds import CLAIMS, LEDGERS, PODS, WORKLOADS, Kind
+from simulation.cluster import SimulatedCluster
+from simulation.invariants import Watchdog, at_rest
+from simulation.openrl import workload
+from simulation.process import simulated_controller
+from tests.contract.world import (
+    claim_of,
+    count_calls,
+    pod_uid,
+    round_trip_seconds,
+    row,
+    settings_with,
+    submit,
+)
+
+pytestmark = pytest.mark.anyio
+
+SETTINGS = settings_with(retry_interval_seconds=10.0)
+LAG_SECONDS = 60.0
+NAMESPACE = "openrl-system"
+
+
+@asynccontextmanager
+async def two_controllers(cluster: SimulatedCluster) -> AsyncIterator[None]:
+    """`prompt` and `lagging`, without election."""
+    async with (
+        simulated_controller(cluster, SETTINGS, identity="prompt", latency_seconds=round_trip_seconds),
+        simulated_controller(cluster, SETTINGS, identity="lagging", latency_seconds=round_trip_seconds),
+    ):
+        yield
+
+
+def let_lag(cluster: SimulatedCluster, *kinds: Kind) -> None:
+    """From now on `lagging` hears of these kinds a minute late."""
+
+    def lag_seconds(client: str, kind: Kind) -> float:
+        return LAG_SECONDS if client == "lagging" and kind in kinds else 0.0
+
+    cluster.watches.lag_seconds = lag_seconds
+
+
+async def test_a_successors_pod_is_not_taken_for_a_predecessors(cluster: SimulatedCluster) -> None:
+    """A Workload is deleted and submitted again; the old cache shows the old one and the new one's Pod."""
+    cluster.fleet.add_nodes(1)
+    watchdog = Watchdog(cluster)
+    async with two_controllers(cluster):
+        await submit(cluster, "worker")
+        let_lag(cluster, WORKLOADS, LEDGERS, CLAIMS)
+        cluster.openrl.delete("worker")
+        await cluster.until(lambda: cluster.openrl.get("worker") is None, "it is not gone")
+        cluster.openrl.submit(workload("worker"))
+        since = len(cluster.audit)
+        await cluster.until(lambda: row(cluster, "worker")[0] == "Running", "it does not run")
+        uid = pod_uid(cluster, "worker")
+        await anyio.sleep(LAG_SECONDS)
+        assert count_calls(cluster, "delete", PODS, since=since, client="lagging") == 0
+        await cluster.settle()
+    assert pod_uid(cluster, "worker") == uid
+    assert at_rest(cluster) == []
+    assert not watchdog.violations
+
+
+async def test_a_seat_that_another_one_is_releasing_is_not_booked_again(cluster: SimulatedCluster) -> None:
+    """The old cache shows no deletion: to it the seat is lost and to be repaired."""
+    cluster.fleet.add_nodes(1)
+    watchdog = Watchdog(cluster)
+    async with two_controllers(cluster):
+        await submit(cluster, "worker")
+        let_lag(cluster, WORKLOADS)
+        since = len(cluster.audit)
+        cluster.openrl.delete("worker")
+        await anyio.sleep(LAG_SECONDS / 3)
+        assert cluster.openrl.is_empty()
+        assert count_calls(cluster, "create", LEDGERS, since=since) == 0
+        await cluster.settle()
+    assert not watchdog.violations
+
+
+async def test_an_end_that_is_known_before_the_removal_is_read_once(cluster: SimulatedCluster) -> None:
+    """The failure of a Pod is heard of a second before its removal: the read that shows more is kept."""
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(cluster, SETTINGS, latency_seconds=round_trip_seconds):
+        await submit(cluster, "worker")
+        # Shorter than a watch that nothing is heard of is waited for.
+        first, lag = pod_uid(cluster, "worker"), 20.0
+        cluster.watches.lag_seconds = lambda _client, kind: lag if kind is PODS else 0.0
+        cluster.kubelet.fail(cluster.openrl.pod_key("worker"))
+        await anyio.sleep(1)
+        cluster.server.delete(PODS, "orw-worker", NAMESPACE, grace_seconds=0)
+        since = len(cluster.audit)
+        await anyio.sleep(lag + 1)
+        assert pod_uid(cluster, "worker") not in {"", first}
+        assert count_calls(cluster, "get", PODS, since=since) == 1
+        await cluster.settle(quiet_seconds=lag)
+    assert row(cluster, "worker")[0] == "Running"
+    assert claim_of(cluster, "worker")

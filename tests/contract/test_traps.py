@@ -1,0 +1,251 @@
+"""Odd but legal states of a cluster: nobody is trapped in them, nobody loses what is theirs.
+
+Things that users, admins and other controllers may do: variables of sidecars, ledgers and claims under odd or
+taken names, labels taken away, foreign finalizers, quotas on claims, a scheduler that never speaks.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import anyio
+import pytest
+
+from informers.errors import Forbidden, TooManyRequests
+from simulation.apiserver.documents import Document
+from simulation.apiserver.kinds import CLAIMS, LEDGERS, PODS, WORKLOADS
+from simulation.cluster import SimulatedCluster
+from simulation.faults import Faults, Refuse
+from simulation.invariants import Watchdog, at_rest
+from simulation.openrl import workload
+from simulation.process import simulated_controller
+from tests.contract.world import (
+    LIMIT_OF_TWO,
+    assert_sound,
+    claim_of,
+    count_calls,
+    foreign_seat,
+    give_verdict,
+    holdings,
+    pod_uid,
+    remove_seat,
+    row,
+    settings_with,
+    submit,
+)
+
+pytestmark = pytest.mark.anyio
+
+NAMESPACE = "openrl-system"
+MINUTE = settings_with(placement_timeout_seconds=60.0)
+SWEPT_SECONDS = 1500.0
+"""Past two sweeps and the suspicion between them."""
+
+
+# What users and admins write.
+
+
+async def test_a_sidecars_variable_of_our_name_is_its_own_business(cluster: SimulatedCluster) -> None:
+    """Read as the assignment of the Pod, it would never agree: deleted and created again without end."""
+    cluster.fleet.add_nodes(1)
+    worker = workload("worker")
+    variable = {"name": "OPEN_RL_ASSIGNMENT_ID", "value": "of the sidecar"}
+    sidecar = {"name": "sidecar", "image": "sidecar:1", "env": [variable]}
+    worker["spec"]["template"]["spec"]["containers"].insert(0, sidecar)
+    async with simulated_controller(cluster):
+        cluster.openrl.submit(worker)
+        await cluster.settle()
+        assert count_calls(cluster, "create", PODS) == 1
+        assert row(cluster, "worker")[0] == "Running"
+        cluster.openrl.delete("worker")
+        await cluster.settle()
+    assert cluster.openrl.is_empty()
+
+
+def odd_ledger(*seats: Document) -> Document:
+    """A ledger whose claim has a name that the controller would never give."""
+    return {
+        "apiVersion": LEDGERS.api_version,
+        "kind": LEDGERS.kind,
+        "metadata": {"name": "odd"},
+        "spec": {"claimName": "odd", "seats": list(seats)},
+    }
+
+
+async def test_an_odd_ledger_does_not_end_the_controller(cluster: SimulatedCluster) -> None:
+    """It is not swept, for it is not ours, and the sweep goes on."""
+    cluster.fleet.add_nodes(1)
+    cluster.server.create(LEDGERS, NAMESPACE, odd_ledger(foreign_seat("somebody")))
+    async with simulated_controller(cluster):
+        await anyio.sleep(SWEPT_SECONDS)
+        await submit(cluster, "worker")
+    assert row(cluster, "worker")[0] == "Running"
+    assert cluster.openrl.seats()["odd"] == ["somebody"]
+
+
+async def test_a_seat_in_an_odd_ledger_keeps_no_worker_from_going(cluster: SimulatedCluster) -> None:
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(cluster):
+        await submit(cluster, "worker")
+        record = cluster.server.get(WORKLOADS, "worker", NAMESPACE)
+        cluster.server.create(LEDGERS, NAMESPACE, odd_ledger(foreign_seat("worker", uid=record.uid)))
+        await cluster.settle()
+        assert row(cluster, "worker")[0] == "Running"
+        cluster.openrl.delete("worker")
+        await cluster.settle()
+    assert cluster.openrl.get("worker") is None
+    assert holdings(cluster) == ["ClaimLedger odd"]
+
+
+async def test_a_claim_of_the_founding_name_that_is_somebody_elses_is_passed_over(
+    cluster: SimulatedCluster,
+) -> None:
+    """Waited for like a dying one of ours, it would keep the worker for ever."""
+    cluster.fleet.add_nodes(1)
+    cluster.openrl.submit(workload("worker"))
+    uid = cluster.server.get(WORKLOADS, "worker", NAMESPACE).uid
+    taken = f"claim-worker-{uid[:8]}"
+    gpu = {"deviceClassName": "gpu.nvidia.com", "allocationMode": "ExactCount", "count": 1}
+    devices = {"requests": [{"name": "gpu", "exactly": gpu}]}
+    theirs = cluster.server.create(
+        CLAIMS,
+        NAMESPACE,
+        {
+            "apiVersion": CLAIMS.api_version,
+            "kind": CLAIMS.kind,
+            "metadata": {"name": taken},
+            "spec": {"devices": devices},
+        },
+    )
+    async with simulated_controller(cluster):
+        await cluster.settle()
+    assert row(cluster, "worker")[0] == "Running"
+    assert claim_of(cluster, "worker") not in {"", taken}
+    assert cluster.server.get(CLAIMS, taken, NAMESPACE).version == theirs.version
+    assert list(cluster.openrl.seats()) == [claim_of(cluster, "worker")]
+
+
+async def test_a_waiter_whose_claim_lost_its_label_still_falls_back_to_a_seat(
+    cluster: SimulatedCluster,
+) -> None:
+    """Without its label the claim is not seen: it gets it back, and the worker is judged like any other."""
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(cluster, LIMIT_OF_TWO):
+        await submit(cluster, "founder", "second", "waiter")
+        own = claim_of(cluster, "waiter")
+        cluster.server.patch(CLAIMS, own, NAMESPACE, {"metadata": {"labels": {"openrl.io/managed": None}}})
+        await cluster.settle()
+        assert own in {claim["metadata"]["name"] for claim in cluster.openrl.claims()}
+        cluster.openrl.delete("second")
+        await cluster.settle()
+    assert row(cluster, "waiter")[0] == "Running"
+    assert claim_of(cluster, "waiter") == claim_of(cluster, "founder")
+    assert at_rest(cluster, limit=2) == []
+
+
+async def test_a_seat_lost_by_a_hand_is_given_back_though_the_spec_is_valid_no_more(
+    cluster: SimulatedCluster,
+) -> None:
+    """A running worker is not punished for what its spec has become: the seat is what it is recorded as."""
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(cluster):
+        await submit(cluster, "worker")
+    claim, uid = claim_of(cluster, "worker"), pod_uid(cluster, "worker")
+    # Past the schema, as a version of it that allowed more would have left it.
+    spoilt = cluster.server.get(WORKLOADS, "worker", NAMESPACE).copy()
+    spoilt["spec"]["accelerator"]["memory"] = "0"
+    cluster.server.store.put(WORKLOADS, spoilt)
+    remove_seat(cluster, claim, "worker")
+    async with simulated_controller(cluster, identity="successor"):
+        await anyio.sleep(SWEPT_SECONDS)
+    assert cluster.openrl.seats() == {claim: ["worker"]}
+    assert pod_uid(cluster, "worker") == uid
+    assert_sound(cluster, "worker")
+
+
+async def test_a_waiters_pod_that_a_finalizer_holds_keeps_it_on_its_old_claim(
+    cluster: SimulatedCluster,
+) -> None:
+    """No move before the Pod is gone: the new seat is given back, then the status says what is true."""
+    cluster.fleet.add_nodes(1)
+    watchdog = Watchdog(cluster, limit=2)
+    async with simulated_controller(cluster, LIMIT_OF_TWO):
+        await submit(cluster, "founder", "second", "waiter")
+        own = claim_of(cluster, "waiter")
+        hold(cluster, "waiter", ["example.com/hold"])
+        cluster.openrl.delete("second")
+        await anyio.sleep(20)
+        assert claim_of(cluster, "waiter") == own
+        assert cluster.openrl.seats() == {claim_of(cluster, "founder"): ["founder"], own: ["waiter"]}
+        hold(cluster, "waiter", None)
+        await cluster.settle()
+    assert row(cluster, "waiter")[0] == "Running"
+    assert claim_of(cluster, "waiter") == claim_of(cluster, "founder")
+    assert at_rest(cluster, limit=2) == []
+    assert not watchdog.violations
+
+
+def hold(cluster: SimulatedCluster, name: str, finalizers: list[str] | None) -> None:
+    """Set or remove the finalizers of a worker's Pod."""
+    patch = {"metadata": {"finalizers": finalizers}}
+    cluster.server.patch(PODS, cluster.openrl.pod_key(name).name, NAMESPACE, patch)
+
+
+# What others in the cluster do, or never do.
+
+
+async def test_a_worker_that_kube_scheduler_never_speaks_of_times_out(cluster: SimulatedCluster) -> None:
+    """It is down, or a gate of the template is never removed: there is no verdict to wait for."""
+    cluster.fleet.add_nodes(1)
+    cluster.scheduler.pause()
+    async with simulated_controller(cluster, MINUTE):
+        await submit(cluster, "worker")
+        assert row(cluster, "worker")[0] == "Placing"
+        await anyio.sleep(60)
+        await cluster.settle()
+    phase, _, reason, text = row(cluster, "worker")
+    assert (phase, reason) == ("Failed", "Unschedulable")
+    assert text.startswith("PlacementTimeout: waited 1m; last: ")
+    assert holdings(cluster) == []
+
+
+async def test_a_worker_whose_claim_a_quota_refuses_says_so_and_times_out(cluster: SimulatedCluster) -> None:
+    """Steps that fail again and again keep nobody from the time limit, and hold no seat meanwhile."""
+    cluster.fleet.add_nodes(1)
+    faults = Faults()
+    refuse = Refuse(partial(Forbidden, "exceeded quota: claims", status=403))
+    faults.add(refuse, verb="create", kind=CLAIMS, times=None)
+    async with simulated_controller(cluster, MINUTE, interceptor=faults):
+        cluster.openrl.submit(workload("worker"))
+        await anyio.sleep(10)
+        assert row(cluster, "worker")[3] == "PodRejected: exceeded quota: claims"
+        assert cluster.openrl.seats() == {}
+        await anyio.sleep(60)
+        text = "PlacementTimeout: waited 1m; last: PodRejected: exceeded quota: claims"
+        assert row(cluster, "worker") == ("Failed", "False", "Unschedulable", text)
+        await cluster.settle()
+    assert holdings(cluster) == []
+
+
+async def test_an_abandoned_claim_is_not_taken_again_while_its_seat_is_still_to_be_released(
+    cluster: SimulatedCluster,
+) -> None:
+    """The release fails once, with the status cleared: the seat left behind must not draw the worker back."""
+    cluster.fleet.add_nodes(2)
+    faults = Faults()
+    async with simulated_controller(cluster, interceptor=faults):
+        await submit(cluster, "founder")
+        cluster.scheduler.pause()
+        await submit(cluster, "worker")
+        wedged = claim_of(cluster, "founder")
+        assert claim_of(cluster, "worker") == wedged
+        give_verdict(cluster, "worker")
+        busy = faults.add(Refuse(partial(TooManyRequests, "busy")), verb="patch", kind=LEDGERS)
+        await anyio.sleep(125)
+        assert busy.hits == 1
+        assert claim_of(cluster, "worker") not in {"", wedged}
+        cluster.scheduler.resume()
+        await cluster.settle()
+    assert row(cluster, "worker")[0] == "Running"
+    assert claim_of(cluster, "worker") != wedged
+    assert at_rest(cluster) == []
