@@ -29,9 +29,16 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 VirtualBackend = tuple[str, dict[str, Any]]
 
+# Many times what the largest test takes without any time passing.
+TURNS_MAX = 1_000_000
+
 
 class Deadlock(RuntimeError):
     """Nothing can run and no timer is set: the awaited result would never come."""
+
+
+class Livelock(RuntimeError):
+    """Tasks keep each other busy without any time passing: on a real clock they would burn a processor."""
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
@@ -40,6 +47,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def __init__(self) -> None:
         super().__init__()
         self._now_nanoseconds = 0
+        self._turns = 0
         self._selector = self
         self._clock_resolution: float = 1e-9
 
@@ -55,6 +63,9 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """Called when the loop would wait: `timeout` is 0 with callbacks ready, `None` without any timer."""
         if timeout is None:
             raise Deadlock("\n".join(["no callback is ready and no timer is set; tasks:", *_dump(self)]))
+        self._turns = 0 if timeout > 0 else self._turns + 1
+        if self._turns > TURNS_MAX:
+            raise Livelock("\n".join([f"{TURNS_MAX} turns in one instant; tasks:", *_dump(self)]))
         if timeout > 0:
             due = round(self._scheduled[0].when() * 1e9)  # type: ignore[attr-defined]
             # At least one step on: a time-out that was rounded down must not be re-armed for ever.

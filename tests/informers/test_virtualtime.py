@@ -6,9 +6,10 @@ import asyncio
 import time
 
 import anyio
+import anyio.lowlevel
 import pytest
 
-from tests.virtualtime import VIRTUAL_BACKEND, Deadlock, VirtualBackend, block, run_virtual
+from tests.virtualtime import VIRTUAL_BACKEND, Deadlock, Livelock, VirtualBackend, block, run_virtual
 
 pytestmark = pytest.mark.anyio
 
@@ -90,6 +91,19 @@ def test_deadlock_names_the_tasks_and_where_they_wait() -> None:
 
     with pytest.raises(Deadlock, match=r"the-culprit: .*never_set"):
         run_virtual(main)
+
+
+def test_tasks_that_keep_each_other_busy_are_reported_instead_of_hanging(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tests.virtualtime.TURNS_MAX", 1000)
+
+    async def spin() -> None:
+        while True:
+            await anyio.lowlevel.checkpoint()
+
+    with pytest.raises(Livelock, match="1000 turns in one instant"):
+        run_virtual(spin)
 
 
 def test_threads_are_refused() -> None:

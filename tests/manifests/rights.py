@@ -25,9 +25,7 @@ CONTRACT: dict[Grant, frozenset[str]] = {
     (CLUSTER, "pods", ""): READ,
     (CLUSTER, "resourceslices.resource.k8s.io", ""): READ,
     (CLUSTER, "deviceclasses.resource.k8s.io", ""): READ,
-    (CONTROLLER_NAMESPACE, "leases.coordination.k8s.io", "placement.openrl.io"): frozenset(
-        {"get", "patch"}
-    ),
+    (CONTROLLER_NAMESPACE, "leases.coordination.k8s.io", "placement.openrl.io"): frozenset({"get", "patch"}),
     (CONTROLLER_NAMESPACE, "leases.coordination.k8s.io", ""): frozenset({"create"}),
 }
 
