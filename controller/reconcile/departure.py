@@ -55,6 +55,16 @@ class Departure:
                 await self._tools.writer.delete_pod(pod)
         if self._tools.seats(workload):
             await self.release_seats(workload)
+        else:
+            await self._retire_left_empty(workload.status.claim_name)
+
+    async def _retire_left_empty(self, claim: str) -> None:
+        """Finish a release that got as far as the seat: a ledger without seats goes, and then its claim."""
+        ledger = self._tools.ledger(claim) if is_claim_name(claim) else None
+        if ledger is not None and not ledger.seats:
+            released = await self._tools.book.release(claim, [])
+            if isinstance(released, Contended):
+                raise ContendedError(claim)
 
     async def fail(self, workload: Workload, code: Code, detail: str) -> None:
         """The worker can never be placed: terminal status first, then what it held."""
