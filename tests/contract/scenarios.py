@@ -1,0 +1,190 @@
+"""Deeds of a controller, one after the other: what is there before, what sets it off, what must come of it.
+
+Tests do each of them under crashes, rivals and faults. None of them needs a retry interval to be done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+
+from controller.settings import Settings
+from simulation.cluster import SimulatedCluster
+from simulation.openrl import workload
+from simulation.process import SETTINGS
+from tests.contract.world import (
+    LIMIT_OF_TWO,
+    claim_of,
+    delete_pod,
+    holdings,
+    row,
+    settings_with,
+    submit,
+)
+
+QUICK_SECONDS = 10.0
+"""A deed that waits for no timer of the controller is done by then."""
+
+
+@dataclass(frozen=True)
+class Deed:
+    """One thing that a controller does, from what is there before to what must be there afterwards."""
+
+    name: str
+    arrange: Callable[[SimulatedCluster], Coroutine[Any, Any, None]]
+    act: Callable[[SimulatedCluster], Coroutine[Any, Any, None]]
+    check: Callable[[SimulatedCluster], None]
+    settings: Settings = SETTINGS
+    lasts_seconds: float = 0.0
+    """How long after `act` the deed may be under way: past the controller's own timers."""
+    lasts_for_two_seconds: float = 0.0
+    """The same for two controllers, where that is longer: what one remembers the other has to learn."""
+
+    def __str__(self) -> str:
+        return self.name
+
+
+async def one_node(cluster: SimulatedCluster) -> None:
+    cluster.fleet.add_nodes(1)
+
+
+async def submit_a_worker(cluster: SimulatedCluster) -> None:
+    cluster.openrl.submit(workload("worker"))
+
+
+def runs(name: str) -> Callable[[SimulatedCluster], None]:
+    def check(cluster: SimulatedCluster) -> None:
+        assert row(cluster, name) == ("Running", "True", "Placed", "")
+
+    return check
+
+
+async def a_shared_claim(cluster: SimulatedCluster) -> None:
+    cluster.fleet.add_nodes(1)
+    await submit(cluster, "founder")
+
+
+def runs_beside_the_founder(cluster: SimulatedCluster) -> None:
+    runs("worker")(cluster)
+    assert claim_of(cluster, "worker") == claim_of(cluster, "founder")
+
+
+async def a_full_claim_and_a_waiter(cluster: SimulatedCluster) -> None:
+    cluster.fleet.add_nodes(1)
+    await submit(cluster, "founder", "second", "worker")
+    assert row(cluster, "worker")[:3] == ("Pending", "False", "Unschedulable")
+
+
+async def free_a_seat(cluster: SimulatedCluster) -> None:
+    cluster.openrl.delete("second")
+
+
+async def two_seated(cluster: SimulatedCluster) -> None:
+    cluster.fleet.add_nodes(1)
+    await submit(cluster, "founder", "worker")
+
+
+async def one_seated(cluster: SimulatedCluster) -> None:
+    cluster.fleet.add_nodes(1)
+    await submit(cluster, "worker")
+
+
+async def delete_the_worker(cluster: SimulatedCluster) -> None:
+    cluster.openrl.delete("worker")
+
+
+def only_the_founder_is_left(cluster: SimulatedCluster) -> None:
+    assert list(cluster.openrl.statuses()) == ["founder"]
+    assert cluster.openrl.seats() == {claim_of(cluster, "founder"): ["founder"]}
+    assert len(cluster.openrl.pods()) == 1
+
+
+def nothing_is_left(cluster: SimulatedCluster) -> None:
+    assert cluster.openrl.is_empty()
+
+
+async def a_wedged_pod(cluster: SimulatedCluster) -> None:
+    """A seat on a claim whose node takes no new Pod, and another node that does."""
+    cluster.fleet.add_nodes(1)
+    await submit(cluster, "founder", "worker")
+    cluster.fleet.add_node("spare")
+    cluster.fleet.cordon("gpu-node-0")
+    await cluster.settle()
+    delete_pod(cluster, "worker")
+    await cluster.settle()
+    assert row(cluster, "worker")[:3] == ("Pending", "False", "Unschedulable")
+
+
+async def wait_for_patience_to_end(_cluster: SimulatedCluster) -> None:
+    await anyio.sleep(90)
+
+
+def runs_on_the_spare(cluster: SimulatedCluster) -> None:
+    runs("worker")(cluster)
+    assert cluster.openrl.status("worker")["nodeName"] == "spare"
+    runs("founder")(cluster)
+
+
+async def a_worker_that_nothing_takes(cluster: SimulatedCluster) -> None:
+    cluster.fleet.add_nodes(1)
+    cluster.openrl.submit(workload("holder", shared=False))
+    await cluster.settle()
+    cluster.openrl.submit(workload("worker"))
+    await cluster.settle()
+
+
+def has_timed_out(cluster: SimulatedCluster) -> None:
+    phase, _, reason, text = row(cluster, "worker")
+    assert (phase, reason) == ("Failed", "Unschedulable")
+    assert text.startswith("PlacementTimeout: waited 1m; last: ")
+    assert cluster.openrl.pod("worker") is None
+    assert list(cluster.openrl.seats().values()) == [["holder"]]
+
+
+async def submit_it_again(cluster: SimulatedCluster) -> None:
+    """Once the first one is gone: its Pod, ledger and claim may still be known to a cache."""
+    cluster.openrl.delete("worker")
+    await cluster.until(lambda: cluster.openrl.get("worker") is None, "it is not gone", limit_seconds=1800)
+    cluster.openrl.submit(workload("worker"))
+
+
+async def let_it_succeed(cluster: SimulatedCluster) -> None:
+    cluster.kubelet.succeed(cluster.openrl.pod_key("worker"))
+
+
+def has_succeeded_and_holds_nothing(cluster: SimulatedCluster) -> None:
+    assert row(cluster, "worker") == ("Succeeded", "True", "Placed", "")
+    # The Pod stays as the record of what happened.
+    assert holdings(cluster) == ["Pod orw-worker"]
+
+
+PATIENT = 150.0
+
+PLACEMENT = Deed("a dedicated placement", one_node, submit_a_worker, runs("worker"))
+JOIN = Deed("a join", a_shared_claim, submit_a_worker, runs_beside_the_founder, LIMIT_OF_TWO)
+MOVE = Deed("a move to a seat", a_full_claim_and_a_waiter, free_a_seat, runs_beside_the_founder, LIMIT_OF_TWO)
+DELETION = Deed("a deletion", two_seated, delete_the_worker, only_the_founder_is_left)
+LAST_DELETION = Deed("a deletion of the last worker", one_seated, delete_the_worker, nothing_is_left)
+ABANDONMENT = Deed(
+    "an abandonment",
+    a_wedged_pod,
+    wait_for_patience_to_end,
+    runs_on_the_spare,
+    settings_with(placement_timeout_seconds=0.0),
+    lasts_seconds=PATIENT,
+    lasts_for_two_seconds=1800.0,
+)
+TIMEOUT = Deed(
+    "a timeout",
+    a_worker_that_nothing_takes,
+    wait_for_patience_to_end,
+    has_timed_out,
+    settings_with(placement_timeout_seconds=60.0),
+    lasts_seconds=PATIENT,
+)
+RECREATION = Deed("a recreation", one_seated, submit_it_again, runs("worker"))
+ENDING = Deed("an ending", one_seated, let_it_succeed, has_succeeded_and_holds_nothing)
+DEEDS = (PLACEMENT, JOIN, MOVE, DELETION, LAST_DELETION, RECREATION, ENDING, ABANDONMENT, TIMEOUT)
