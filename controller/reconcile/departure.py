@@ -47,12 +47,13 @@ class Departure:
     async def withdraw(self, workload: Workload) -> None:
         """The Workload has ended: whatever an interrupted withdrawal left is finished, each time.
 
-        A Pod that has ended stays, as the record of what happened; one that has not is deleted.
+        A Pod that has ended stays, as the record of what happened; one that has not is deleted, on the version
+        that shows that. Raises `Conflict` where it may have ended meanwhile.
         """
         running = [pod for pod in self._pods(workload) if not pod.finished]
         for pod in running:
             if pod.metadata.deletion_timestamp is None:
-                await self._tools.writer.delete_pod(pod)
+                await self._tools.writer.delete_pod(pod, on_version=True)
         if self._tools.seats(workload):
             await self.release_seats(workload)
         else:

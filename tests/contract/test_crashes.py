@@ -20,7 +20,7 @@ from simulation.cluster import SimulatedCluster
 from simulation.faults import Crash
 from simulation.invariants import Watchdog, at_rest
 from simulation.process import simulated_controller
-from tests.contract.scenarios import DEEDS, ENDING, QUICK_SECONDS, Deed
+from tests.contract.scenarios import DEEDS, QUICK_SECONDS, Deed
 from tests.contract.world import audited
 from tests.virtualtime import run_virtual
 
@@ -131,14 +131,7 @@ async def done_by_two(deed: Deed, seed: int) -> None:
                 deed.check(cluster)
 
 
-ENDED_POD_GOES = pytest.mark.xfail(
-    reason="Departure.withdraw deletes an ended Pod that an old cache shows running", strict=True
-)
-
-
-@pytest.mark.parametrize(
-    "deed", [pytest.param(deed, marks=ENDED_POD_GOES if deed is ENDING else ()) for deed in DEEDS], ids=str
-)
+@pytest.mark.parametrize("deed", DEEDS, ids=str)
 def test_two_controllers_do_it_once(deed: Deed) -> None:
     for seed in SEEDS:
         run_virtual(done_by_two, deed, seed)
