@@ -47,8 +47,8 @@ class Departure:
     async def withdraw(self, workload: Workload) -> None:
         """The Workload has ended: whatever an interrupted withdrawal left is finished, each time.
 
-        A Pod that has ended stays, as the record of what happened; one that has not is deleted, on the version
-        that shows that. Raises `Conflict` where it may have ended meanwhile.
+        A Pod that has ended stays, as the record of what happened; one that has not is deleted, on the
+        version that shows that. Raises `Conflict` where it may have ended meanwhile.
         """
         running = [pod for pod in self._pods(workload) if not pod.finished]
         for pod in running:
