@@ -161,6 +161,10 @@ class PodStatus(Part, frozen=True):
     init_container_statuses: tuple[ContainerStatus, ...] = ()
 
 
+def _owned_by(metadata: Metadata, uid: str) -> bool:
+    return any(owner.uid == uid for owner in metadata.owner_references)
+
+
 class PodMetadata(Metadata, frozen=True, rename="camel", gc=False):
     """A Pod's metadata: also how long it was given to end."""
 
@@ -188,6 +192,21 @@ class Pod(Struct, frozen=True):
     def claim_names(self) -> tuple[str, ...]:
         """The ResourceClaims that it uses by name."""
         return tuple(c.resource_claim_name for c in self.spec.resource_claims if c.resource_claim_name)
+
+    @property
+    def scheduled(self) -> Condition | None:
+        """kube-scheduler's last word on it."""
+        return self.condition("PodScheduled")
+
+    @property
+    def disrupted(self) -> bool:
+        """Whether something (a drain, an eviction, a lost node) took or takes it away."""
+        disruption = self.condition("DisruptionTarget")
+        return disruption is not None and disruption.status == "True"
+
+    def owned_by(self, uid: str) -> bool:
+        """Whether an owner reference names this UID."""
+        return _owned_by(self.metadata, uid)
 
     def condition(self, type_: str) -> Condition | None:
         """The condition of that type."""
@@ -347,7 +366,7 @@ class ResourceClaim(Struct, frozen=True):
 
     def owned_by(self, uid: str) -> bool:
         """Whether an owner reference names this UID."""
-        return any(owner.uid == uid for owner in self.metadata.owner_references)
+        return _owned_by(self.metadata, uid)
 
 
 def _resource(cls: type[T], group: str, version: str, plural: str, *, namespaced: bool) -> Resource[T]:

@@ -21,7 +21,7 @@ from controller.workload import Workload
 from informers.errors import ApiError
 from informers.keys import ObjectKey
 from ledger.api import LedgerError
-from ledger.names import is_claim_name, ledger_name
+from ledger.names import is_claim_name
 from ledger.state import CLAIM_LEDGERS_KIND, ClaimLedger, Seat, SeatRef
 
 INTERVAL_SECONDS = 600.0
@@ -102,8 +102,7 @@ class Sweep:
     def _ledgers(self) -> Iterator[ClaimLedger]:
         """The ledgers of our naming; an odd one that somebody made by hand is not ours."""
         for ledger in self._tools.caches.ledgers.store:
-            claim = ledger.claim_name
-            if is_claim_name(claim) and ledger.metadata.name == ledger_name(claim):
+            if ledger.is_well_named:
                 yield ledger
 
     def _is_orphan(self, seat: Seat) -> bool:
@@ -122,8 +121,7 @@ class Sweep:
         pod = self._tools.caches.pods.store.get(
             ObjectKey(self._tools.settings.namespace, pod_name(seat.workload))
         )
-        ours = pod is not None and any(o.uid == seat.workload_uid for o in pod.metadata.owner_references)
-        return pod is not None and ours and not pod.finished
+        return pod is not None and pod.owned_by(seat.workload_uid) and not pod.finished
 
     def _has_live_pod(self, claim: str) -> bool:
         return is_claim_name(claim) and bool(self._tools.ledgers.live_pods(claim))
@@ -163,8 +161,7 @@ class Sweep:
             case OrphanLedger(claim, uid):
                 return await self._retire(claim, uid)
             case OrphanClaim(claim, uid):
-                namespace = self._tools.settings.namespace
-                fresh = await self._tools.writer.fresh_claim(claim, namespace)
+                fresh = await self._tools.fresh_claim(claim)
                 if fresh is None or fresh.metadata.uid != uid:
                     return False
                 if await self._tools.fresh_ledger(claim) is not None:
@@ -178,9 +175,8 @@ class Sweep:
         workload = await self._tools.writer.fresh_workload(ObjectKey(namespace, ref.workload))
         if workload is not None and workload.uid == ref.workload_uid and not workload.terminal:
             return False
-        pod = await self._tools.writer.fresh_pod(pod_name(ref.workload), namespace)
-        ours = pod is not None and any(o.uid == ref.workload_uid for o in pod.metadata.owner_references)
-        return pod is None or not ours or pod.finished
+        pod = await self._tools.fresh_pod(ref.workload)
+        return pod is None or not pod.owned_by(ref.workload_uid) or pod.finished
 
     async def _retire(self, claim: str, uid: str) -> bool:
         """Retire a ledger that a fresh read shows with the same UID, and empty or without its claim."""
@@ -194,8 +190,7 @@ class Sweep:
         return True
 
     async def _is_abandoned(self, ledger: ClaimLedger) -> bool:
-        namespace = self._tools.settings.namespace
-        if await self._tools.writer.fresh_claim(ledger.claim_name, namespace) is not None:
+        if await self._tools.fresh_claim(ledger.claim_name) is not None:
             return False
         gone = [await self._is_gone(seat.ref) for seat in ledger.seats]
         return all(gone)

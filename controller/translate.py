@@ -117,7 +117,7 @@ def claim(obj: objects.ResourceClaim, ledger_uid: str) -> Claim:
         name=obj.metadata.name,
         uid=obj.metadata.uid,
         allocated=allocation is not None,
-        node="" if allocation is None else allocation_node(allocation),
+        node=claim_node(obj),
         devices=() if allocation is None else tuple(_allocated(r) for r in allocation.devices.results),
         joinable=not obj.deleting and bool(ledger_uid) and ledger_uid in owners,
     )
@@ -142,6 +142,11 @@ def allocation_node(allocation: objects.Allocation) -> str:
             if (requirement.key, requirement.operator, len(values)) == ("metadata.name", "In", 1):
                 return values[0]
     return ""
+
+
+def claim_node(obj: objects.ResourceClaim) -> str:
+    """The one node that a claim is allocated to, empty where it is not or names none."""
+    return "" if obj.status.allocation is None else allocation_node(obj.status.allocation)
 
 
 def seat_hold(seat: Seat, cpu_millis: int = 0) -> SeatHold:

@@ -16,7 +16,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ledger.names import ledger_labels, ledger_name
+from ledger.names import is_claim_name, ledger_labels, ledger_name
 
 CLAIM_LEDGERS_GROUP = "openrl.io"
 CLAIM_LEDGERS_VERSION = "v1alpha1"
@@ -108,6 +108,11 @@ class ClaimLedger(BaseModel):
     def terminating(self) -> bool:
         """Whether it is being deleted, and only held by a finalizer."""
         return self.metadata.deletion_timestamp is not None
+
+    @property
+    def is_well_named(self) -> bool:
+        """Whether it has the name that its claim's ledger has: an odd one that somebody made is not ours."""
+        return is_claim_name(self.claim_name) and self.metadata.name == ledger_name(self.claim_name)
 
     def holds(self, ref: SeatRef) -> bool:
         """Whether exactly this booking is here."""

@@ -11,11 +11,11 @@ from datetime import datetime, timedelta
 
 from controller import translate
 from controller.objects import Pod, ResourceClaim
-from controller.reasons import Code, Phase, sentence
+from controller.reasons import Code, sentence
 from controller.reconcile.departure import Departure
 from controller.reconcile.seating import ContendedError
 from controller.reconcile.tools import Tools
-from controller.status import UNASSIGNED, Facts, Outcome, Verdict, parse_timestamp
+from controller.status import parse_timestamp
 from controller.workload import Workload
 from placement.checks import Check
 from placement.types import Request
@@ -53,7 +53,7 @@ class Abandon:
         """
         created = parse_timestamp(pod.metadata.creation_timestamp)
         since = [created, self._tools.memory.allocations.seen_at(claim)]
-        condition = pod.condition("PodScheduled")
+        condition = pod.scheduled
         if condition is not None and condition.last_transition_time:
             since.append(parse_timestamp(condition.last_transition_time))
         return max(since)
@@ -66,7 +66,7 @@ class Abandon:
         if not await self._tools.writer.delete_pod(pod, on_version=True):
             # Somebody's finalizer holds it: on that claim it still is.
             raise ContendedError(workload.name)
-        condition = pod.condition("PodScheduled")
+        condition = pod.scheduled
         words = f"; kube-scheduler: {condition.message}" if condition is not None else ""
         cleared = await self.give_up(workload, claim, "it kept refusing the Pod", words)
         self._tools.look_again(cleared)
@@ -74,20 +74,7 @@ class Abandon:
     async def give_up(self, workload: Workload, claim: ResourceClaim, why: str, words: str = "") -> Workload:
         """Status, then seat, of a worker whose Pod is gone from the claim or has ended."""
         self._tools.memory.refused.add(workload.uid, claim)
-        allocation = claim.status.allocation
-        node = translate.allocation_node(allocation) if allocation is not None else ""
-        reason = sentence(
-            Code.REPLACING_WEDGED_CLAIM,
-            f"{claim.metadata.name} on {node or 'no node'}: {why}",
-        )
-        outcome = Outcome(
-            phase=Phase.PENDING,
-            reason=reason,
-            verdict=Verdict(False, Code.REPLACING_WEDGED_CLAIM, reason + words),
-            assignment=UNASSIGNED,
-            facts=Facts(),
-        )
-        refs = self._departure.held_on(workload, claim.metadata.name)
-        cleared = await self._tools.report(workload, outcome)
-        await self._departure.release_shown_empty(cleared, claim.metadata.name, refs)
-        return cleared
+        where = translate.claim_node(claim) or "no node"
+        detail = f"{claim.metadata.name} on {where}: {why}"
+        message = sentence(Code.REPLACING_WEDGED_CLAIM, detail) + words
+        return await self._departure.clear(workload, Code.REPLACING_WEDGED_CLAIM, detail, message=message)

@@ -146,7 +146,7 @@ class Assign:
             await self._tools.writer.create_claim(document)
         except (AlreadyExists, OutcomeUnknown, ServerError) as error:
             # After a crash or a lost answer it may be ours already.
-            claim = await self._tools.writer.fresh_claim(name, settings.namespace)
+            claim = await self._tools.fresh_claim(name)
             if claim is None:
                 raise ContendedError(name) from error
             return _standing_of(claim, ledger)

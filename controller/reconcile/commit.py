@@ -8,22 +8,22 @@ then given back, by exactly its assignment ID, and the worker is decided on anew
 
 from __future__ import annotations
 
-from controller.names import pod_name
+from controller.reconcile.departure import Departure
 from controller.reconcile.seating import ContendedError, Seating
 from controller.reconcile.tools import Tools
 from controller.status import Outcome, assignment_of
 from controller.workload import Workload
 from informers.errors import Conflict, NotFound, OutcomeUnknown, ServerError
 from informers.keys import ObjectKey
-from ledger.book import Contended
 from ledger.state import SeatRef
 
 
 class Commit:
     """Commits assignments and gives back seats whose commit is lost."""
 
-    def __init__(self, tools: Tools) -> None:
+    def __init__(self, tools: Tools, departure: Departure) -> None:
         self._tools = tools
+        self._departure = departure
 
     async def assign(self, workload: Workload, outcome: Outcome, seating: Seating) -> Workload:
         """Write the assignment into the status of the Workload that was decided on; returns it as written.
@@ -68,13 +68,8 @@ class Commit:
         """Release a seat that this process booked and no status names; others' bookings stay."""
         if not seating.wrote:
             return
-        pod = await self._tools.writer.fresh_pod(pod_name(workload.name), self._tools.settings.namespace)
-        if pod is not None and seating.assignment.claim in pod.claim_names and not pod.finished:
-            return
         ref = SeatRef(workload.name, workload.uid, seating.assignment.assignment_id)
-        released = await self._tools.book.release(seating.assignment.claim, [ref])
-        if isinstance(released, Contended):
-            raise ContendedError(released.claim)
+        await self._departure.release_shown_empty(workload, seating.assignment.claim, [ref])
 
 
 def _names(workload: Workload, seating: Seating) -> bool:

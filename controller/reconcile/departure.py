@@ -7,12 +7,12 @@ ended is always shown by a read past the cache. Nothing is ever force-deleted.
 from __future__ import annotations
 
 from controller.caches import BY_WORKER
-from controller.names import FINALIZER, pod_name
+from controller.names import FINALIZER
 from controller.objects import Pod
 from controller.reasons import Code, Phase, sentence
 from controller.reconcile.seating import ContendedError
 from controller.reconcile.tools import Tools
-from controller.status import Outcome, Verdict, assignment_of
+from controller.status import UNASSIGNED, Facts, Outcome, Verdict, assignment_of
 from controller.workload import Workload
 from controller.writer import WorkloadGone
 from ledger.book import Contended
@@ -63,9 +63,7 @@ class Departure:
         """Finish a release that got as far as the seat: a ledger without seats goes, and then its claim."""
         ledger = self._tools.ledger(claim) if is_claim_name(claim) else None
         if ledger is not None and not ledger.seats:
-            released = await self._tools.book.release(claim, [])
-            if isinstance(released, Contended):
-                raise ContendedError(claim)
+            await self._release_from(claim, [])
 
     async def fail(self, workload: Workload, code: Code, detail: str) -> None:
         """The worker can never be placed: terminal status first, then what it held."""
@@ -75,11 +73,38 @@ class Departure:
 
     async def release_seats(self, workload: Workload) -> None:
         """Release every seat of this UID, once a fresh read shows that no Pod of it runs on."""
-        pod = await self._tools.writer.fresh_pod(pod_name(workload.name), self._tools.settings.namespace)
-        ours = pod is not None and any(o.uid == workload.uid for o in pod.metadata.owner_references)
-        if pod is not None and ours and not pod.finished:
+        pod = await self._tools.fresh_pod(workload.name)
+        if pod is not None and pod.owned_by(workload.uid) and not pod.finished:
             return
         await self._release(workload)
+
+    async def reject(self, workload: Workload, message: str) -> Workload:
+        """The API server refuses a worker for now (quota, Pod security, webhook): it holds on to nothing."""
+        return await self.clear(workload, Code.POD_REJECTED, message, message=message)
+
+    async def clear(
+        self, workload: Workload, code: Code, detail: str, *, message: str | None = None
+    ) -> Workload:
+        """Take the assignment of a worker whose Pod is gone or has ended: the status, then what it held.
+
+        Released are the bookings on the claim that the status names, all of them where it names none.
+        `message` is the condition's, the reason's sentence unless given.
+        """
+        named = workload.status.claim_name
+        held = {claim: self.held_on(workload, claim) for claim, _ in self._tools.seats(workload)}
+        text = sentence(code, detail)
+        outcome = Outcome(
+            phase=Phase.PENDING,
+            reason=text,
+            verdict=Verdict(False, code, text if message is None else message),
+            assignment=UNASSIGNED,
+            facts=Facts(),
+        )
+        cleared = await self._tools.report(workload, outcome)
+        for claim, refs in held.items():
+            if not named or claim == named:
+                await self.release_shown_empty(cleared, claim, refs)
+        return cleared
 
     def held_on(self, workload: Workload, claim: str) -> list[SeatRef]:
         """The bookings of this UID on one claim, to be released after the status write that clears them.
@@ -91,7 +116,7 @@ class Departure:
 
     async def release_shown_empty(self, workload: Workload, claim: str, refs: list[SeatRef]) -> None:
         """Release bookings on one claim, once a fresh read shows that the worker's Pod is not there."""
-        pod = await self._tools.writer.fresh_pod(pod_name(workload.name), self._tools.settings.namespace)
+        pod = await self._tools.fresh_pod(workload.name)
         if pod is None or pod.finished or claim not in pod.claim_names:
             await self.release_refs(claim, refs)
 
@@ -106,9 +131,8 @@ class Departure:
         if left := self._pods(workload):
             return left[0]
         # The cache may lag behind a Pod that another process created a moment ago.
-        fresh = await self._tools.writer.fresh_pod(pod_name(workload.name), self._tools.settings.namespace)
-        ours = fresh is not None and any(o.uid == workload.uid for o in fresh.metadata.owner_references)
-        return fresh if ours else None
+        fresh = await self._tools.fresh_pod(workload.name)
+        return fresh if fresh is not None and fresh.owned_by(workload.uid) else None
 
     async def _release(self, workload: Workload, *, recorded: bool = False) -> None:
         """Release the seats that the cache shows, and the `recorded` one also where it does not show it."""
@@ -123,8 +147,10 @@ class Departure:
 
     async def release_refs(self, claim: str, refs: list[SeatRef]) -> None:
         """Release exactly these bookings; the caller has shown that their Pods are not there."""
-        if not refs:
-            return
+        if refs:
+            await self._release_from(claim, refs)
+
+    async def _release_from(self, claim: str, refs: list[SeatRef]) -> None:
         released = await self._tools.book.release(claim, refs)
         if isinstance(released, Contended):
             raise ContendedError(claim)

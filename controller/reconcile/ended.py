@@ -21,8 +21,7 @@ def is_lost(pod: Pod) -> bool:
         return True
     if pod.status.phase != "Failed":
         return False
-    disrupted = pod.condition("DisruptionTarget")
-    if disrupted is not None and disrupted.status == "True":
+    if pod.disrupted:
         return True
     statuses = (*pod.status.init_container_statuses, *pod.status.container_statuses)
     return not any(s.state.terminated is not None for s in statuses)
@@ -50,7 +49,7 @@ class Ended:
 
     async def record(self, workload: Workload, pod: Pod) -> Ending:
         """Write the outcome, if a fresh read of the same Pod agrees, and give the seat back."""
-        fresh = await self._tools.writer.fresh_pod(pod.metadata.name, self._tools.settings.namespace)
+        fresh = await self._tools.fresh_pod(workload.name)
         if fresh is None or fresh.metadata.uid != pod.metadata.uid or not fresh.finished:
             self._tools.look_again(workload)
             return Ending.UNSURE
@@ -66,12 +65,9 @@ class Ended:
         """Let a lost Pod go; its seat waits for the next one."""
         if pod.metadata.deletion_timestamp is not None:
             return Ending.GOING
-        disrupted = pod.condition("DisruptionTarget")
         if await self._tools.writer.delete_pod(pod):
             self._tools.look_again(workload)
-        if disrupted is not None and disrupted.status == "True":
-            return Ending.GOING
-        return Ending.REJECTED
+        return Ending.GOING if pod.disrupted else Ending.REJECTED
 
 
 def failure_message(pod: Pod) -> str:

@@ -13,7 +13,7 @@ from controller.reconcile.departure import Departure
 from controller.reconcile.seating import ContendedError, Seats
 from controller.reconcile.tools import Tools, own_claim_names
 from controller.reconcile.workerpods import Creation
-from controller.status import UNASSIGNED, Facts, Outcome, Verdict, assignment_of
+from controller.status import Outcome, Verdict, assignment_of
 from controller.workload import Workload
 from informers.errors import Conflict
 from ledger.state import SeatRef
@@ -22,7 +22,7 @@ from placement.types import Request
 
 def refused_by_scheduler(pod: Pod) -> bool:
     """Whether kube-scheduler's last word on this unbound Pod is that it fits nowhere."""
-    condition = pod.condition("PodScheduled")
+    condition = pod.scheduled
     return (
         not pod.bound
         and not pod.status.nominated_node_name
@@ -80,10 +80,8 @@ class Fallback:
         listed = {shape.name for r in claim.spec.devices.requests for shape in r.first_available}
         if all(tier.name in listed for tier in self._tools.fleet.tiers(request)):
             return None
-        reason = sentence(
-            Code.WAITING_FOR_CAPACITY, f"{claim.metadata.name} lacks a device size that came since"
-        )
-        return await self._leave(workload, claim, pod, reason)
+        detail = f"{claim.metadata.name} lacks a device size that came since"
+        return await self._leave(workload, pod, detail)
 
     async def leave_joined(self, workload: Workload, claim: ResourceClaim, pod: Pod) -> Workload | None:
         """A joined claim lost its allocation and nobody else takes the worker: it leaves, to cut its own.
@@ -92,24 +90,13 @@ class Fallback:
         """
         if claim.metadata.name in own_claim_names(workload):
             return None
-        reason = sentence(Code.WAITING_FOR_CAPACITY, f"{claim.metadata.name} lost its device")
-        return await self._leave(workload, claim, pod, reason)
+        return await self._leave(workload, pod, f"{claim.metadata.name} lost its device")
 
-    async def _leave(self, workload: Workload, claim: ResourceClaim, pod: Pod, reason: str) -> Workload:
+    async def _leave(self, workload: Workload, pod: Pod, detail: str) -> Workload:
         """Order down: the Pod on its version, then status, then the seat."""
         if not await self._tools.writer.delete_pod(pod, on_version=True):
             raise ContendedError(workload.name)
-        outcome = Outcome(
-            phase=Phase.PENDING,
-            reason=reason,
-            verdict=Verdict(False, Code.WAITING_FOR_CAPACITY, reason),
-            assignment=UNASSIGNED,
-            facts=Facts(),
-        )
-        refs = self._departure.held_on(workload, claim.metadata.name)
-        cleared = await self._tools.report(workload, outcome)
-        await self._departure.release_shown_empty(cleared, claim.metadata.name, refs)
-        return cleared
+        return await self._departure.clear(workload, Code.WAITING_FOR_CAPACITY, detail)
 
     async def release_old(
         self, workload: Workload, claim: str, refs: list[SeatRef], creation: Creation

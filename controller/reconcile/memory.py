@@ -121,9 +121,7 @@ class RefusedTargets:
         return self._node(claim) != refusal.node
 
     def _node(self, claim: ResourceClaim) -> Node | None:
-        allocation = claim.status.allocation
-        name = translate.allocation_node(allocation) if allocation is not None else ""
-        node = self._caches.nodes.store.get(ObjectKey("", name))
+        node = self._caches.nodes.store.get(ObjectKey("", translate.claim_node(claim)))
         return None if node is None else translate.node(node)
 
 

@@ -1,7 +1,7 @@
 """The order of a reconcile (section 5 of the contract): who goes, who waits, who is placed, what is said.
 
-Reads come from the caches; nothing is remembered between two reconciles of a Workload but what the API
-holds. A step that cannot go on returns, and the wake-ups of section 6 bring the worker back.
+Reads come from the caches. What is remembered between two reconciles beyond what the API holds is in `memory`
+and `rejections`, and may be lost. A step that cannot go on returns, and wake-ups bring the worker back.
 """
 
 from __future__ import annotations
@@ -68,13 +68,13 @@ class Reconciler:
         self._tools = tools
         self._retry = Result(requeue_after_seconds=tools.settings.retry_interval_seconds)
         seats = Seats(tools)
-        commit = Commit(tools)
-        self._waiting = Waiting(tools)
         self._departure = Departure(tools)
+        commit = Commit(tools, self._departure)
+        self._waiting = Waiting(tools)
         self._ended = Ended(tools, self._departure)
         self._assign = Assign(tools, seats, commit, self._waiting)
         self._fallback = Fallback(tools, seats, commit, self._departure)
-        self._pods = WorkerPods(tools, self._departure, self._waiting)
+        self._pods = WorkerPods(tools, self._departure)
         self._repair = Repair(tools, self._departure)
         self._abandon = Abandon(tools, self._departure)
         self._time_limit = TimeLimit(tools, self._departure)
@@ -128,8 +128,7 @@ class Reconciler:
         delay_seconds = self._rejections.add(workload.uid)
         current = self._tools.caches.workloads.store.get(ObjectKey.of(workload))
         if current is not None and self._tools.pod(current) is None:
-            await self._waiting.rejected(current, error.message)
-            await self._departure.release_seats(current)
+            await self._departure.reject(current, error.message)
         return Result(requeue_after_seconds=delay_seconds)
 
     async def _leave(self, workload: Workload) -> Result:
@@ -227,8 +226,9 @@ class Reconciler:
 
     async def _without_pod(self, workload: Workload, request: Request | None) -> Result:
         """Steps 9 and 10: a claim for a worker that has none, then its Pod."""
-        if self._rejections.hold(workload.uid) > 0:
-            return Result(requeue_after_seconds=self._rejections.hold(workload.uid))
+        hold_seconds = self._rejections.hold(workload.uid)
+        if hold_seconds > 0:
+            return Result(requeue_after_seconds=hold_seconds)
         if workload.status.claim_name:
             return self._after(workload, await self._pods.rebuild(workload))
         if request is None:
@@ -250,7 +250,7 @@ class Reconciler:
 
     async def _foreign(self, workload: Workload, pod: Pod) -> Result:
         """A Pod that is nobody's worker has our name: the Pod is left alone."""
-        fresh = await self._tools.writer.fresh_pod(pod.metadata.name, self._tools.settings.namespace)
+        fresh = await self._tools.fresh_pod(workload.name)
         if standing_of(fresh, workload) is not Standing.FOREIGN:
             self._tools.look_again(workload)
             return self._retry
@@ -265,7 +265,7 @@ class Reconciler:
         """
         if pod.metadata.deletion_timestamp is None:
             fresh = await self._tools.writer.fresh_workload(ObjectKey.of(workload))
-            fresh_pod = await self._tools.writer.fresh_pod(pod.metadata.name, self._tools.settings.namespace)
+            fresh_pod = await self._tools.fresh_pod(workload.name)
             if fresh is None or fresh.uid != workload.uid or fresh_pod is None:
                 raise ContendedError(workload.name)
             if standing_of(fresh_pod, fresh) is not Standing.PREDECESSOR:

@@ -11,15 +11,14 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from controller import translate
-from controller.names import pod_name
 from controller.objects import Pod, ResourceClaim
-from controller.reasons import Code, Phase, sentence
+from controller.reasons import Code, sentence
 from controller.reconcile.departure import Departure
 from controller.reconcile.seating import ContendedError, booking_of
 from controller.reconcile.tools import Tools
 from controller.reconcile.workerpods import Standing, assignment_on, standing_of
 from controller.requests import effective_seat_limit
-from controller.status import UNASSIGNED, Assignment, Facts, Outcome, Verdict, assignment_of
+from controller.status import Assignment, Outcome, assignment_of
 from controller.workload import Workload
 from informers.errors import Conflict, NotFound
 from informers.keys import ObjectKey
@@ -76,8 +75,7 @@ class Repair:
 
     async def _agree(self, workload: Workload) -> None:
         """Let the Pod's assignment win, or delete the Pod, whose end then wakes the worker."""
-        namespace = self._tools.settings.namespace
-        pod = await self._tools.writer.fresh_pod(pod_name(workload.name), namespace)
+        pod = await self._tools.fresh_pod(workload.name)
         fresh = await self._tools.writer.fresh_workload(ObjectKey.of(workload))
         if pod is None or fresh is None or standing_of(pod, fresh) is not Standing.OURS:
             # The caches have taken in what was read.
@@ -95,7 +93,7 @@ class Repair:
     async def _pod_wins(self, workload: Workload, pod: Pod, stamp: Assignment) -> bool:
         if not is_claim_name(stamp.claim) or not stamp.assignment_id:
             return False
-        claim = await self._tools.writer.fresh_claim(stamp.claim, self._tools.settings.namespace)
+        claim = await self._tools.fresh_claim(stamp.claim)
         if claim is None or (claim.deleting and not pod.bound):
             return False
         if not workload.status.claim_name:
@@ -109,30 +107,23 @@ class Repair:
     async def _claim_gone(self, workload: Workload, pod: Pod | None) -> Finding:
         """Delete the Pod, wait, clear the assignment, release: the worker is placed again."""
         name = workload.status.claim_name
-        claim = await self._tools.writer.fresh_claim(name, self._tools.settings.namespace)
+        claim = await self._tools.fresh_claim(name)
         if claim is not None and not claim.deleting:
             # The cache lags, or somebody took the claim's label away: neither ends a worker.
             await self._tools.writer.manage_claim(claim)
             self._tools.look_again(workload)
             return Finding(Repaired.WAIT, workload)
-        reason = sentence(Code.WAITING_FOR_CAPACITY, f"{name} is gone")
-        verdict = Verdict(False, Code.WAITING_FOR_CAPACITY, reason)
-        return await self._clear(workload, pod, reason, verdict)
+        return await self._clear(workload, pod, Code.WAITING_FOR_CAPACITY, f"{name} is gone")
 
-    async def _clear(self, workload: Workload, pod: Pod | None, reason: str, verdict: Verdict) -> Finding:
+    async def _clear(
+        self, workload: Workload, pod: Pod | None, code: Code, detail: str, message: str | None = None
+    ) -> Finding:
         """Order down: the Pod, then status, then the seat."""
         if pod is not None:
             if pod.metadata.deletion_timestamp is None and await self._tools.writer.delete_pod(pod):
                 self._tools.look_again(workload)
             return Finding(Repaired.WAIT, workload)
-        name = workload.status.claim_name
-        outcome = Outcome(
-            phase=Phase.PENDING, reason=reason, verdict=verdict, assignment=UNASSIGNED, facts=Facts()
-        )
-        refs = self._departure.held_on(workload, name)
-        cleared = await self._tools.report(workload, outcome)
-        await self._departure.release_shown_empty(cleared, name, refs)
-        return Finding(Repaired.CLEARED, cleared)
+        return Finding(Repaired.CLEARED, await self._departure.clear(workload, code, detail, message=message))
 
     # The seat vanished or stands under another assignment
 
@@ -164,9 +155,9 @@ class Repair:
         if isinstance(answer, Booked):
             await self._repoint(claim, answer.ledger)
             return Finding(Repaired.SOUND, workload)
-        reason = sentence(Code.SEAT_LOST, f"the seat on {recorded.claim} is taken")
-        verdict = Verdict(False, Code.SEAT_LOST, f"{reason}: {answer.refusal.text}")
-        return await self._clear(workload, pod, reason, verdict)
+        detail = f"the seat on {recorded.claim} is taken"
+        message = f"{sentence(Code.SEAT_LOST, detail)}: {answer.refusal.text}"
+        return await self._clear(workload, pod, Code.SEAT_LOST, detail, message)
 
     def _booking(
         self, workload: Workload, request: Request | None, pod: Pod | None, recorded: Assignment
@@ -210,9 +201,7 @@ class Repair:
             return fresh
         note = f"releasing the seat on {claim} under assignment {ref.assignment_id}"
         fenced = await self._tools.report(fresh, Outcome(note=note), force=True)
-        pod = await self._tools.writer.fresh_pod(pod_name(workload.name), self._tools.settings.namespace)
-        if pod is None or pod.finished or claim not in pod.claim_names:
-            await self._departure.release_refs(claim, [ref])
+        await self._departure.release_shown_empty(fenced, claim, [ref])
         if len(strays) > 1:
             self._tools.look_again(fenced)
         return fenced

@@ -35,7 +35,7 @@ class Reporting:
 
     async def starting(self, workload: Workload, request: Request | None, pod: Pod) -> float | None:
         """The Pod is bound and does not run yet; returns in how many seconds to look again, if at all."""
-        bound = pod.condition("PodScheduled")
+        bound = pod.scheduled
         remaining = self._remaining(bound.last_transition_time if bound else None)
         if remaining > 0:
             return remaining
@@ -51,7 +51,7 @@ class Reporting:
 
     async def scheduler_error(self, workload: Workload, pod: Pod) -> float | None:
         """kube-scheduler failed at the Pod; the status says so if that lasts."""
-        condition = pod.condition("PodScheduled")
+        condition = pod.scheduled
         if condition is None or condition.reason != "SchedulerError":
             return None
         remaining = self._remaining(condition.last_transition_time)
@@ -75,11 +75,10 @@ class Reporting:
     def _facts(self, workload: Workload, request: Request | None, pod: Pod) -> Facts:
         claim = self._tools.claim(workload.status.claim_name)
         allocation = claim.status.allocation if claim is not None else None
-        node = translate.allocation_node(allocation) if allocation is not None else ""
         memory = whole_gib(request.memory_bytes) if request else workload.status.memory_per_device
         return Facts(
             pod_name=pod.metadata.name,
-            node_name=node or pod.spec.node_name,
+            node_name=(translate.claim_node(claim) if claim is not None else "") or pod.spec.node_name,
             device_count=len(allocation.devices.results) if allocation is not None else 0,
             memory_per_device=memory,
         )

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 import anyio
 
 from controller.handout import reservation_of
-from controller.names import pod_name
 from controller.reconcile.tools import Tools
 from controller.status import Assignment
 from controller.workload import Workload
@@ -149,10 +148,10 @@ class Seats:
             return None
         holder = answer.refusal.holder
         fresh = await self._tools.writer.fresh_workload(ObjectKey.of(workload))
-        pod = await self._tools.writer.fresh_pod(pod_name(workload.name), self._tools.settings.namespace)
+        pod = await self._tools.fresh_pod(workload.name)
         if holder is None or fresh is None or fresh.uid != workload.uid:
             return None
-        if pod is not None and any(o.uid == holder.workload_uid for o in pod.metadata.owner_references):
+        if pod is not None and pod.owned_by(holder.workload_uid):
             return None
         return replace(booking, gone_predecessor_uid=holder.workload_uid)
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from datetime import timedelta
 
 from controller.durations import format_duration
-from controller.names import pod_name
 from controller.objects import Pod
 from controller.reasons import Code, Phase, is_about, sentence
 from controller.reconcile.departure import Departure
@@ -55,7 +54,7 @@ class TimeLimit:
         """Withdraw Pod, seat and claim of a worker that nothing took. Raises `Conflict`: no time-out."""
         if pod is not None:
             await self._tools.writer.delete_pod(pod, on_version=True)
-        elif await self._tools.writer.fresh_pod(pod_name(workload.name), self._tools.settings.namespace):
+        elif await self._tools.fresh_pod(workload.name):
             self._tools.look_again(workload)
             return
         waited = format_duration(self._tools.settings.placement_timeout_seconds)

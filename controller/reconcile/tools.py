@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -23,7 +23,7 @@ from controller.writer import Writer
 from informers.keys import ObjectKey
 from ledger.api import LedgerApi
 from ledger.book import SeatBook
-from ledger.names import founding_claim_name, is_claim_name, ledger_name
+from ledger.names import founding_claim_name, ledger_name
 from ledger.state import ClaimLedger, Seat
 from placement.fleet import Fleet
 
@@ -66,6 +66,14 @@ class Tools:
         """A claim's ledger."""
         return self.caches.ledgers.store.get(ObjectKey(self.settings.namespace, ledger_name(claim)))
 
+    async def fresh_pod(self, workload: str) -> Pod | None:
+        """The Pod that has this worker's name, read past the cache."""
+        return await self.writer.fresh_pod(pod_name(workload), self.settings.namespace)
+
+    async def fresh_claim(self, name: str) -> ResourceClaim | None:
+        """A claim of the workers' namespace, read past the cache, labelled or not."""
+        return await self.writer.fresh_claim(name, self.settings.namespace)
+
     async def fresh_ledger(self, claim: str) -> ClaimLedger | None:
         """A claim's ledger, read past the cache."""
         return await self.ledgers.read(ledger_name(claim))
@@ -76,7 +84,7 @@ class Tools:
         found = [
             (ledger.claim_name, s)
             for ledger in ledgers
-            if is_claim_name(ledger.claim_name) and ledger_name(ledger.claim_name) == ledger.metadata.name
+            if ledger.is_well_named
             for s in ledger.seats
             if s.workload_uid == workload.uid
         ]
@@ -108,6 +116,6 @@ class Tools:
         return written
 
 
-def own_claim_names(workload: Workload) -> tuple[str, ...]:
-    """The names under which this worker may have founded its own claim."""
-    return tuple(founding_claim_name(workload.name, workload.uid, n) for n in range(MAX_NAME_ATTEMPTS))
+def own_claim_names(workload: Workload) -> Iterator[str]:
+    """The names under which this worker may have founded its own claim, first choice first."""
+    return (founding_claim_name(workload.name, workload.uid, n) for n in range(MAX_NAME_ATTEMPTS))

@@ -12,7 +12,7 @@ from controller import translate
 from controller.objects import Pod
 from controller.reasons import Code, Phase, sentence
 from controller.reconcile.tools import Tools
-from controller.status import UNASSIGNED, Facts, Outcome, Verdict, parse_timestamp
+from controller.status import Outcome, Verdict, parse_timestamp
 from controller.workload import Workload
 from placement.types import Request
 
@@ -35,7 +35,7 @@ class Waiting:
     async def refused_by_scheduler(self, workload: Workload, request: Request, pod: Pod) -> None:
         """The claim is cut and kube-scheduler refused the Pod; its words are in the condition's message."""
         explanation = self._tools.fleet.explain(request, self._tools.memory.refused.of(workload.uid))
-        condition = pod.condition("PodScheduled")
+        condition = pod.scheduled
         message = explanation.sentence
         if condition is not None and condition.message:
             message = f"{message}; kube-scheduler: {condition.message}"
@@ -51,7 +51,7 @@ class Waiting:
         """The worker's claim of an earlier life is still ending."""
         self._tools.memory.uncounted.note(workload.uid)
         found = self._tools.claim(claim)
-        node = translate.allocation_node(found.status.allocation) if found and found.status.allocation else ""
+        node = translate.claim_node(found) if found is not None else ""
         where = f" on {node}" if node else ""
         await self._coded(workload, Code.WAITING_FOR_PREDECESSOR_CLAIM, f"{claim} is still ending{where}")
 
@@ -72,17 +72,6 @@ class Waiting:
         reason = sentence(Code.WAITING_FOR_POD_GONE, f"{meta.name} on {pod.spec.node_name or 'no node'}")
         await self._tools.report(workload, Outcome(reason=reason))
         return self._tools.settings.retry_interval_seconds
-
-    async def rejected(self, workload: Workload, message: str) -> Workload:
-        """The API server refuses the Pod for now (quota, Pod security, a webhook): nothing is held on to."""
-        outcome = Outcome(
-            phase=Phase.PENDING,
-            reason=sentence(Code.POD_REJECTED, message),
-            verdict=Verdict(False, Code.POD_REJECTED, message),
-            assignment=UNASSIGNED,
-            facts=Facts(),
-        )
-        return await self._tools.report(workload, outcome)
 
     async def _coded(self, workload: Workload, code: Code, detail: str) -> None:
         text = sentence(code, detail)

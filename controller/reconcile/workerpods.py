@@ -11,7 +11,6 @@ from controller.reasons import Code, Phase
 from controller.reconcile.departure import Departure
 from controller.reconcile.seating import ContendedError
 from controller.reconcile.tools import Tools
-from controller.reconcile.waiting import Waiting
 from controller.status import Assignment, Outcome, assignment_of
 from controller.workerpod import pod_document
 from controller.workload import Workload
@@ -62,10 +61,9 @@ def assignment_on(pod: Pod, workload: Workload) -> Assignment:
 class WorkerPods:
     """Creates and rebuilds the Pods of workers that have an assignment."""
 
-    def __init__(self, tools: Tools, departure: Departure, waiting: Waiting) -> None:
+    def __init__(self, tools: Tools, departure: Departure) -> None:
         self._tools = tools
         self._departure = departure
-        self._waiting = waiting
 
     async def create(self, workload: Workload) -> Creation:
         """Create the Pod of an assignment that was committed in this reconcile."""
@@ -73,15 +71,12 @@ class WorkerPods:
         try:
             await self._tools.writer.create_pod(document)
         except (AlreadyExists, OutcomeUnknown, ServerError):
-            return await self._read_back(workload, document["metadata"]["name"])
+            return await self._read_back(workload)
         except (Invalid, BadRequest) as error:
             await self._departure.fail(workload, Code.INVALID_TEMPLATE, error.message)
             return Creation.FAILED
         except Forbidden as error:
-            claim = workload.status.claim_name
-            refs = self._departure.held_on(workload, claim)
-            rejected = await self._waiting.rejected(workload, error.message)
-            await self._departure.release_shown_empty(rejected, claim, refs)
+            await self._departure.reject(workload, error.message)
             return Creation.REJECTED
         return Creation.CREATED
 
@@ -91,15 +86,15 @@ class WorkerPods:
         outcome = Outcome(phase=Phase.PLACING, reason=reason)
         return await self.create(await self._tools.report(workload, outcome, force=True))
 
-    async def _read_back(self, workload: Workload, name: str) -> Creation:
+    async def _read_back(self, workload: Workload) -> Creation:
         """Whose Pod answered the create, or whether a lost answer created ours."""
-        pod = await self._tools.writer.fresh_pod(name, self._tools.settings.namespace)
+        pod = await self._tools.fresh_pod(workload.name)
         ours = standing_of(pod, workload) is Standing.OURS
         if pod is not None and ours and assignment_on(pod, workload) == assignment_of(workload):
             return Creation.CREATED
         if pod is None:
             # The server failed before it stored anything, and may go on failing.
-            raise ContendedError(name)
+            raise ContendedError(workload.name)
         self._tools.look_again(workload)
         return Creation.WAIT
 
