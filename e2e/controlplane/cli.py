@@ -7,7 +7,6 @@ before anything was ready). An error is one line; the end of a component's log m
 import re
 import shlex
 import signal
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,12 +17,12 @@ import click
 
 from e2e.controlplane.binaries import clean_cache, ensure_binaries, kubernetes_version, to_stderr
 from e2e.controlplane.cluster import MANIFESTS
-from e2e.controlplane.errors import ControlPlaneError, InvalidArgument
+from e2e.controlplane.ending import run_to_the_end
+from e2e.controlplane.errors import InvalidArgument
 from e2e.controlplane.fleet import DEVICES_PER_SLICE_MAX, Fleet, NodeShape
 from e2e.controlplane.local import ControlPlane, Options
 from e2e.controlplane.waiting import pause_briefly
 
-INTERRUPTED = 130
 WATCH_INTERVAL_SECONDS = 0.5
 
 _QUANTITY = re.compile(r"\d+(\.\d+)?(m|[kMGTPE]|[KMGTPE]i)?")
@@ -115,27 +114,7 @@ def up(
 
 def main() -> NoReturn:
     """Run the command line; turn every expected error into one line and an exit status."""
-    try:
-        status = cli.main(prog_name="python -m e2e.controlplane", standalone_mode=False) or 0
-    except click.exceptions.NoArgsIsHelpError as error:
-        to_stderr(error.format_message())
-        status = error.exit_code
-    except click.ClickException as error:
-        status = _failed(error.format_message(), error.exit_code)
-    except click.Abort:
-        status = _failed("interrupted", INTERRUPTED)
-    except ControlPlaneError as error:
-        for note in getattr(error, "__notes__", []):
-            to_stderr(note)
-        status = _failed(str(error), error.exit_status)
-    except OSError as error:
-        status = _failed(str(error), 1)
-    sys.exit(status)
-
-
-def _failed(message: str, status: int) -> int:
-    to_stderr(f"error: {' '.join(message.split())}")
-    return status
+    run_to_the_end(cli, program="python -m e2e.controlplane")
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:

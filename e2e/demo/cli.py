@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import shlex
 import signal
-import sys
 from types import FrameType
 from typing import NoReturn
 
 import click
 
-from e2e.controlplane import ControlPlane, ControlPlaneError
+from e2e.controlplane import ControlPlane
 from e2e.controlplane.binaries import kubernetes_version, to_stderr
+from e2e.controlplane.ending import run_to_the_end
 from e2e.controlplane.waiting import pause_briefly
 from e2e.demo.mix import Mix, UnfitMix
 from e2e.demo.screen import Screen
@@ -25,7 +25,6 @@ from e2e.demo.story import Story
 from e2e.ledgerwatch import witnessed_ledgers
 from e2e.openrl import OpenRL
 
-INTERRUPTED = 130
 WATCH_INTERVAL_SECONDS = 0.5
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -73,24 +72,11 @@ def main() -> NoReturn:
     """Run the command line; turn every expected error into one line and an exit status."""
     for number in SIGNALS:
         signal.signal(number, _interrupt)
-    try:
-        status = cli.main(prog_name="python -m e2e.demo", standalone_mode=False) or 0
-    except click.ClickException as error:
-        status = _failed(error.format_message(), error.exit_code)
-    except click.Abort:
-        status = _failed("interrupted; everything was stopped and removed", INTERRUPTED)
-    except ControlPlaneError as error:
-        for note in getattr(error, "__notes__", []):
-            to_stderr(note)
-        status = _failed(str(error), error.exit_status)
-    except OSError as error:
-        status = _failed(str(error), 1)
-    sys.exit(status)
-
-
-def _failed(message: str, status: int) -> int:
-    to_stderr(f"error: {' '.join(message.split())}")
-    return status
+    run_to_the_end(
+        cli,
+        program="python -m e2e.demo",
+        interrupted="interrupted; everything was stopped and removed",
+    )
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
