@@ -13,6 +13,7 @@ from ledger.state import Seat
 from placement.hostresources import ContainerResources, PodResources, Resources, effective_request
 from placement.quantity import parse_bytes, parse_millis
 from placement.types import (
+    EVERY_ROLE,
     AllocatedDevice,
     Amounts,
     Claim,
@@ -36,19 +37,16 @@ _OPERATORS = ("", "Equal", "Exists")
 
 
 def node(obj: objects.Node) -> Node:
-    """A Node; a role label with any other value than `true` refuses that role.
-
-    A node that refuses every role by its labels does not count: no roles means all of them to placement.
-    """
+    """A Node. Without role labels it accepts every role, else only those whose label is `true`."""
     labels = obj.metadata.labels
     labelled = any(role_node_label(role.value) in labels for role in Role)
-    roles = frozenset(r for r in Role if not labelled or labels.get(role_node_label(r.value)) == "true")
+    chosen = frozenset(role for role in Role if labels.get(role_node_label(role.value)) == "true")
     allocatable = obj.status.allocatable
     memory = allocatable.get("memory")
     return Node(
         name=obj.metadata.name,
-        enabled=is_enabled(obj) and bool(roles),
-        roles=roles,
+        enabled=is_enabled(obj),
+        roles=chosen if labelled else EVERY_ROLE,
         ready=any(c.type == "Ready" and c.status == "True" for c in obj.status.conditions),
         cordoned=obj.spec.unschedulable,
         taints=taints(obj.spec.taints),

@@ -30,8 +30,8 @@ class NodeClass:
         return cls(roles=node.roles, ready=node.ready, cordoned=node.cordoned, taints=tuple(taints))
 
     def accepts(self, role: Role) -> bool:
-        """Whether nodes of this class take workers of the role (section 2.4: no label, every role)."""
-        return not self.roles or role in self.roles
+        """Whether nodes of this class take workers of the role (section 2.4)."""
+        return role in self.roles
 
     def check(self, request: Request) -> Check | None:
         """Why these nodes take no new Pod of this worker, None where they do."""

@@ -22,6 +22,9 @@ class Role(Enum):
     SAMPLER = "sampler"
 
 
+EVERY_ROLE = frozenset(Role)
+
+
 class TaintEffect(Enum):
     """What a taint does to Pods (or claims) that do not tolerate it."""
 
@@ -91,7 +94,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node as far as placement cares. `roles` empty means that it accepts every role."""
+    """A node as far as placement cares. `roles` are those that it accepts: possibly none."""
 
     name: str
     enabled: bool

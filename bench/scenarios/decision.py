@@ -19,6 +19,7 @@ from bench.observer import now
 from bench.samples import Sample
 from placement.fleet import Fleet
 from placement.types import (
+    EVERY_ROLE,
     GIB,
     AllocatedDevice,
     Amounts,
@@ -148,7 +149,7 @@ def _add_node(fleet: Fleet, name: str, device_gib: int) -> None:
         Node(
             name=name,
             enabled=True,
-            roles=frozenset(),
+            roles=EVERY_ROLE,
             ready=True,
             cordoned=False,
             taints=(),

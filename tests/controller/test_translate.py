@@ -44,9 +44,11 @@ def test_the_roles_of_a_node_follow_from_its_labels(labels: dict[str, str], role
 
 
 @pytest.mark.parametrize("labels", [{TRAINER: "false"}, {SAMPLER: ""}, {TRAINER: "no", SAMPLER: "yes"}])
-def test_a_node_whose_labels_refuse_every_role_does_not_count(labels: dict[str, str]) -> None:
+def test_a_node_whose_labels_refuse_every_role_takes_none(labels: dict[str, str]) -> None:
     """Required node affinity refuses it too: it has a role label, and none that is `true`."""
-    assert not translate.node(node(labels=labels)).enabled
+    found = translate.node(node(labels=labels))
+    assert found.enabled
+    assert found.roles == frozenset()
 
 
 @pytest.mark.parametrize("value", ["false", "True", ""])

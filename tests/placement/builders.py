@@ -7,6 +7,7 @@ from typing import Any
 
 from placement.fleet import Fleet
 from placement.types import (
+    EVERY_ROLE,
     GIB,
     UNLIMITED_SEATS,
     AllocatedDevice,
@@ -72,7 +73,7 @@ def node(name: str = "node", **changes: Any) -> Node:
     fields: dict[str, Any] = {
         "name": name,
         "enabled": True,
-        "roles": frozenset(),
+        "roles": EVERY_ROLE,
         "ready": True,
         "cordoned": False,
         "taints": (),

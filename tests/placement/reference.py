@@ -282,7 +282,7 @@ class ReferenceFleet:
 
 
 def accepts(node: Node, role: Role) -> bool:
-    return not node.roles or role in node.roles
+    return role in node.roles
 
 
 def repels(taints: tuple[Taint, ...], tolerations: tuple[Toleration, ...]) -> bool:

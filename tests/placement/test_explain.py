@@ -25,6 +25,11 @@ HOPELESS: dict[str, tuple[Callable[[], Scene], dict[str, Any], str]] = {
         {},
         "no enabled node with devices accepts the role trainer",
     ),
+    "a node that takes no role": (
+        lambda: Scene().node("node", 80, roles=frozenset()),
+        {},
+        "no enabled node with devices accepts the role trainer",
+    ),
     "no device that large": (
         lambda: Scene().node("node", 79.5).node("other", 141, roles=frozenset({Role.SAMPLER})),
         {"memory_bytes": 80 * GIB},

@@ -13,6 +13,7 @@ from placement.checks import Check
 from placement.explain import _CAUSES
 from placement.fleet import Fleet
 from placement.types import (
+    EVERY_ROLE,
     AllocatedDevice,
     Claim,
     Device,
@@ -70,7 +71,7 @@ nodes = st.builds(
     name=st.sampled_from(NODES),
     enabled=mostly_true,
     roles=st.sampled_from(
-        (frozenset(), frozenset(), frozenset({Role.TRAINER}), frozenset({Role.SAMPLER}), frozenset(Role))
+        (EVERY_ROLE, EVERY_ROLE, frozenset({Role.TRAINER}), frozenset({Role.SAMPLER}), frozenset())
     ),
     ready=mostly_true,
     cordoned=mostly_false,
