@@ -135,6 +135,13 @@ def takeovers(writes: Sequence[Written]) -> list[tuple[str, str]]:
     return found
 
 
+def assert_two_terms(writes: Sequence[Written]) -> None:
+    """One led, then another one, and neither wrote a thing outside of its term."""
+    terms = takeovers(writes)
+    assert len(terms) == 2, terms
+    assert outside_their_term(writes, terms) == []
+
+
 def weather(storm: Storm, steps: int) -> None:
     for _ in range(steps):
         storm.step()
@@ -159,10 +166,7 @@ def test_a_leader_that_was_frozen_past_its_lease_writes_nothing_when_it_wakes(
             assert first.process.wait(20) == 1, "a leader that lost its lease ends"
             await_settled(openrl, limit=LIMIT, running=CREATES - DELETES, waiting=0)
     assert "no renewal succeeded for" in first.log
-    writes = written(plane.audit, mark)
-    terms = takeovers(writes)
-    assert len(terms) == 2, terms
-    assert outside_their_term(writes, terms) == []
+    assert_two_terms(written(plane.audit, mark))
 
 
 @pytest.mark.timeout(180)
@@ -182,10 +186,7 @@ def test_a_stolen_lease_stops_its_holder_and_the_thief_works_alone(
             second.await_logged("Started reconciling")
             weather(storm, CREATES // 2)
             await_settled(openrl, limit=LIMIT, running=CREATES - DELETES, waiting=0)
-    writes = written(plane.audit, mark)
-    terms = takeovers(writes)
-    assert len(terms) == 2, terms
-    assert outside_their_term(writes, terms) == []
+    assert_two_terms(written(plane.audit, mark))
 
 
 @pytest.mark.timeout(180)
@@ -205,6 +206,4 @@ def test_x1_e15_a_leader_that_is_stopped_releases_last_and_a_warm_standby_goes_o
     writes = written(plane.audit, mark)
     of_first = [write for write in writes if not write.credential and write.resource != "events"]
     assert of_first[-1].of_the_lease, of_first[-1]
-    terms = takeovers(writes)
-    assert len(terms) == 2, terms
-    assert outside_their_term(writes, terms) == []
+    assert_two_terms(writes)
