@@ -17,6 +17,7 @@ from controller import logs
 from controller.names import pod_name
 from controller.objects import ResourceClaim
 from controller.reconcile.tools import Tools
+from controller.strays import holders_of_unnamed
 from controller.workload import Workload
 from informers.errors import ApiError
 from informers.keys import ObjectKey
@@ -133,12 +134,8 @@ class Sweep:
     def _wake_unnamed(self) -> None:
         """A seat that its Workload does not name wakes that Workload: repair knows what it is."""
         for ledger in self._ledgers():
-            for seat in ledger.seats:
-                workload = self._workload(seat.workload)
-                if workload is None or workload.uid != seat.workload_uid or workload.terminal:
-                    continue
-                named = (workload.status.claim_name, workload.status.assignment_id)
-                if named != (ledger.claim_name, seat.assignment_id):
+            for workload in holders_of_unnamed(ledger.claim_name, ledger.seats, self._workload):
+                if not workload.terminal:
                     self._wake(workload)
 
     # Releasing

@@ -17,6 +17,7 @@ from controller.line import WaitingLine
 from controller.objects import DeviceClass, Pod, ResourceClaim
 from controller.picture import Picture
 from controller.requests import Requests
+from controller.strays import holders_of_unnamed
 from controller.workload import Workload
 from informers.keys import ObjectKey
 from informers.workqueue import WorkQueue
@@ -150,13 +151,11 @@ class Wakeups:
 
     def seats_gained(self, ledger: ClaimLedger, seats: Iterable[Seat]) -> None:
         """Seats came: a Workload whose status does not name this one may have a stray."""
-        for seat in seats:
-            workload = self._caches.workloads.store.get(ObjectKey(self._namespace, seat.workload))
-            if workload is None or workload.uid != seat.workload_uid:
-                continue
-            named = (workload.status.claim_name, workload.status.assignment_id)
-            if named != (ledger.claim_name, seat.assignment_id):
-                self.echoes.tell(ObjectKey.of(workload))
+        for workload in holders_of_unnamed(ledger.claim_name, seats, self._workload):
+            self.echoes.tell(ObjectKey.of(workload))
+
+    def _workload(self, name: str) -> Workload | None:
+        return self._caches.workloads.store.get(ObjectKey(self._namespace, name))
 
     def _ledger_of(self, claim: str) -> ClaimLedger | None:
         if not is_claim_name(claim):
