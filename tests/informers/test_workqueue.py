@@ -268,10 +268,10 @@ async def test_Q16_a_million_superseded_adds_leave_nothing_behind(queue: WorkQue
 
 
 async def test_Q16_the_loop_holds_one_timer_however_many_keys_are_delayed(queue: WorkQueue[str]) -> None:
-    before = len(asyncio.get_running_loop()._scheduled)  # type: ignore[attr-defined]
+    before = len(asyncio.get_running_loop()._timers)  # type: ignore[attr-defined]
     for number in range(1000):
         queue.add_after(str(number), 1000 + number)
-    assert len(asyncio.get_running_loop()._scheduled) == before + 1  # type: ignore[attr-defined]
+    assert len(asyncio.get_running_loop()._timers) == before + 1  # type: ignore[attr-defined]
 
 
 async def test_Q20_statistics_follow_a_key_through_its_life() -> None:
