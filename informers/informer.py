@@ -30,7 +30,8 @@ from informers.api import Api, Resource, Selectors, T
 from informers.changes import Added, Change, EventHandler, Synced
 from informers.dispatch import HandlerStatistics, InlineRegistration, QueuedRegistration, Registration
 from informers.indexed import IndexFunction
-from informers.reflector import EVERYTHING, Problem, Reflector, ReflectorStatistics
+from informers.progress import ReflectorStatistics
+from informers.reflector import EVERYTHING, Problem, Reflector
 from informers.store import Store, StoreStatistics
 
 SYNC_DEADLINE_SECONDS: Final = 120.0
@@ -51,8 +52,9 @@ class WatcherEnded(Exception):
 
 @dataclass(frozen=True, slots=True)
 class InformerStatistics:
-    """The statistics of an informer's parts."""
+    """The statistics of an informer's parts. `resource` is `plural.group`."""
 
+    resource: str
     store: StoreStatistics
     reflector: ReflectorStatistics
     handlers: tuple[HandlerStatistics, ...]
@@ -83,6 +85,7 @@ class SharedInformer(Generic[T]):
     ) -> None:
         self.store: Store[T] = Store(indexes)
         """Read it at will, and give it the answers of writes."""
+        self._resource = resource
         self._reflector = Reflector(
             api, resource, self.store, rng=rng, namespace=namespace, selectors=selectors
         )
@@ -117,6 +120,7 @@ class SharedInformer(Generic[T]):
     def statistics(self) -> InformerStatistics:
         """Counts of this moment."""
         return InformerStatistics(
+            resource=str(self._resource),
             store=self.store.statistics(),
             reflector=self._reflector.statistics(),
             handlers=tuple(registration.statistics() for registration in self._registrations),

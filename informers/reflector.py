@@ -17,8 +17,8 @@ An exception that is not an `ApiError` is a defect and ends `run`.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Final, Generic, NoReturn
 
@@ -40,6 +40,7 @@ from informers.errors import (
     Unreachable,
 )
 from informers.keys import ObjectKey, version_number
+from informers.progress import ListCause, Progress, ReflectorStatistics
 from informers.store import Replacement, Store
 
 PAGE_LIMIT: Final = 500
@@ -76,6 +77,12 @@ _TELLS_NOTHING_OF_OUR_VERSION: Final = (
 )
 """Refusals to open a watch that a list would not cure, and that a list would make worse."""
 
+_CAUSES: Final[Mapping[type[ApiError], ListCause]] = {
+    Gone: ListCause.EXPIRED,
+    TooLargeResourceVersion: ListCause.EXPIRED,
+    NotFound: ListCause.NOT_FOUND,
+}
+
 logger = logging.getLogger(__name__)
 
 
@@ -84,6 +91,8 @@ class Listing:
     """About to read the whole list: not older than `resource_version`, or a consistent one if it is empty."""
 
     resource_version: str = ""
+    cause: ListCause = field(default=ListCause.FIRST, compare=False, repr=False)
+    """For the counters: nothing is decided by it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,28 +126,6 @@ class Problem:
         return f"cannot {self.doing}: {self.reason}: {self.message}"
 
 
-@dataclass(frozen=True, slots=True)
-class ReflectorStatistics:
-    """What one reflector has done since it was made."""
-
-    state: State
-    problem: Problem | None
-    lists_total: int
-    """Lists begun."""
-    watches_total: int
-    """Watches asked for."""
-    short_watches_total: int
-    """Watches that the server closed at once without progress."""
-    events_total: int
-    """Lines received from watches, bookmarks included."""
-    decode_errors_total: int
-    """Objects that arrived and could not be decoded."""
-    failures_total: int
-    """Lists and watches that failed."""
-    last_heard_seconds: float | None
-    """When the server last said anything, in loop time (`anyio.current_time()`)."""
-
-
 class Reflector(Generic[T]):
     """Lists and watches one resource into `store`, of which it is the only writer besides write-throughs."""
 
@@ -161,13 +148,7 @@ class Reflector(Generic[T]):
         self._backoff = Backoff(rng)
         self._state: State = Listing()
         self._problem: Problem | None = None
-        self._lists = 0
-        self._watches = 0
-        self._short_watches = 0
-        self._events = 0
-        self._decode_errors = 0
-        self._failures = 0
-        self._last_heard_seconds: float | None = None
+        self._progress = Progress()
 
     def __repr__(self) -> str:
         return f"<Reflector {self} {self._state} problem={self._problem}>"
@@ -183,17 +164,7 @@ class Reflector(Generic[T]):
 
     def statistics(self) -> ReflectorStatistics:
         """Counts of this moment."""
-        return ReflectorStatistics(
-            state=self._state,
-            problem=self._problem,
-            lists_total=self._lists,
-            watches_total=self._watches,
-            short_watches_total=self._short_watches,
-            events_total=self._events,
-            decode_errors_total=self._decode_errors,
-            failures_total=self._failures,
-            last_heard_seconds=self._last_heard_seconds,
-        )
+        return self._progress.statistics(self._state, self._problem, self._store.resource_version)
 
     async def run(self) -> NoReturn:
         """List, then watch, until cancelled."""
@@ -204,11 +175,13 @@ class Reflector(Generic[T]):
     async def step(self, state: State) -> State:
         """Carry out `state`: one list, one watch from opening to end, or one pause. Returns the next one."""
         self._state = state
+        self._progress.stepped()
         match state:
             case Listing():
                 return await self._list(state)
             case Watching():
-                return await self._watch(state)
+                with self._progress.watching():
+                    return await self._watch(state)
             case BackingOff():
                 await anyio.sleep(state.seconds)
                 return state.then
@@ -217,26 +190,28 @@ class Reflector(Generic[T]):
 
     async def _list(self, state: Listing) -> State:
         limit = 0 if state.resource_version else PAGE_LIMIT
+        began_seconds = anyio.current_time()
+        self._progress.lists_by_cause[state.cause] += 1
         try:
             version, listed = await self._read_list(state.resource_version, limit)
         except ApiError as error:
             if state.resource_version and isinstance(error, Gone | TooLargeResourceVersion):
                 # The list at the last version was the cheap question; now the one that always has an answer.
-                return Listing()
-            return self._back_off("list", error, then=state)
+                return Listing(cause=ListCause.RETRY)
+            return self._back_off("list", error, then=replace(state, cause=ListCause.RETRY))
         last = self._store.resource_version
         restored = version_number(version) < version_number(last)
         if restored:
             logger.error("%s: the server went back in time, from version %s to %s", self, last, version)
             if state.resource_version:
-                return Listing()
+                return Listing(cause=ListCause.WENT_BACK)
         self._store.replace(listed, version, restored=restored)
+        self._progress.listed(began_seconds, listed.items)
         self._recovered()
         return Watching()
 
     async def _read_list(self, resource_version: str, limit: int) -> tuple[str, Replacement[T]]:
         """Read all pages aside. Returns the version that a watch has to go on from, and the objects."""
-        self._lists += 1
         listed = self._store.begin_replacement()
         version = token = ""
         while True:
@@ -254,7 +229,7 @@ class Reflector(Generic[T]):
                     raise
                 # The list outlived etcd's history: pages would expire again, one answer cannot.
                 return await self._read_list(resource_version, limit=0)
-            self._last_heard_seconds = anyio.current_time()
+            self._progress.heard()
             version = version or page.resource_version
             for unreadable in page.unreadable:
                 self._note_unreadable(unreadable)
@@ -271,7 +246,6 @@ class Reflector(Generic[T]):
 
     async def _watch(self, state: Watching) -> State:
         began, began_seconds, opened = self._store.resource_version, anyio.current_time(), False
-        self._watches += 1
         try:
             async with self._api.watch(
                 self._resource,
@@ -282,7 +256,7 @@ class Reflector(Generic[T]):
                 selectors=self._selectors,
             ) as events:
                 opened = True
-                self._last_heard_seconds = anyio.current_time()
+                self._progress.heard()
                 self._recovered()
                 in_order = await self._follow(events)
         except ApiError as error:
@@ -293,11 +267,12 @@ class Reflector(Generic[T]):
                 return Watching(fruitless)
             return self._watch_failed(error, fruitless)
         if not in_order:
-            return self._back_off("watch", WentBack("a bookmark is older than what was seen"), then=Listing())
+            older = WentBack("a bookmark is older than what was seen")
+            return self._back_off("watch", older, then=Listing(cause=ListCause.WENT_BACK))
         if self._store.resource_version != began:
             return Watching()
         if anyio.current_time() - began_seconds < SHORT_WATCH_SECONDS:
-            self._short_watches += 1
+            self._progress.short_watches += 1
             return self._watch_failed(ClosedAtOnce("closed at once without an event"), state.fruitless + 1)
         return Watching()
 
@@ -305,8 +280,8 @@ class Reflector(Generic[T]):
         """Take in events until the server closes. Returns false, at once, if it went back in time."""
         taken = 0
         async for event in events:
-            self._events += 1
-            self._last_heard_seconds = anyio.current_time()
+            self._progress.events += 1
+            self._progress.heard()
             if event.type is WatchEventType.BOOKMARK:
                 last = self._store.resource_version
                 if version_number(event.resource_version) < version_number(last):
@@ -323,19 +298,20 @@ class Reflector(Generic[T]):
         """What to do after a watch broke, the last of `fruitless` in a row that brought nothing."""
         unwatchable = isinstance(error, Gone | TooLargeResourceVersion | NotFound)
         if unwatchable or fruitless >= FRUITLESS_WATCHES_MAX:
-            return self._back_off("watch", error, then=Listing(self._store.resource_version))
+            cause = _CAUSES.get(type(error), ListCause.FRUITLESS)
+            return self._back_off("watch", error, then=Listing(self._store.resource_version, cause))
         return self._back_off("watch", error, then=Watching(fruitless))
 
     def _fell_silent(self, error: ApiError) -> bool:
         """Whether an open watch ended by the idle deadline: that has waited long enough to go on at once."""
-        heard = self._last_heard_seconds
+        heard = self._progress.last_heard_seconds
         waited = heard is not None and anyio.current_time() - heard >= IDLE_SECONDS / 2
         return waited and isinstance(error, OutcomeUnknown)
 
     # Failing and recovering.
 
     def _back_off(self, doing: str, error: ApiError, *, then: Listing | Watching) -> BackingOff:
-        self._failures += 1
+        self._progress.failures += 1
         at_least = 0.0
         match error:
             case TooManyRequests() | ServerError():
@@ -361,7 +337,7 @@ class Reflector(Generic[T]):
             self._problem = None
 
     def _note_unreadable(self, unreadable: UnreadableObject) -> None:
-        self._decode_errors += 1
+        self._progress.decode_errors += 1
         logger.error(
             "%s: %s (version %s) cannot be decoded, its last readable state is kept: %s",
             self,

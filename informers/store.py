@@ -65,6 +65,11 @@ class Replacement(Generic[T]):
     def __repr__(self) -> str:
         return f"<Replacement objects={len(self.contents.objects)} unreadable={len(self.unreadable)}>"
 
+    @property
+    def items(self) -> int:
+        """Objects and unreadable ones so far."""
+        return len(self.contents.objects) + len(self.unreadable)
+
     def add(self, obj: T) -> None:
         """Take in one object; where the store holds the same version, that one is kept and `obj` is freed."""
         key = ObjectKey.of(obj)
