@@ -11,6 +11,7 @@ import anyio
 
 from controller import logs
 from controller.caches import make_caches
+from controller.census import Census
 from controller.chance import Chance
 from controller.events import FLUSH_SECONDS, WorkloadEvents, make_recorder
 from controller.handout import HandOut
@@ -20,9 +21,10 @@ from controller.picture import Picture
 from controller.reconcile.memory import Memory
 from controller.reconcile.reconciler import RETRIED_QUIETLY, Reconciler
 from controller.reconcile.tools import Tools
-from controller.requests import Requests
+from controller.requests import Requests, effective_seat_limit
 from controller.settings import Settings
 from controller.sweep import Sweep
+from controller.tally import Tally
 from controller.wakeups import Wakeups
 from controller.writer import Writer
 from informers.api import Api
@@ -55,6 +57,8 @@ class Controller:
         self.queue: WorkQueue[ObjectKey] = WorkQueue(QUEUE_NAME, RetryLimiter.with_defaults(chance.rng))
         self.line = WaitingLine()
         requests = Requests(settings.max_seats_per_claim)
+        self.census = Census(effective_seat_limit(settings.max_seats_per_claim))
+        self.tally = Tally(chance.now)
         fleet = Fleet(settings.device_driver)
         self.picture = Picture(self.caches, fleet, requests, settings.namespace)
         memory = Memory.empty(self.caches, settings.namespace, chance.now)
@@ -65,8 +69,10 @@ class Controller:
             line=self.line,
             hand_out=hand_out,
             requests=requests,
+            census=self.census,
             namespace=settings.namespace,
         )
+        self.hand_offs = self._wakeups.hand_offs
         ledgers = KubeLedgerApi(api, self.caches, settings.namespace)
         self.book = SeatBook(ledgers, chance.new_id)
         self.recorder = make_recorder(api, settings, chance)
@@ -80,6 +86,7 @@ class Controller:
             ledgers=ledgers,
             book=self.book,
             events=WorkloadEvents(self.recorder),
+            tally=self.tally,
             memory=memory,
             now=chance.now,
             look_again=lambda workload: self._wakeups.wake_key(ObjectKey.of(workload)),
@@ -97,6 +104,7 @@ class Controller:
         self._waiting_for_caches = anyio.CancelScope()
         # The picture first: whoever is woken must find the change in it.
         self.picture.connect()
+        self.census.connect(self.caches)
         self._wakeups.connect(self.picture)
 
     def __repr__(self) -> str:
@@ -123,10 +131,14 @@ class Controller:
         with self._waiting_for_caches:
             await self._wait_for_caches()
         _log.info("Started reconciling", workloads=len(self.caches.workloads.store), waiting=len(self.line))
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self.sweep.run)
-            await self.runner.run()
-            tasks.cancel_scope.cancel()
+        self.hand_offs.begin()
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self.sweep.run)
+                await self.runner.run()
+                tasks.cancel_scope.cancel()
+        finally:
+            self.hand_offs.end()
 
     async def stop(self) -> None:
         """Take nothing new, let what runs finish; `lead` returns then."""

@@ -60,6 +60,11 @@ def sentence(code: Code, detail: str) -> str:
     return cut(f"{code.value}: {detail}", REASON_MAX_CHARACTERS)
 
 
+def code_of(reason: str) -> str:
+    """The code that a `status.reason` begins with; empty for an empty one."""
+    return reason.partition(":")[0]
+
+
 def is_about(reason: str, code: Code) -> bool:
     """Whether a `status.reason` bears this code."""
     return reason.startswith(f"{code.value}:")

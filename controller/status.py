@@ -117,6 +117,15 @@ def parse_timestamp(text: str) -> datetime:
     return datetime.fromisoformat(text)
 
 
+def waiting_since(workload: Workload) -> datetime:
+    """From when on a wait counts: `Placed`'s last transition to False, or creation where there is none."""
+    condition = workload.placed_condition
+    since = workload.metadata.creation_timestamp
+    if condition is not None and condition.status == "False" and condition.last_transition_time:
+        since = condition.last_transition_time
+    return parse_timestamp(since)
+
+
 def _truth(verdict: Verdict) -> str:
     return "True" if verdict.placed else "False"
 

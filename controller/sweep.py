@@ -7,7 +7,7 @@ that holds a seat of an existing Workload that has not ended is never touched: t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -57,6 +57,20 @@ class OrphanClaim:
 
 Orphan = OrphanSeat | OrphanLedger | OrphanClaim
 
+ORPHAN_KINDS: Mapping[type[Orphan], str] = {OrphanSeat: "seat", OrphanLedger: "ledger", OrphanClaim: "claim"}
+
+
+@dataclass(frozen=True)
+class SweepStatistics:
+    """Counts since the start; every kind of orphan is there."""
+
+    released_total: Mapping[str, int]
+    """By kind of orphan."""
+    failures_total: int
+    """Releases that an error cut short; they are tried again at the next look."""
+    suspects: int
+    """What looked orphaned at the last look."""
+
 
 class Sweep:
     """Finds orphans, remembers since when they look like that, and releases them."""
@@ -65,10 +79,15 @@ class Sweep:
         self._tools = tools
         self._wake = wake
         self._suspects: dict[Orphan, datetime] = {}
-        self.released_total = 0
+        self._released_kinds = dict.fromkeys(ORPHAN_KINDS.values(), 0)
+        self._failures = 0
 
     def __repr__(self) -> str:
-        return f"<Sweep suspects={len(self._suspects)} released={self.released_total}>"
+        return f"<Sweep suspects={len(self._suspects)} released={sum(self._released_kinds.values())}>"
+
+    def statistics(self) -> SweepStatistics:
+        """Counts since the start."""
+        return SweepStatistics(dict(self._released_kinds), self._failures, len(self._suspects))
 
     async def run(self) -> None:
         """Sweep until cancelled."""
@@ -144,9 +163,10 @@ class Sweep:
         """Release one orphan if fresh reads agree; what cannot be done now is seen again at the next look."""
         try:
             if await self._released(orphan):
-                self.released_total += 1
+                self._released_kinds[ORPHAN_KINDS[type(orphan)]] += 1
                 _log.info("Released an orphan", kind=type(orphan).__name__, claim=orphan.claim)
         except (ApiError, LedgerError) as error:
+            self._failures += 1
             _log.warning("Could not release an orphan", claim=orphan.claim, err=error)
 
     async def _released(self, orphan: Orphan) -> bool:

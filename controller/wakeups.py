@@ -11,7 +11,9 @@ import asyncio
 from collections.abc import Iterable
 
 from controller.caches import BY_CLAIM, BY_OWN_CLAIM, BY_WORKER, Caches, controlling_workload
+from controller.census import Census
 from controller.echoes import Echoes
+from controller.handoffs import HandOffs
 from controller.handout import HandOut, lane_of
 from controller.line import WaitingLine
 from controller.objects import DeviceClass, Pod, ResourceClaim
@@ -36,6 +38,7 @@ class Wakeups:
         line: WaitingLine,
         hand_out: HandOut,
         requests: Requests,
+        census: Census,
         namespace: str,
     ) -> None:
         self._caches = caches
@@ -43,6 +46,8 @@ class Wakeups:
         self._line = line
         self._hand_out = hand_out
         self._requests = requests
+        self._census = census
+        self.hand_offs = HandOffs()
         self._namespace = namespace
         self.echoes = Echoes(self.wake_key)
         self._due: asyncio.Handle | None = None
@@ -85,7 +90,9 @@ class Wakeups:
 
     def declined(self, workload: Workload) -> None:
         """A worker that was woken for a free seat did not take it: the next in line may."""
-        self._passed_over[ObjectKey.of(workload)] = None
+        key = ObjectKey.of(workload)
+        self._passed_over[key] = None
+        self.hand_offs.declined(key)
         self._schedule()
 
     def _schedule(self) -> None:
@@ -98,6 +105,7 @@ class Wakeups:
         keys = list(self._line) if self._everybody else takers
         self._due, self._everybody = None, False
         self._line.woken(takers)
+        self.hand_offs.handed_out(takers)
         for key in keys:
             self.wake_key(key)
 
@@ -109,6 +117,7 @@ class Wakeups:
             self._leave_line(workload)
         else:
             self._line.join(key, workload.seniority, lane_of(self._requests.of(workload)))
+            self._census.waits(key, workload)
 
     def workload_gone(self, workload: Workload) -> None:
         """A Workload is gone."""
@@ -117,7 +126,9 @@ class Wakeups:
 
     def _leave_line(self, workload: Workload) -> None:
         """Take a Workload out of the line; what it was woken for goes to the next one."""
-        if self._line.leave(ObjectKey.of(workload)):
+        key = ObjectKey.of(workload)
+        self._census.waits_no_more(key)
+        if self._line.leave(key):
             self.declined(workload)
 
     def founder(self, claim: ResourceClaim) -> None:
@@ -153,6 +164,11 @@ class Wakeups:
         """Seats came: a Workload whose status does not name this one may have a stray."""
         for workload in holders_of_unnamed(ledger.claim_name, seats, self._workload):
             self.echoes.tell(ObjectKey.of(workload))
+
+    def seats_joined(self, seats: Iterable[Seat]) -> None:
+        """Seats came to a ledger that was there: what these workers were woken for has reached them."""
+        for seat in seats:
+            self.hand_offs.booked(ObjectKey(self._namespace, seat.workload))
 
     def _workload(self, name: str) -> Workload | None:
         return self._caches.workloads.store.get(ObjectKey(self._namespace, name))
@@ -239,8 +255,10 @@ class _LedgerEvents:
         went = [seat for ref, seat in before.items() if after.get(ref) != seat]
         came = [seat for ref, seat in after.items() if ref not in before]
         if went:
+            self._wakeups.hand_offs.freed(max(0, len(old.seats) - len(new.seats)))
             self._wakeups.seats_lost(new, went)
         if came:
+            self._wakeups.seats_joined(came)
             self._wakeups.seats_gained(new, came)
 
     def on_delete(self, obj: ClaimLedger) -> None:

@@ -37,6 +37,7 @@ from informers.connection import (
 from informers.credentials import choose_source
 from informers.decoding import decode_object, decode_page, read_head
 from informers.errors import ApiError
+from informers.requestcounts import RequestCounts, RequestStatistics
 from informers.watchstream import EventDecoder, WatchCounts, events
 
 # For each cluster a watch per kind and the writes of all workers; an election takes a pool of its own.
@@ -72,10 +73,11 @@ _SUCCESS = 2  # the class of HTTP codes
 
 @dataclass(frozen=True)
 class TransportStatistics:
-    """Counts since the start (`watch`) and the state of connections and credentials (`access`)."""
+    """Counts since the start (`watch`, `requests`), the state of connections and credentials (`access`)."""
 
     watch: WatchCounts
     access: AccessStatistics
+    requests: RequestStatistics
 
 
 @asynccontextmanager
@@ -108,7 +110,10 @@ async def connect(
 
 
 class KubeApi:
-    """`informers.api.Api` over HTTP. `observe` is called after every HTTP request and must not raise."""
+    """`informers.api.Api` over HTTP.
+
+    Requests are counted in `statistics`; `observe` is called after each of them besides, and must not raise.
+    """
 
     def __init__(
         self,
@@ -118,7 +123,8 @@ class KubeApi:
         observe: Observer | None = None,
     ) -> None:
         self._connections = connections
-        self._observe = observe or _ignore
+        self._requests = RequestCounts()
+        self._observer = observe
         self._connect_seconds = limits.connect_seconds
         self._request_timeout = self._timeout(total=limits.request_seconds)
         self._list_timeout = self._timeout(total=limits.list_seconds)
@@ -135,7 +141,9 @@ class KubeApi:
     def statistics(self) -> TransportStatistics:
         """Numbers of the moment."""
         return TransportStatistics(
-            watch=WatchCounts(**vars(self._watch_counts)), access=self._connections.statistics()
+            watch=WatchCounts(**vars(self._watch_counts)),
+            access=self._connections.statistics(),
+            requests=self._requests.statistics(),
         )
 
     async def get(self, resource: Resource[T], name: str, namespace: str = "") -> T:
@@ -283,6 +291,12 @@ class KubeApi:
                 if response.status != HTTPStatus.UNAUTHORIZED or not retry_refused:
                     raise await _failure(call, response)
             access = await self._connections.renew(access)
+            self._requests.retried(call.method, str(HTTPStatus.UNAUTHORIZED.value))
+
+    def _observe(self, request: RequestObservation) -> None:
+        self._requests.observe(request)
+        if self._observer is not None:
+            self._observer(request)
 
     def _timeout(self, *, total: float | None = None, idle: float | None = None) -> aiohttp.ClientTimeout:
         connect_seconds = self._connect_seconds
@@ -325,7 +339,3 @@ async def _failure(call: Call, response: aiohttp.ClientResponse) -> ApiError:
     except ApiError:
         body = b""  # the code alone says what has to be done
     return error_for_response(str(call), response.status, retry_after, body)
-
-
-def _ignore(_: RequestObservation) -> None:
-    return

@@ -32,6 +32,11 @@ class Profile:
     node_class: NodeClass
     sizes: tuple[DeviceSize, ...]
 
+    @property
+    def device_count(self) -> int:
+        """Devices with memory on one such node."""
+        return sum(size.number for size in self.sizes)
+
     def shapes(self, memory_bytes: int) -> dict[int, int]:
         """How many devices of each shape (whole GiB, rounded up) hold so much memory."""
         counts: dict[int, int] = {}
@@ -52,6 +57,8 @@ class CatalogStatistics(NamedTuple):
 
     nodes: int
     profiles: int
+    devices: int
+    """Devices with memory on these nodes."""
 
 
 class Catalog:
@@ -125,9 +132,10 @@ class Catalog:
         return bool(self._nodes)
 
     def statistics(self) -> CatalogStatistics:
-        """Sizes, for metrics and `repr`."""
-        return CatalogStatistics(len(self._profile_of), len(self._nodes))
+        """Sizes, for metrics and `repr`; costs the number of profiles."""
+        devices = sum(len(names) * profile.device_count for profile, names in self._nodes.items())
+        return CatalogStatistics(len(self._profile_of), len(self._nodes), devices)
 
     def __repr__(self) -> str:
-        nodes, profiles = self.statistics()
-        return f"<Catalog: {nodes} nodes in {profiles} profiles>"
+        nodes, profiles, devices = self.statistics()
+        return f"<Catalog: {nodes} nodes in {profiles} profiles, {devices} devices>"

@@ -50,6 +50,17 @@ class FleetStatistics(NamedTuple):
     reservations: int
 
 
+class Capacity(NamedTuple):
+    """What there is to place on, taken or not."""
+
+    nodes: int
+    """Enabled nodes that have devices."""
+    devices: int
+    """Devices with memory on them."""
+    incomplete_pools: int
+    """Device pools that are left out, for want of slices."""
+
+
 class Fleet:
     """Everything that placement knows about a cluster, for the devices of one driver."""
 
@@ -202,6 +213,11 @@ class Fleet:
     def incomplete_pools(self) -> tuple[PoolGap, ...]:
         """The device pools that are left out until they are complete, for the caller to log each once."""
         return self._inventory.incomplete_pools()
+
+    def capacity(self) -> Capacity:
+        """What there is to place on; costs the number of different nodes, not of nodes."""
+        catalog = self._catalog.statistics()
+        return Capacity(catalog.nodes, catalog.devices, self._inventory.statistics().incomplete_pools)
 
     def statistics(self) -> FleetStatistics:
         """Sizes, for metrics and `repr`. Walks the fleet."""

@@ -19,6 +19,7 @@ from controller.reconcile.tools import Tools
 from controller.reconcile.workerpods import Standing, assignment_on, standing_of
 from controller.requests import effective_seat_limit
 from controller.status import Assignment, Outcome, assignment_of
+from controller.tally import Mend
 from controller.workload import Workload
 from informers.errors import Conflict, NotFound
 from informers.keys import ObjectKey
@@ -85,9 +86,11 @@ class Repair:
             return self._tools.look_again(workload)
         if await self._pod_wins(fresh, pod, stamp):
             await self._tools.report(fresh, Outcome(assignment=stamp))
+            self._tools.tally.repaired(Mend.STATUS)
             return self._tools.look_again(workload)
         if pod.metadata.deletion_timestamp is None:
             await self._tools.writer.delete_pod(pod)
+            self._tools.tally.repaired(Mend.POD)
         return None
 
     async def _pod_wins(self, workload: Workload, pod: Pod, stamp: Assignment) -> bool:
@@ -111,6 +114,7 @@ class Repair:
         if claim is not None and not claim.deleting:
             # The cache lags, or somebody took the claim's label away: neither ends a worker.
             await self._tools.writer.manage_claim(claim)
+            self._tools.tally.repaired(Mend.LABEL)
             self._tools.look_again(workload)
             return Finding(Repaired.WAIT, workload)
         return await self._clear(workload, pod, Code.WAITING_FOR_CAPACITY, f"{name} is gone")
@@ -153,8 +157,11 @@ class Repair:
         if isinstance(answer, Contended):
             raise ContendedError(recorded.claim)
         if isinstance(answer, Booked):
+            if answer.wrote:
+                self._tools.tally.repaired(Mend.SEAT)
             await self._repoint(claim, answer.ledger)
             return Finding(Repaired.SOUND, workload)
+        self._tools.tally.repaired(Mend.SEAT_REFUSED)
         detail = f"the seat on {recorded.claim} is taken"
         message = f"{sentence(Code.SEAT_LOST, detail)}: {answer.refusal.text}"
         return await self._clear(workload, pod, Code.SEAT_LOST, detail, message)
@@ -183,6 +190,7 @@ class Repair:
             return
         try:
             await self._tools.writer.repoint_claim(claim, ledger)
+            self._tools.tally.repaired(Mend.OWNER)
         except (Conflict, NotFound) as error:
             raise ContendedError(claim.metadata.name) from error
 
@@ -202,6 +210,7 @@ class Repair:
         note = f"releasing the seat on {claim} under assignment {ref.assignment_id}"
         fenced = await self._tools.report(fresh, Outcome(note=note), force=True)
         await self._departure.release_shown_empty(fenced, claim, [ref])
+        self._tools.tally.repaired(Mend.STRAY)
         if len(strays) > 1:
             self._tools.look_again(fenced)
         return fenced

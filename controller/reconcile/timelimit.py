@@ -14,7 +14,7 @@ from controller.objects import Pod
 from controller.reasons import Code, Phase, is_about, sentence
 from controller.reconcile.departure import Departure
 from controller.reconcile.tools import Tools
-from controller.status import Outcome, Verdict, parse_timestamp
+from controller.status import Outcome, Verdict, parse_timestamp, waiting_since
 from controller.workload import Workload
 
 LAST_CHANCE = timedelta(seconds=10)
@@ -34,10 +34,7 @@ class TimeLimit:
         condition = workload.placed_condition
         if not timeout_seconds or (condition is not None and condition.status == "True"):
             return None
-        since = workload.metadata.creation_timestamp
-        if condition is not None and condition.status == "False" and condition.last_transition_time:
-            since = condition.last_transition_time
-        start = parse_timestamp(since)
+        start = waiting_since(workload)
         uncounted = self._tools.memory.uncounted.last(workload.uid)
         if uncounted is not None:
             start = max(start, uncounted)

@@ -18,6 +18,7 @@ from controller.reconcile.memory import Memory
 from controller.requests import Requests
 from controller.settings import Settings
 from controller.status import Outcome, status_patch
+from controller.tally import Tally
 from controller.workload import Workload
 from controller.writer import Writer
 from informers.keys import ObjectKey
@@ -46,6 +47,7 @@ class Tools:
     ledgers: LedgerApi
     book: SeatBook
     events: WorkloadEvents
+    tally: Tally
     memory: Memory
     now: Callable[[], datetime]
     look_again: Callable[[Workload], None]
@@ -105,6 +107,7 @@ class Tools:
             return workload
         written = await self.writer.write_status(workload, patch)
         self.events.status_written(workload, written)
+        self.tally.status_written(workload, written)
         _log.info(
             "Updated Workload status",
             workload=written,

@@ -27,6 +27,7 @@ from controller.reconcile.tools import Tools
 from controller.requests import Requests
 from controller.settings import Settings
 from controller.status import timestamp
+from controller.tally import Tally
 from controller.workload import WORKLOADS, Workload
 from controller.writer import Writer
 from informers.api import Api
@@ -300,6 +301,7 @@ def tools(parts: Parts, settings: Settings | None = None, **changes: Any) -> Too
         "ledgers": ledgers,
         "book": SeatBook(ledgers, chance.new_id),
         "events": WorkloadEvents(make_recorder(parts.api, settings, chance)),
+        "tally": Tally(parts.clock),
         "memory": parts.memory,
         "now": parts.clock,
         "look_again": lambda _: None,

@@ -7,6 +7,7 @@ from random import Random
 import pytest
 from anyio.lowlevel import checkpoint
 
+from controller.census import Census
 from controller.names import FINALIZER
 from controller.reconcile.reconciler import Reconciler
 from controller.wakeups import Wakeups
@@ -39,6 +40,7 @@ class Woken:
             line=parts.line,
             hand_out=parts.hand_out,
             requests=parts.requests,
+            census=Census(seat_limit=2),
             namespace=NAMESPACE,
         )
         self.wakeups.connect(parts.picture)
