@@ -85,7 +85,7 @@ class SimulatedCluster:
         self._seed = seed
         self.clock = WallClock(start)
         self.server = ApiServer(now=self.clock, new_uid=self.identifiers("0"), namespaces=namespaces)
-        self.watches = Watches(self.server.store)
+        self.watches = Watches(self.server.store, self.server.replicas)
         self.agenda = Agenda()
         stage = Stage(self.server, self.agenda, delays or Delays(), self.clock)
         self.scheduler = Scheduler(stage, self.rng("scheduler"))

@@ -71,7 +71,7 @@ class Watchdog:
             yield f"{name} was deleted with {len(before)} seats"
         if self._limit and len(after) > max(self._limit, len(before)):
             yield f"{name} has {len(after)} seats, the limit is {self._limit}"
-        if len(after) > len(before) and len(after) > 1 and any(seat["exclusive"] for seat in after):
+        if len(after) > len(before) and len(after) > 1 and any(seat.get("exclusive") for seat in after):
             yield f"an exclusive worker shares {name}"
         kept = {seat["workloadUID"] for seat in after}
         claim = change.record.document["spec"]["claimName"]
@@ -135,7 +135,7 @@ def _ledgers(ledgers: list[Document], claims: list[Document], limit: int) -> Ite
             yield f"{name} is empty"
         if ledger["spec"]["claimName"] not in named:
             yield f"{name} has no claim"
-        if len(seats) > 1 and any(seat["exclusive"] for seat in seats):
+        if len(seats) > 1 and any(seat.get("exclusive") for seat in seats):
             yield f"an exclusive worker shares {name}"
 
 
@@ -211,7 +211,7 @@ def _idle_capacity(cluster: SimulatedCluster, workloads: list[Document], limit: 
         name = workload["metadata"]["name"]
         for claim in cluster.openrl.claims():
             seats = ledgers.get(claim["metadata"]["name"], [])
-            shared = seats and not any(seat["exclusive"] for seat in seats)
+            shared = seats and not any(seat.get("exclusive") for seat in seats)
             full = limit and len(seats) >= limit
             if shared and not full and _is_open(cluster, node_of(claim)):
                 yield f"{name} waits although {claim['metadata']['name']} has a free seat"

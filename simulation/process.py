@@ -17,6 +17,9 @@ from controller.controller import Controller
 from controller.leadership import Leadership
 from controller.main import operate
 from controller.settings import Settings
+from informers.api import Api
+from informers.eventobject import EVENTS
+from informers.guarded import GuardedApi
 from simulation.apiserver.client import ApiClient, Latency, no_latency
 from simulation.apiserver.interception import Interceptor, pass_through
 from simulation.cluster import SimulatedCluster
@@ -53,6 +56,15 @@ class SimulatedProcess:
         await self._ended.wait()
 
 
+def compose(
+    api: Api, lease_api: Api, settings: Settings, chance: Chance
+) -> tuple[Controller, Leadership]:
+    """The controller and its leadership as `controller.main` puts them together."""
+    leadership = Leadership(lease_api, settings, chance)
+    controller = Controller(GuardedApi(api, leadership.may_write, free=(EVENTS,)), settings, chance)
+    return controller, leadership
+
+
 @asynccontextmanager
 async def simulated_controller(
     cluster: SimulatedCluster,
@@ -71,8 +83,7 @@ async def simulated_controller(
     series = f"{len(cluster.clients) % 15 + 1:x}"
     chance = Chance(cluster.rng(f"process {identity}"), cluster.clock, cluster.identifiers(series))
     settings = settings.model_copy(update={"pod_name": settings.pod_name or identity})
-    controller = Controller(client, settings, chance)
-    leadership = Leadership(client, settings, chance)
+    controller, leadership = compose(client, client, settings, chance)
     stop, ended = anyio.Event(), anyio.Event()
 
     async def run(scope: anyio.CancelScope) -> None:

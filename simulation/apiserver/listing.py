@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from dataclasses import dataclass
 
+import anyio
 import msgspec
 
 from informers.api import Selectors
@@ -12,6 +13,7 @@ from informers.keys import version_number
 from simulation.apiserver import refusals
 from simulation.apiserver.documents import Record
 from simulation.apiserver.kinds import Kind
+from simulation.apiserver.replicas import Replicas
 from simulation.apiserver.selectors import compile_selectors
 from simulation.apiserver.store import Store
 
@@ -43,8 +45,9 @@ class _Rest:
 class Listing:
     """Answers lists from a store."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, replicas: Replicas) -> None:
         self._store = store
+        self._replicas = replicas
         self._rests: dict[str, _Rest] = {}
 
     def __repr__(self) -> str:
@@ -53,15 +56,26 @@ class Listing:
     def first_page(
         self, kind: Kind, namespace: str, selectors: Selectors, resource_version: str, limit: int
     ) -> ListPage:
-        """The list as of now. Raises `Refusal` 504 if `resource_version` is still to come."""
+        """The list as of now, or with a version as of what a replica has seen.
+
+        Raises `Refusal` 504 if the version is still to come.
+        """
         asked = _parse_version(resource_version)
-        if asked > self._store.revision:
-            raise refusals.too_large(asked, self._store.revision)
+        revision = self._revision_of_cache() if resource_version else self._store.revision
+        if asked > revision:
+            raise refusals.too_large(asked, revision)
         matches = compile_selectors(kind, selectors)
-        found = [record for record in self._store.all(kind, namespace) if matches(record.document)]
+        current = revision == self._store.revision or revision < self._store.compacted
+        records = self._store.all(kind, namespace) if current else self._store.all_at(kind, namespace, revision)
+        found = [record for record in records if matches(record.document)]
         # A list that need not be consistent comes from the watch cache, which has no pages of its own.
         scope = f"{kind}/{namespace}?{selectors.labels}&{selectors.fields}"
-        return self._page(_Rest(self._store.revision, tuple(found), scope), limit)
+        return self._page(_Rest(self._store.revision if current else revision, tuple(found), scope), limit)
+
+    def _revision_of_cache(self) -> int:
+        replica = self._replicas.choose()
+        newest = self._store.revision
+        return newest if replica is None else replica.revision(anyio.current_time(), newest)
 
     def next_page(self, token: str, limit: int) -> ListPage:
         """What a token stands for. Raises `Refusal` 410 once its revision is compacted, 400 for nonsense."""

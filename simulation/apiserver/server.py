@@ -21,6 +21,7 @@ from simulation.apiserver.kinds import NAMESPACES, PODS, Kind
 from simulation.apiserver.listing import Listing, ListPage
 from simulation.apiserver.metadata import carry_over, check_uid, check_version, new_metadata, spec_changed
 from simulation.apiserver.patches import json_patched, merge_patched
+from simulation.apiserver.replicas import Replicas
 from simulation.apiserver.store import Change, Store
 from simulation.apiserver.strategies import strategy_of
 
@@ -48,7 +49,8 @@ class ApiServer:
         namespaces: Iterable[str] = ("default",),
     ) -> None:
         self.store = Store()
-        self._listing = Listing(self.store)
+        self.replicas = Replicas()
+        self._listing = Listing(self.store, self.replicas)
         self._now = now
         self._new_uid = new_uid
         for name in namespaces:

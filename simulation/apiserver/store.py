@@ -87,6 +87,20 @@ class Store:
         records = self._objects.get(kind, {})
         return [records[key] for key in sorted(records) if not namespace or key.namespace == namespace]
 
+    def all_at(self, kind: Kind, namespace: str, revision: int) -> list[Record]:
+        """The same as of an earlier revision, which must not be compacted."""
+        records = dict(self._objects.get(kind, {}))
+        for change in reversed(self._history):
+            if change.revision <= revision:
+                break
+            if change.kind is not kind:
+                continue
+            if change.before is None:
+                records.pop(change.record.key, None)
+            else:
+                records[change.record.key] = change.before
+        return [records[key] for key in sorted(records) if not namespace or key.namespace == namespace]
+
     def put(self, kind: Kind, document: Document) -> Record:
         """Write an object, new or not. The document is the store's from now on."""
         self._revision += 1

@@ -19,6 +19,7 @@ from simulation.apiserver import refusals
 from simulation.apiserver.documents import Document, Record
 from simulation.apiserver.kinds import Kind
 from simulation.apiserver.refusals import Refusal
+from simulation.apiserver.replicas import Replica, Replicas
 from simulation.apiserver.selectors import Selector, compile_selectors
 from simulation.apiserver.store import Change, Store
 
@@ -43,11 +44,16 @@ def _no_lag(_client: str, _kind: Kind) -> float:
 class Watches:
     """All open watches of one server.
 
-    `lag_seconds` says how late a client sees the changes of a kind. Order within a watch is kept.
+    `lag_seconds` says how late a client sees the changes of a kind, on top of the replica that it is connected
+    to. Order within a watch is kept. `bookmarks` may be turned off, and 410 comes as a status of the request
+    where `refuses_expired` says so, inside the stream otherwise: real servers do either.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, replicas: Replicas | None = None) -> None:
         self._store = store
+        self._replicas = replicas or Replicas()
+        self.bookmarks = True
+        self.refuses_expired: Callable[[], bool] = lambda: False
         self._open: list[Watch] = []
         self._opened_total = 0
         self.lag_seconds: Callable[[str, Kind], float] = _no_lag
@@ -65,17 +71,21 @@ class Watches:
             after = version_number(version)
         except ValueError as error:
             raise refusals.unreadable_version(version) from error
-        watch = Watch(client, kind, namespace, compile_selectors(kind, selectors), self._store)
+        matches = compile_selectors(kind, selectors)
+        replica = self._replicas.choose()
+        watch = Watch(self, client, kind, namespace, matches, replica, after)
         self._opened_total += 1
         if after and after < self._store.compacted:
-            text = f"too old resource version: {after} ({self._store.compacted})"
-            watch.fail(refusals.expired(text))
+            refusal = refusals.expired(f"too old resource version: {after} ({self._store.compacted})")
+            if self.refuses_expired():
+                raise refusal
+            watch.fail(refusal)
             return watch
         now = anyio.current_time()
         for record in self._store.all(kind) if not after else ():
             watch.show(Change(0, WatchEventType.ADDED, kind, record, None), now)
         for change in self._store.changes_after(after or self._store.revision):
-            watch.show(change, now)
+            watch.show(change, now if replica is None else replica.due_seconds(change.revision))
         self._open.append(watch)
         return watch
 
@@ -84,24 +94,48 @@ class Watches:
         if watch in self._open:
             self._open.remove(watch)
 
+    def drop(self, client: str) -> None:
+        """The process behind a client is dead: nobody reads its watches any more."""
+        self._open = [watch for watch in self._open if watch.client != client]
+
+    def revision_seen(self, replica: Replica | None) -> int:
+        """How far a replica has come."""
+        newest = self._store.revision
+        return newest if replica is None else replica.revision(anyio.current_time(), newest)
+
     def matching(self, client: str = "", kind: Kind | None = None) -> list[Watch]:
         """The open watches of a client and kind, or of all, in the order in which they were opened."""
         return [w for w in self._open if client in {"", w.client} and kind in {None, w.kind}]
 
     def _on_change(self, change: Change) -> None:
+        self._replicas.hear(change)
+        now = anyio.current_time()
         for watch in self._open:
-            watch.show(change, anyio.current_time() + self.lag_seconds(watch.client, watch.kind))
+            if watch.kind is change.kind:
+                seen = now if watch.replica is None else watch.replica.due_seconds(change.revision)
+                watch.show(change, seen + self.lag_seconds(watch.client, watch.kind))
 
 
 class Watch:
     """One open watch."""
 
-    def __init__(self, client: str, kind: Kind, namespace: str, matches: Selector, store: Store) -> None:
+    def __init__(
+        self,
+        watches: Watches,
+        client: str,
+        kind: Kind,
+        namespace: str,
+        matches: Selector,
+        replica: Replica | None,
+        after: int,
+    ) -> None:
         self.client = client
         self.kind = kind
+        self.replica = replica
+        self._watches = watches
+        self._after = after
         self._namespace = namespace
         self._matches = matches
-        self._store = store
         self._lines: deque[_Line] = deque()
         self._silent = False
         self._ended = False
@@ -154,7 +188,9 @@ class Watch:
                 return None
             elif self._bookmark_seconds <= now:
                 self._bookmark_seconds = now + BOOKMARK_SECONDS
-                return self._bookmark()
+                if self._watches.bookmarks:
+                    return self._bookmark()
+                continue
             else:
                 next_seconds = self._bookmark_seconds
             if until_seconds <= now:
@@ -186,7 +222,7 @@ class Watch:
             yield WatchEventType.DELETED, change.record if deleted else _at(change.before, change.revision)
 
     def _bookmark(self) -> bytes:
-        metadata = {"resourceVersion": str(self._store.revision)}
+        metadata = {"resourceVersion": str(max(self._after, self._watches.revision_seen(self.replica)))}
         document: Document = {"apiVersion": self.kind.api_version, "kind": self.kind.kind}
         return _line(WatchEventType.BOOKMARK.value, Record({**document, "metadata": metadata}))
 

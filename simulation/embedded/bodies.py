@@ -1,0 +1,107 @@
+"""Request bodies: JSON or YAML, with metadata of the types that everything behind relies on.
+
+A real server decodes into typed objects, and refuses with 400 what does not fit. Here only `metadata` is typed
+as a whole; what else somebody looks at is checked by the strategies of the server in memory.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import yaml
+from aiohttp import web
+
+from informers.api import Json
+from simulation.apiserver.documents import Document
+from simulation.apiserver.refusals import bad_request
+from simulation.embedded.refusals import unsupported_media_type
+
+JSON, YAML = "application/json", "application/yaml"
+MERGE_PATCH = "application/merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+
+
+class _Owner(msgspec.Struct, rename="camel"):
+    api_version: str
+    kind: str
+    name: str
+    uid: str
+
+
+class _Metadata(msgspec.Struct, rename="camel"):
+    name: str | None = None
+    generate_name: str | None = None
+    namespace: str | None = None
+    uid: str | None = None
+    resource_version: str | None = None
+    deletion_grace_period_seconds: int | None = None
+    labels: dict[str, str | None] | None = None
+    annotations: dict[str, str | None] | None = None
+    finalizers: list[str] | None = None
+    owner_references: list[_Owner] | None = None
+
+
+class _Envelope(msgspec.Struct, rename="camel"):
+    api_version: str | None = None
+    kind: str | None = None
+    metadata: _Metadata | None = None
+    spec: dict[str, Any] | None = None
+    status: dict[str, Any] | None = None
+
+
+async def read_object(request: web.Request) -> Document:
+    """The object in the body. Raises `Refusal` (400, 415)."""
+    document = _decoded(await request.read(), _media_type(request, (JSON, YAML)))
+    if not isinstance(document, dict):
+        raise bad_request("the body is no object")
+    check_types(document)
+    return document
+
+
+async def read_options_body(request: web.Request) -> Document:
+    """The options in the body of a delete; empty if there is no body."""
+    data = await request.read()
+    options = _decoded(data, _media_type(request, (JSON, YAML))) if data.strip() else {}
+    if not isinstance(options, dict):
+        raise bad_request("the body is no DeleteOptions")
+    return options
+
+
+async def read_patch(request: web.Request, accepted: tuple[str, ...]) -> tuple[str, Json | list[Json]]:
+    """The media type of a patch, and the patch."""
+    media_type = _media_type(request, accepted)
+    patch = _decoded(await request.read(), JSON)
+    if isinstance(patch, list) is not (media_type == JSON_PATCH) or not isinstance(patch, dict | list):
+        raise bad_request(f"error decoding patch: the body is no {media_type}")
+    return media_type, patch
+
+
+def check_types(document: Document) -> None:
+    """Refuse an object whose outline has other types than Kubernetes objects have: 400."""
+    try:
+        msgspec.convert(document, _Envelope)
+    except msgspec.ValidationError as error:
+        kind = document.get("kind") or "object"
+        raise bad_request(f"{kind} in the body cannot be handled as a {kind}: {error}") from error
+
+
+def _media_type(request: web.Request, accepted: tuple[str, ...]) -> str:
+    # kubectl sends the body of some deletes without saying what it is.
+    found = request.content_type
+    if found == "application/octet-stream" and "Content-Type" not in request.headers:
+        return accepted[0]
+    if found not in accepted:
+        raise unsupported_media_type(found, accepted)
+    return found
+
+
+def _decoded(data: bytes, media_type: str) -> Any:
+    try:
+        if media_type == YAML:
+            # Through JSON: YAML knows dates, which an object does not.
+            return msgspec.json.decode(msgspec.json.encode(yaml.safe_load(data)))
+        return msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, yaml.YAMLError, TypeError) as error:
+        raise bad_request(f"error decoding the body: {' '.join(str(error).split())}") from error

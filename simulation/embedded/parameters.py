@@ -1,0 +1,133 @@
+"""What a request asks for beside its path: query parameters, and the options in the body of a delete.
+
+Every value is checked before anything is done. Source: `metav1.ListOptions`, `PatchOptions`, `DeleteOptions`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from informers.api import Preconditions, Selectors
+from simulation.apiserver.refusals import Refusal, bad_request
+from simulation.embedded.refusals import invalid_option
+
+DRY_RUN = "All"
+IGNORE, WARN, STRICT = "Ignore", "Warn", "Strict"
+MANAGER_LENGTH = 128
+POLICIES = ("Background", "Foreground")
+"""What may become of dependents; both mean here that garbage collection deletes them afterwards."""
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """How to list or watch."""
+
+    selectors: Selectors
+    resource_version: str
+    exact: bool
+    limit: int
+    continue_token: str
+    watch: bool
+    timeout_seconds: int
+    """0 lets the server choose."""
+    bookmarks: bool
+    initial_events: bool
+    include_object: str
+    """How much of each object a row of a Table carries: `None`, `Metadata` or `Object`."""
+
+
+@dataclass(frozen=True)
+class WriteOptions:
+    """How to create or change. Who manages a field is checked for form and forgotten."""
+
+    dry_run: bool
+    validation: str
+
+
+@dataclass(frozen=True)
+class DeleteOptions:
+    """How to delete. `grace_seconds` is None where the object's own applies."""
+
+    dry_run: bool
+    grace_seconds: int | None
+    preconditions: Preconditions
+
+
+def read_options(query: Mapping[str, str]) -> ReadOptions:
+    """Raises `Refusal` (400, 422)."""
+    match = query.get("resourceVersionMatch", "")
+    if match not in {"", "Exact", "NotOlderThan"}:
+        raise invalid_option("resourceVersionMatch", match, '"Exact", "NotOlderThan"')
+    return ReadOptions(
+        selectors=Selectors(query.get("labelSelector", ""), query.get("fieldSelector", "")),
+        resource_version=query.get("resourceVersion", ""),
+        exact=match == "Exact",
+        limit=_number(query, "limit"),
+        continue_token=query.get("continue", ""),
+        watch=_boolean(query, "watch"),
+        timeout_seconds=_number(query, "timeoutSeconds"),
+        bookmarks=_boolean(query, "allowWatchBookmarks"),
+        initial_events=_boolean(query, "sendInitialEvents"),
+        include_object=_one_of(query, "includeObject", ("Metadata", "None", "Object")),
+    )
+
+
+def write_options(query: Mapping[str, str]) -> WriteOptions:
+    """Raises `Refusal` (422)."""
+    manager = query.get("fieldManager", "")
+    if len(manager) > MANAGER_LENGTH or not manager.isprintable():
+        raise invalid_option("fieldManager", manager, f"up to {MANAGER_LENGTH} printable characters")
+    return WriteOptions(
+        dry_run=_dry_run(query.get("dryRun", "")),
+        validation=_one_of(query, "fieldValidation", (WARN, IGNORE, STRICT)),
+    )
+
+
+def delete_options(query: Mapping[str, str], body: Mapping[str, Any]) -> DeleteOptions:
+    """From the body, or from the query where there is none. Raises `Refusal` (400, 422)."""
+    given = dict(body) or dict(query)
+    policy = str(given.get("propagationPolicy") or POLICIES[0])
+    if policy not in POLICIES or given.get("orphanDependents") in {True, "true"}:
+        raise invalid_option("propagationPolicy", "Orphan", ", ".join(f'"{each}"' for each in POLICIES))
+    wanted = given.get("preconditions") or {}
+    dry_run = given.get("dryRun") or ""
+    grace = given.get("gracePeriodSeconds")
+    return DeleteOptions(
+        dry_run=_dry_run(",".join(dry_run) if isinstance(dry_run, list) else str(dry_run)),
+        grace_seconds=None if grace in {None, ""} else _number({"gracePeriodSeconds": str(grace)}),
+        preconditions=Preconditions(wanted.get("uid"), wanted.get("resourceVersion")),
+    )
+
+
+def _dry_run(value: str) -> bool:
+    if value not in {"", DRY_RUN}:
+        raise invalid_option("dryRun", value, f'"{DRY_RUN}"')
+    return bool(value)
+
+
+def _number(query: Mapping[str, str], name: str = "gracePeriodSeconds") -> int:
+    text = query.get(name, "") or "0"
+    if not text.isdecimal():
+        raise _unreadable(name, text, "a whole number")
+    return int(text)
+
+
+def _boolean(query: Mapping[str, str], name: str) -> bool:
+    text = query.get(name, "false").lower()
+    if text not in {"", "1", "true", "0", "false"}:
+        raise _unreadable(name, text, "true or false")
+    return text in {"", "1", "true"}
+
+
+def _one_of(query: Mapping[str, str], name: str, allowed: tuple[str, ...]) -> str:
+    """The value, by default the first that is allowed."""
+    value = query.get(name, "") or allowed[0]
+    if value not in allowed:
+        raise invalid_option(name, value, ", ".join(f'"{each}"' for each in allowed))
+    return value
+
+
+def _unreadable(name: str, text: str, allowed: str) -> Refusal:
+    return bad_request(f'{name}: Invalid value: "{text}": {allowed} is expected')

@@ -1,0 +1,183 @@
+"""The columns of each kind: of our own those that their definitions give, of the built-in ones the usual.
+
+Source: `pkg/printers/internalversion` of `k8s.io/kubernetes` for the built-in kinds, the table converter of
+`k8s.io/apiextensions-apiserver` for custom ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from typing import Any
+
+from simulation.apiserver import kinds
+from simulation.apiserver.documents import Document
+from simulation.apiserver.kinds import Kind
+from simulation.embedded.printing.ages import UNKNOWN, age
+from simulation.embedded.printing.events import EVENT_COLUMNS, event_cells
+from simulation.embedded.printing.jsonpath import compile_path
+from simulation.embedded.printing.pods import pod_cells
+from simulation.embedded.served import OLD_EVENTS, definition
+
+NONE = "<none>"
+
+Cells = Callable[[Document, datetime], list[Any]]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The columns of a kind, as a Table declares them, and how the cells of one object are found."""
+
+    columns: tuple[Document, ...]
+    cells: Cells
+
+
+@cache
+def layout_of(kind: Kind) -> Layout:
+    """How objects of a kind are shown."""
+    if kind.custom:
+        return _custom(kind)
+    names, cells = _BUILT_IN.get(kind, ("Name Age", _plain))
+    return Layout(tuple(_column(name.replace("_", " ")) for name in names.split()), cells)
+
+
+def _column(name: str, type_: str = "string", description: str = "", priority: int | None = None) -> Document:
+    # A hyphen in front marks what only `-o wide` shows.
+    wide = name.startswith("+")
+    name = name.removeprefix("+").removeprefix("=")
+    return {
+        "name": name,
+        "type": type_,
+        "format": "name" if name == "Name" else "",
+        "description": description,
+        "priority": (1 if wide else 0) if priority is None else priority,
+    }
+
+
+# Custom kinds.
+
+
+def _custom(kind: Kind) -> Layout:
+    given = definition(kind)["spec"]["versions"][0].get("additionalPrinterColumns") or ()
+    columns = [_column("Name")]
+    finders: list[Callable[[Document, datetime], Any]] = []
+    for item in given:
+        columns.append(
+            _column(item["name"], item["type"], item.get("description", ""), item.get("priority", 0))
+        )
+        finders.append(_custom_cell(item))
+
+    def cells(document: Document, now: datetime) -> list[Any]:
+        return [document["metadata"]["name"], *(find(document, now) for find in finders)]
+
+    return Layout(tuple(columns), cells)
+
+
+def _custom_cell(item: Mapping[str, Any]) -> Callable[[Document, datetime], Any]:
+    find = compile_path(item["jsonPath"])
+    type_ = item["type"]
+
+    def cell(document: Document, now: datetime) -> Any:
+        value = find(document)
+        if value is None:
+            return None
+        if type_ == "date":
+            return age(str(value), now)
+        if type_ == "string" and not isinstance(value, str):
+            return str(value)
+        return value
+
+    return cell
+
+
+# Built-in kinds.
+
+
+def _plain(document: Document, now: datetime) -> list[Any]:
+    return [document["metadata"]["name"], _age(document, now)]
+
+
+def _age(document: Document, now: datetime) -> str:
+    return age(document["metadata"].get("creationTimestamp"), now)
+
+
+def _namespace_cells(document: Document, now: datetime) -> list[Any]:
+    phase = (document.get("status") or {}).get("phase", "Active")
+    return [document["metadata"]["name"], phase, _age(document, now)]
+
+
+def _lease_cells(document: Document, now: datetime) -> list[Any]:
+    holder = (document.get("spec") or {}).get("holderIdentity", "")
+    return [document["metadata"]["name"], holder, _age(document, now)]
+
+
+def _claim_cells(document: Document, now: datetime) -> list[Any]:
+    status = document.get("status") or {}
+    deleted = "deletionTimestamp" in document["metadata"]
+    states = ["deleted"] if deleted else []
+    if status.get("allocation"):
+        states.append("allocated")
+    elif not deleted:
+        states.append("pending")
+    if status.get("reservedFor"):
+        states.append("reserved")
+    return [document["metadata"]["name"], ",".join(states), _age(document, now)]
+
+
+def _slice_cells(document: Document, now: datetime) -> list[Any]:
+    spec = document["spec"]
+    pool = (spec.get("pool") or {}).get("name", "")
+    name = document["metadata"]["name"]
+    return [name, spec.get("nodeName", ""), spec.get("driver", ""), pool, _age(document, now)]
+
+
+_ROLE = "node-role.kubernetes.io/"
+
+
+def _node_cells(document: Document, now: datetime) -> list[Any]:
+    metadata, status = document["metadata"], document.get("status") or {}
+    roles = [name.removeprefix(_ROLE) for name in metadata.get("labels") or () if name.startswith(_ROLE)]
+    info = status.get("nodeInfo") or {}
+    addresses = {item.get("type"): item.get("address") for item in status.get("addresses") or ()}
+    return [
+        metadata["name"],
+        _node_status(document),
+        ",".join(sorted(roles)) or NONE,
+        _age(document, now),
+        info.get("kubeletVersion", ""),
+        addresses.get("InternalIP") or NONE,
+        addresses.get("ExternalIP") or NONE,
+        info.get("osImage") or UNKNOWN,
+        info.get("kernelVersion") or UNKNOWN,
+        info.get("containerRuntimeVersion") or UNKNOWN,
+    ]
+
+
+def _node_status(document: Document) -> str:
+    conditions = (document.get("status") or {}).get("conditions") or ()
+    ready = next((item.get("status") for item in conditions if item.get("type") == "Ready"), None)
+    states = ["Unknown" if ready is None else "Ready" if ready == "True" else "NotReady"]
+    if (document.get("spec") or {}).get("unschedulable"):
+        states.append("SchedulingDisabled")
+    return ",".join(states)
+
+
+_BUILT_IN: Mapping[Kind, tuple[str, Cells]] = {
+    kinds.NAMESPACES: ("Name Status Age", _namespace_cells),
+    kinds.NODES: (
+        "Name Status Roles Age Version +Internal-IP +External-IP +OS-Image +Kernel-Version +Container-Runtime",
+        _node_cells,
+    ),
+    kinds.PODS: (
+        "Name Ready Status Restarts Age +IP +Node +Nominated_Node +Readiness_Gates",
+        pod_cells,
+    ),
+    kinds.LEASES: ("Name Holder Age", _lease_cells),
+    kinds.CLAIMS: ("Name State Age", _claim_cells),
+    kinds.SLICES: ("Name Node Driver Pool Age", _slice_cells),
+    kinds.EVENTS: (EVENT_COLUMNS, event_cells),
+    OLD_EVENTS: (EVENT_COLUMNS, event_cells),
+}
+"""Names of columns; a plus marks those that only `-o wide` shows, an underscore stands for a space."""

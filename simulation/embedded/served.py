@@ -1,0 +1,136 @@
+"""What is served, by path: the kinds of the server in memory, and Events under their older name, too.
+
+The names that people type (`owl`, `no`, `po`) are here; those of our own kinds come from their definitions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from simulation.apiserver.kinds import KINDS, NAMESPACES, NODES, PODS, Kind
+from simulation.apiserver.kinds import EVENTS as NEW_EVENTS
+from simulation.apiserver.schema import CRDS
+
+OLD_EVENTS = Kind(
+    "",
+    "v1",
+    "events",
+    "Event",
+    status=False,
+    fields=(
+        "involvedObject.kind",
+        "involvedObject.namespace",
+        "involvedObject.name",
+        "involvedObject.uid",
+        "reason",
+        "type",
+    ),
+)
+"""`events.k8s.io` Events as kubectl reads them, which still asks for `v1`. Only for reading."""
+
+SERVED = (*KINDS, OLD_EVENTS)
+
+READING = ("get", "list", "watch")
+EVERYTHING = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+EVICTION = "eviction"
+
+_SHORT_NAMES = {NAMESPACES: ["ns"], NODES: ["no"], PODS: ["po"], NEW_EVENTS: ["ev"], OLD_EVENTS: ["ev"]}
+_CATEGORIES = {PODS: ["all"]}
+_BY_PLACE = {(kind.group, kind.version, kind.plural): kind for kind in SERVED}
+_GROUPLESS = ("api", "v1")
+
+
+@dataclass(frozen=True)
+class Names:
+    """How else a kind may be asked for."""
+
+    singular: str
+    short: tuple[str, ...]
+    categories: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a path names: a collection if `name` is empty; all namespaces if `namespace` is."""
+
+    kind: Kind
+    namespace: str = ""
+    name: str = ""
+    subresource: str = ""
+    watch: bool = False
+    """Whether the path itself asks for a watch, as in `/api/v1/watch/nodes`."""
+
+
+def definition(kind: Kind) -> Mapping[str, Any]:
+    """The CustomResourceDefinition of one of our kinds, as installed."""
+    loaded: Mapping[str, Any] = yaml.safe_load((CRDS / f"{kind.plural}.yaml").read_text())
+    return loaded
+
+
+def names_of(kind: Kind) -> Names:
+    """Singular, short names and categories of a kind."""
+    if kind.custom:
+        given = definition(kind)["spec"]["names"]
+        return Names(
+            given["singular"], tuple(given.get("shortNames", ())), tuple(given.get("categories", ()))
+        )
+    return Names(kind.kind.lower(), tuple(_SHORT_NAMES.get(kind, ())), tuple(_CATEGORIES.get(kind, ())))
+
+
+def verbs_of(kind: Kind) -> tuple[str, ...]:
+    """What may be asked of a kind. Namespaces stay, since nobody here would empty them."""
+    if kind is OLD_EVENTS:
+        return READING
+    if kind is NAMESPACES:
+        return tuple(verb for verb in EVERYTHING if not verb.startswith("delete"))
+    return EVERYTHING
+
+
+def base_path(kind: Kind) -> str:
+    """`/api/v1` or `/apis/<group>/<version>`."""
+    return f"/apis/{kind.group}/{kind.version}" if kind.group else f"/{'/'.join(_GROUPLESS)}"
+
+
+def resolve(path: str) -> Target | None:
+    """What a path names; `None` if nothing is served there."""
+    parts = [part for part in path.split("/") if part]
+    if tuple(parts[:2]) == _GROUPLESS:
+        group, version, rest = "", "v1", parts[2:]
+    elif parts[:1] == ["apis"] and len(parts) > 3:
+        group, version, rest = parts[1], parts[2], parts[3:]
+    else:
+        return None
+    watch = rest[:1] == ["watch"]
+    target = _locate(group, version, rest[watch:])
+    return Target(**{**vars(target), "watch": watch}) if target is not None and watch else target
+
+
+def _locate(group: str, version: str, rest: list[str]) -> Target | None:
+    if not rest:
+        return None
+    if rest[0] == "namespaces" and len(rest) > 2:
+        inside = _BY_PLACE.get((group, version, rest[2]))
+        if inside is not None and inside.namespaced:
+            return _target(inside, rest[1], rest[3:])
+    kind = _BY_PLACE.get((group, version, rest[0]))
+    if kind is None or (kind.namespaced and len(rest) > 1):
+        return None
+    return _target(kind, "", rest[1:])
+
+
+def _target(kind: Kind, namespace: str, rest: list[str]) -> Target | None:
+    match rest:
+        case []:
+            return Target(kind, namespace)
+        case [name]:
+            return Target(kind, namespace, name)
+        case [name, "status" as subresource] if kind.status:
+            return Target(kind, namespace, name, subresource)
+        case [name, "eviction" as subresource] if kind is PODS:
+            return Target(kind, namespace, name, subresource)
+        case _:
+            return None

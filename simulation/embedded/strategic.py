@@ -1,0 +1,107 @@
+"""Strategic merge patches, which kubectl sends for built-in kinds: lists of items with a name are merged.
+
+Source: "Update API objects in place using kubectl patch" of the Kubernetes documentation, and the
+`patchMergeKey` tags of `k8s.io/api/core/v1`. Custom kinds have none, so servers refuse such a patch for them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from simulation.apiserver.refusals import bad_request
+
+_KEYS = {
+    "addresses": "type",
+    "conditions": "type",
+    "containers": "name",
+    "env": "name",
+    "ephemeralContainers": "name",
+    "hostAliases": "ip",
+    "imagePullSecrets": "name",
+    "initContainers": "name",
+    "ownerReferences": "uid",
+    "ports": "containerPort",
+    "resourceClaims": "name",
+    "topologySpreadConstraints": "topologyKey",
+    "volumeDevices": "devicePath",
+    "volumeMounts": "mountPath",
+    "volumes": "name",
+}
+"""By which field the items of a list are told apart. Lists that are not named here are replaced."""
+
+_SETS = ("finalizers",)
+"""Lists of words that are merged."""
+
+_DIRECTIVE = "$patch"
+_ORDER = "$setElementOrder/"
+_DELETE_WORDS = "$deleteFromPrimitiveList/"
+_RETAIN = "$retainKeys"
+
+
+def strategic_merged(target: Any, patch: dict[str, Any]) -> Any:
+    """`target` with `patch` merged in. Raises `Refusal` (400) for a directive that makes no sense."""
+    merged = dict(target) if isinstance(target, dict) else {}
+    directive = patch.get(_DIRECTIVE, "merge")
+    if directive == "replace":
+        return {key: value for key, value in patch.items() if key != _DIRECTIVE}
+    if directive == "delete":
+        return {}
+    if directive != "merge":
+        raise bad_request(f"error decoding patch: unknown patch type: {directive}")
+    if _RETAIN in patch:
+        merged = {key: value for key, value in merged.items() if key in patch[_RETAIN]}
+    for key, value in patch.items():
+        if key.startswith(_DELETE_WORDS):
+            name = key.removeprefix(_DELETE_WORDS)
+            merged[name] = [item for item in merged.get(name) or () if item not in value]
+    for key, value in patch.items():
+        if key.startswith("$"):
+            continue
+        if value is None:
+            merged.pop(key, None)
+        else:
+            merged[key] = _merged_field(key, merged.get(key), value)
+    for key, value in patch.items():
+        name = key.removeprefix(_ORDER)
+        if name != key and name in merged:
+            merged[name] = _ordered(merged[name], value, _KEYS.get(name))
+    return merged
+
+
+def _merged_field(name: str, current: Any, value: Any) -> Any:
+    if isinstance(value, dict):
+        return strategic_merged(current, value)
+    if isinstance(value, list) and name in _SETS:
+        known = list(current or ())
+        return [*known, *(item for item in value if item not in known)]
+    if isinstance(value, list) and name in _KEYS and all(isinstance(item, dict) for item in value):
+        return _merged_items(list(current or ()), value, _KEYS[name])
+    return value
+
+
+def _merged_items(current: list[Any], changes: list[dict[str, Any]], key: str) -> list[Any]:
+    if any(change == {_DIRECTIVE: "replace"} for change in changes):
+        return [change for change in changes if _DIRECTIVE not in change]
+    items = list(current)
+    for change in changes:
+        if key not in change:
+            raise bad_request(f"error decoding patch: map: {change} does not contain declared merge key: {key}")
+        place = next((i for i, item in enumerate(items) if item.get(key) == change[key]), None)
+        if change.get(_DIRECTIVE) == "delete":
+            items = [item for item in items if item.get(key) != change[key]]
+        elif place is None:
+            items.append(strategic_merged({}, change))
+        else:
+            items[place] = strategic_merged(items[place], change)
+    return items
+
+
+def _ordered(items: list[Any], order: list[Any], key: str | None) -> list[Any]:
+    """The items in the order given; what it does not name stays behind those that it does."""
+    wanted = [item.get(key) if key and isinstance(item, dict) else item for item in order]
+
+    def place(item: Any) -> int:
+        found = item.get(key) if key and isinstance(item, dict) else item
+        return wanted.index(found) if found in wanted else len(wanted)
+
+    return sorted(items, key=place)
