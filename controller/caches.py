@@ -6,7 +6,7 @@ take; everything else is limited to the workers' namespace or to what placement 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -15,7 +15,6 @@ from controller.objects import (
     CLAIMS,
     DEVICE_CLASSES,
     NODES,
-    PODS,
     SLICES,
     DeviceClass,
     Node,
@@ -23,10 +22,12 @@ from controller.objects import (
     ResourceClaim,
     ResourceSlice,
 )
+from controller.pods import PODS, AnyPod, ForeignPod, is_workload
 from controller.workload import WORKLOADS, Workload
 from informers.api import Api, Resource, Selectors
 from informers.decoding import OwnerReference
 from informers.informer import SharedInformer
+from informers.keys import ObjectKey
 from ledger.names import MANAGED_SELECTOR, founding_claim_name
 from ledger.state import (
     CLAIM_LEDGERS_GROUP,
@@ -58,10 +59,20 @@ class Caches:
     workloads: SharedInformer[Workload]
     ledgers: SharedInformer[ClaimLedger]
     claims: SharedInformer[ResourceClaim]
-    pods: SharedInformer[Pod]
+    pods: SharedInformer[AnyPod]
     nodes: SharedInformer[Node]
     slices: SharedInformer[ResourceSlice]
     device_classes: SharedInformer[DeviceClass]
+
+    def pods_of(self, workload_uid: str) -> tuple[Pod, ...]:
+        """The Pods that a Workload controls, in the order of their keys."""
+        found = self.pods.store.by_index(BY_WORKER, workload_uid)
+        return tuple(pod for pod in found if isinstance(pod, Pod))
+
+    def pods_on(self, claim: ObjectKey) -> tuple[Pod, ...]:
+        """The Pods that name a ResourceClaim, in the order of their keys."""
+        found = self.pods.store.by_index(BY_CLAIM, str(claim))
+        return tuple(pod for pod in found if isinstance(pod, Pod))
 
     def all(self) -> tuple[SharedInformer[Any], ...]:
         """Every informer, in the order in which they are started and reported."""
@@ -104,27 +115,22 @@ def seated_uids(ledger: ClaimLedger) -> Iterator[str]:
     return (seat.workload_uid for seat in ledger.seats)
 
 
-def controlling_uids(pod: Pod) -> Iterator[str]:
+def controlling_uids(pod: AnyPod) -> Iterable[str]:
     """UID of the Workload that controls a Pod."""
     owner = controlling_workload(pod)
-    if owner is not None:
-        yield owner.uid
+    return () if owner is None else (owner.uid,)
 
 
-def used_claims(pod: Pod) -> Iterator[str]:
-    """The claims that a Pod uses by name."""
-    return (f"{pod.metadata.namespace}/{name}" for name in pod.claim_names)
+def used_claims(pod: AnyPod) -> Iterable[str]:
+    """The claims that a Pod uses by name, as `namespace/name`."""
+    if isinstance(pod, ForeignPod):
+        return ()
+    return [f"{pod.metadata.namespace}/{name}" for name in pod.claim_names]
 
 
-def controlling_workload(pod: Pod) -> OwnerReference | None:
+def controlling_workload(pod: AnyPod) -> OwnerReference | None:
     """The controller reference of a Pod, where it names a Workload of our API group."""
-    return next(
-        (
-            owner
-            for owner in pod.metadata.owner_references
-            if owner.controller
-            and owner.kind == WORKLOADS.kind
-            and owner.api_version.partition("/")[0] == WORKLOADS.group
-        ),
-        None,
-    )
+    if isinstance(pod, ForeignPod):
+        return None
+    owners = pod.metadata.owner_references
+    return next((owner for owner in owners if owner.controller and is_workload(owner)), None)

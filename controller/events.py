@@ -15,7 +15,8 @@ from types import MappingProxyType
 
 from controller.chance import Chance
 from controller.names import pod_name
-from controller.objects import CLAIMS, PODS
+from controller.objects import CLAIMS
+from controller.pods import PODS
 from controller.reasons import Code, Phase
 from controller.settings import PROGRAM, Settings
 from controller.workload import WORKLOADS, Workload

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from controller.caches import BY_CLAIM, CLAIM_LEDGERS, Caches, controlling_workload
+from controller.caches import CLAIM_LEDGERS, Caches, controlling_workload
 from controller.objects import CLAIMS, Pod
 from controller.retry import read_again
 from informers.api import Api, Preconditions
@@ -53,7 +53,7 @@ class KubeLedgerApi:
 
     def live_pods(self, claim: str) -> Sequence[LivePod]:
         """The workers' Pods on the claim that have not ended, as the cache shows them."""
-        pods = self._caches.pods.store.by_index(BY_CLAIM, f"{self._namespace}/{claim}")
+        pods = self._caches.pods_on(ObjectKey(self._namespace, claim))
         return [self._live_pod(pod) for pod in pods if not pod.finished]
 
     def _live_pod(self, pod: Pod) -> LivePod:

@@ -44,6 +44,11 @@ def role_node_label(role: str) -> str:
     return f"openrl.io/{role}"
 
 
+def is_pod_name(name: str) -> bool:
+    """Whether a Pod of this name may be a worker's."""
+    return name.startswith(_POD_PREFIX)
+
+
 def pod_name(workload: str) -> str:
     """The name of a worker's Pod; a long one is cut and made unique by a digest of the whole."""
     name = _POD_PREFIX + workload

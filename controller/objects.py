@@ -1,7 +1,7 @@
 """The foreign objects that placement depends on, decoded to just the fields that are used.
 
-They come by the ten thousand (Pods above all), so they are msgspec structures: what is not named here is
-skipped while parsing and never held. Fields keep the API's names, in snake case.
+They are msgspec structures: what is not named here is skipped while parsing and never held. Fields keep the
+API's names, in snake case. Pods come in a shorter form, too: see `controller.pods`.
 """
 
 from __future__ import annotations
@@ -187,6 +187,11 @@ class Pod(Struct, frozen=True):
     def bound(self) -> bool:
         """Whether kube-scheduler has given it a node."""
         return bool(self.spec.node_name)
+
+    @property
+    def node_name(self) -> str:
+        """Where kube-scheduler has put it, empty until then."""
+        return self.spec.node_name
 
     @property
     def claim_names(self) -> tuple[str, ...]:
@@ -375,7 +380,6 @@ def _resource(cls: type[T], group: str, version: str, plural: str, *, namespaced
 
 _DRA = "resource.k8s.io"
 
-PODS: Resource[Pod] = _resource(Pod, "", "v1", "pods", namespaced=True)
 NODES: Resource[Node] = _resource(Node, "", "v1", "nodes", namespaced=False)
 SLICES: Resource[ResourceSlice] = _resource(ResourceSlice, _DRA, "v1", "resourceslices", namespaced=False)
 DEVICE_CLASSES: Resource[DeviceClass] = _resource(DeviceClass, _DRA, "v1", "deviceclasses", namespaced=False)

@@ -10,7 +10,8 @@ from collections.abc import Callable
 
 from controller import logs, translate
 from controller.caches import BY_WORKER, Caches, controlling_workload
-from controller.objects import Node, Pod, ResourceClaim, ResourceSlice
+from controller.objects import Node, ResourceClaim, ResourceSlice
+from controller.pods import AnyPod, ForeignPod
 from controller.requests import Requests
 from controller.workload import Workload
 from informers.keys import ObjectKey
@@ -94,7 +95,7 @@ class Picture:
         """What its seats cost the host beyond memory, and what its Pods count for, is known from now on."""
         for ledger in self._caches.ledgers.store.by_index(BY_WORKER, workload.uid):
             self.ledger_changed(ledger)
-        for pod in self._caches.pods.store.by_index(BY_WORKER, workload.uid):
+        for pod in self._caches.pods_of(workload.uid):
             if not pod.finished:
                 self.pod_changed(pod)
 
@@ -114,15 +115,15 @@ class Picture:
         request = self._requests.of(workload)
         return translate.seat_hold(seat, request.host.cpu_millis if request is not None else 0)
 
-    def pod_changed(self, pod: Pod) -> None:
+    def pod_changed(self, pod: AnyPod) -> None:
         """Take in what a Pod holds; one that has ended holds nothing."""
         if pod.finished:
             self.pod_gone(pod)
             return
         self.fleet.set_pod(self._use(pod))
 
-    def _use(self, pod: Pod) -> PodUse:
-        if pod.metadata.namespace != self._namespace:
+    def _use(self, pod: AnyPod) -> PodUse:
+        if isinstance(pod, ForeignPod) or pod.metadata.namespace != self._namespace:
             return translate.pod_use(pod)
         owner = controlling_workload(pod)
         if owner is None:
@@ -139,12 +140,18 @@ class Picture:
             exclusive=workload.spec.exclusive if request is None else not request.shareable,
         )
 
-    def pod_gone(self, pod: Pod) -> None:
+    def pod_gone(self, pod: AnyPod) -> None:
         """A Pod ended or went: what it held on its node is free."""
         self.fleet.remove_pod(pod.metadata.uid)
-        node = self._caches.nodes.store.get(ObjectKey("", pod.spec.node_name))
+        node = self._caches.nodes.store.get(ObjectKey("", pod.node_name))
         if node is not None and translate.is_enabled(node):
             self.on_room()
+
+
+def _holds(pod: AnyPod) -> tuple[object, ...]:
+    """What decides on what a Pod holds: where it is, what it asks for, and whether it still does."""
+    asked = pod.requests if isinstance(pod, ForeignPod) else pod.spec
+    return pod.node_name, asked, pod.finished
 
 
 class _WorkloadFeed:
@@ -197,14 +204,14 @@ class _PodFeed:
     def __init__(self, picture: Picture) -> None:
         self._picture = picture
 
-    def on_add(self, obj: Pod, initial: bool) -> None:  # noqa: ARG002 - part of the handler protocol
+    def on_add(self, obj: AnyPod, initial: bool) -> None:  # noqa: ARG002 - part of the handler protocol
         self._picture.pod_changed(obj)
 
-    def on_update(self, old: Pod, new: Pod) -> None:
-        if old.spec != new.spec or old.finished != new.finished:
+    def on_update(self, old: AnyPod, new: AnyPod) -> None:
+        if _holds(old) != _holds(new):
             self._picture.pod_changed(new)
 
-    def on_delete(self, obj: Pod) -> None:
+    def on_delete(self, obj: AnyPod) -> None:
         self._picture.pod_gone(obj)
 
 

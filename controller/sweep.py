@@ -16,6 +16,7 @@ import anyio
 from controller import logs
 from controller.names import pod_name
 from controller.objects import ResourceClaim
+from controller.pods import whole
 from controller.reconcile.tools import Tools
 from controller.strays import holders_of_unnamed
 from controller.workload import Workload
@@ -138,9 +139,8 @@ class Sweep:
         return self._tools.ledger(name) is None and not self._has_live_pod(name)
 
     def _runs(self, seat: Seat) -> bool:
-        pod = self._tools.caches.pods.store.get(
-            ObjectKey(self._tools.settings.namespace, pod_name(seat.workload))
-        )
+        key = ObjectKey(self._tools.settings.namespace, pod_name(seat.workload))
+        pod = whole(self._tools.caches.pods.store.get(key))
         return pod is not None and pod.owned_by(seat.workload_uid) and not pod.finished
 
     def _has_live_pod(self, claim: str) -> bool:

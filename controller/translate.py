@@ -9,6 +9,7 @@ import msgspec
 
 from controller import objects
 from controller.names import ENABLED_LABEL, role_node_label
+from controller.pods import AnyPod, ForeignPod
 from ledger.state import Seat
 from placement.hostresources import ContainerResources, PodResources, Resources, effective_request
 from placement.quantity import parse_bytes, parse_millis
@@ -167,7 +168,7 @@ def _bytes_or_zero(quantity: str) -> int:
 
 
 def pod_use(
-    obj: objects.Pod,
+    obj: AnyPod,
     *,
     worker_uid: str = "",
     claims: tuple[str, ...] = (),
@@ -181,13 +182,20 @@ def pod_use(
     """
     return PodUse(
         uid=obj.metadata.uid,
-        node=obj.spec.node_name,
-        requests=effective_request(pod_resources(obj.spec)),
+        node=obj.node_name,
+        requests=effective_request_of(obj),
         worker_uid=worker_uid,
         claims=claims,
         owner_key=owner_key,
         exclusive=exclusive,
     )
+
+
+def effective_request_of(obj: AnyPod) -> Amounts:
+    """What a Pod takes of its node; of a foreign one that is known since it was decoded."""
+    if isinstance(obj, ForeignPod):
+        return obj.requests
+    return effective_request(pod_resources(obj.spec))
 
 
 def pod_resources(spec: objects.PodSpec) -> PodResources:

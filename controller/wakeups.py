@@ -10,14 +10,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 
-from controller.caches import BY_CLAIM, BY_OWN_CLAIM, BY_WORKER, Caches, controlling_workload
+from controller.caches import BY_OWN_CLAIM, Caches, controlling_workload
 from controller.census import Census
 from controller.echoes import Echoes
 from controller.handoffs import HandOffs
 from controller.handout import HandOut, lane_of
 from controller.line import WaitingLine
-from controller.objects import DeviceClass, Pod, ResourceClaim
+from controller.objects import DeviceClass, ResourceClaim
 from controller.picture import Picture
+from controller.pods import AnyPod, ForeignPod
 from controller.requests import Requests
 from controller.strays import holders_of_unnamed
 from controller.workload import Workload
@@ -112,7 +113,7 @@ class Wakeups:
     def place_in_line(self, workload: Workload) -> None:
         """Let a Workload join or leave the line by what the caches show of it and its Pod."""
         key = ObjectKey.of(workload)
-        pods = self._caches.pods.store.by_index(BY_WORKER, workload.uid)
+        pods = self._caches.pods_of(workload.uid)
         if workload.terminal or workload.deleting or any(pod.bound for pod in pods):
             self._leave_line(workload)
         else:
@@ -136,7 +137,7 @@ class Wakeups:
         for workload in self._caches.workloads.store.by_index(BY_OWN_CLAIM, claim.metadata.name):
             self.echoes.tell(ObjectKey.of(workload))
 
-    def pod_of(self, pod: Pod) -> None:
+    def pod_of(self, pod: AnyPod) -> None:
         """A worker's Pod changed: its Workload is looked at, and its place in line reviewed."""
         owner = controlling_workload(pod)
         if owner is None:
@@ -156,7 +157,7 @@ class Wakeups:
     def seats_lost(self, ledger: ClaimLedger, seats: Iterable[Seat]) -> None:
         """Seats went or changed: wakeAll, their Workloads, and those of live Pods on the claim."""
         self.tell(seat.workload for seat in seats)
-        for pod in self._caches.pods.store.by_index(BY_CLAIM, f"{self._namespace}/{ledger.claim_name}"):
+        for pod in self._caches.pods_on(ObjectKey(self._namespace, ledger.claim_name)):
             self.pod_of(pod)
         self.wake_all()
 
@@ -205,15 +206,18 @@ class _PodEvents:
     def __init__(self, wakeups: Wakeups) -> None:
         self._wakeups = wakeups
 
-    def on_add(self, obj: Pod, initial: bool) -> None:  # noqa: ARG002 - part of the handler protocol
+    def on_add(self, obj: AnyPod, initial: bool) -> None:  # noqa: ARG002 - part of the handler protocol
         self._wakeups.pod_of(obj)
 
-    def on_update(self, old: Pod, new: Pod) -> None:
+    def on_update(self, old: AnyPod, new: AnyPod) -> None:
+        if isinstance(old, ForeignPod) or isinstance(new, ForeignPod):
+            self._wakeups.pod_of(new)
+            return
         deletion = (old.metadata.deletion_timestamp, new.metadata.deletion_timestamp)
         if old.status != new.status or old.spec.node_name != new.spec.node_name or deletion[0] != deletion[1]:
             self._wakeups.pod_of(new)
 
-    def on_delete(self, obj: Pod) -> None:
+    def on_delete(self, obj: AnyPod) -> None:
         self._wakeups.pod_of(obj)
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from controller.caches import Caches
-from controller.objects import CLAIMS, PODS, Pod, ResourceClaim
+from controller.objects import CLAIMS, Pod, ResourceClaim
+from controller.pods import PODS, AnyPod, whole
 from controller.retry import read_again
 from controller.workerpod import ledger_reference
 from controller.workload import WORKLOADS, Workload
@@ -38,7 +39,7 @@ class Writer:
 
     async def fresh_pod(self, name: str, namespace: str) -> Pod | None:
         """Read a Pod past the cache, which takes in what is found."""
-        return await self._fresh(PODS, self._caches.pods.store, ObjectKey(namespace, name))
+        return whole(await self._fresh(PODS, self._caches.pods.store, ObjectKey(namespace, name)))
 
     async def _fresh(self, resource: Resource[T], store: Store[T], key: ObjectKey) -> T | None:
         known = store.get(key)
@@ -121,7 +122,7 @@ class Writer:
         self._caches.claims.store.apply_write(written)
         return written
 
-    async def create_pod(self, document: dict[str, Any]) -> Pod:
+    async def create_pod(self, document: dict[str, Any]) -> AnyPod:
         """Create a Pod; typos in the preserved template are refused. Raises `AlreadyExists`, `Invalid`, …."""
         created = await self._api.create(PODS, document, document["metadata"]["namespace"], strict=True)
         self._caches.pods.store.apply_write(created)
@@ -136,7 +137,7 @@ class Writer:
         meta = pod.metadata
         preconditions = Preconditions(meta.uid, meta.resource_version if on_version else None)
         try:
-            left = await self._api.delete(PODS, meta.name, meta.namespace, preconditions=preconditions)
+            left = whole(await self._api.delete(PODS, meta.name, meta.namespace, preconditions=preconditions))
         except NotFound:
             left = None
         except Conflict:

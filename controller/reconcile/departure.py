@@ -6,7 +6,6 @@ ended is always shown by a read past the cache. Nothing is ever force-deleted.
 
 from __future__ import annotations
 
-from controller.caches import BY_WORKER
 from controller.names import FINALIZER
 from controller.objects import Pod
 from controller.reasons import Code, Phase, sentence
@@ -121,7 +120,7 @@ class Departure:
             await self.release_refs(claim, refs)
 
     def _pods(self, workload: Workload) -> tuple[Pod, ...]:
-        return self._tools.caches.pods.store.by_index(BY_WORKER, workload.uid)
+        return self._tools.caches.pods_of(workload.uid)
 
     async def _ending_pod(self, workload: Workload) -> Pod | None:
         """A Pod of this UID that is left; all are asked to end. `None`: verifiably gone."""

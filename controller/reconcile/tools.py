@@ -13,6 +13,7 @@ from controller.events import WorkloadEvents
 from controller.line import WaitingLine
 from controller.names import pod_name
 from controller.objects import Pod, ResourceClaim
+from controller.pods import whole
 from controller.reasons import Code, sentence
 from controller.reconcile.memory import Memory
 from controller.requests import Requests
@@ -58,7 +59,7 @@ class Tools:
 
     def pod(self, workload: Workload) -> Pod | None:
         """The Pod that has this worker's name, whoever owns it."""
-        return self.caches.pods.store.get(ObjectKey(self.settings.namespace, pod_name(workload.name)))
+        return whole(self.caches.pods.store.get(ObjectKey(self.settings.namespace, pod_name(workload.name))))
 
     def claim(self, name: str) -> ResourceClaim | None:
         """A managed claim of the workers' namespace."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from controller import objects, translate
-from placement.hostresources import effective_request
+from controller.pods import PODS
 from placement.quantity import parse_bytes, parse_millis
 from placement.tolerations import untolerated
 from placement.types import Amounts, Taint, TaintEffect
@@ -39,7 +39,7 @@ class Use:
 
 def request_of(pod: Record) -> Amounts:
     """The effective request of a Pod."""
-    return effective_request(translate.pod_resources(objects.PODS.decode(pod.data).spec))
+    return translate.effective_request_of(PODS.decode(pod.data))
 
 
 def uses(pods: Iterable[Record]) -> dict[str, Use]:

@@ -20,8 +20,9 @@ from controller.events import WorkloadEvents, make_recorder
 from controller.handout import HandOut, lane_of
 from controller.ledgerapi import KubeLedgerApi
 from controller.line import WaitingLine
-from controller.objects import CLAIMS, NODES, PODS, SLICES, Node, Pod, ResourceClaim, ResourceSlice
+from controller.objects import CLAIMS, NODES, SLICES, Node, Pod, ResourceClaim, ResourceSlice
 from controller.picture import Picture
+from controller.pods import PODS, whole
 from controller.reconcile.memory import Memory
 from controller.reconcile.tools import Tools
 from controller.requests import Requests
@@ -203,7 +204,9 @@ def pod(
         "spec": {"containers": [container()], "resourceClaims": claims, **spec},
         "status": status or {},
     }
-    return PODS.decode(json.dumps(document).encode())
+    decoded = whole(PODS.decode(json.dumps(document).encode()))
+    assert decoded is not None
+    return decoded
 
 
 def condition(type_: str, status: str, reason: str = "", *, since: str = at(), message: str = "") -> Document:
