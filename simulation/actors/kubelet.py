@@ -138,4 +138,5 @@ class Kubelet(Actor):
 
 
 def _containers(document: Document, state: Document) -> list[Document]:
-    return [{"name": container["name"], "state": state} for container in document["spec"]["containers"]]
+    shared = {"state": state, "ready": "running" in state, "restartCount": 0}
+    return [{"name": container["name"], **shared} for container in document["spec"]["containers"]]

@@ -110,14 +110,21 @@ class ApiServer:
         return self.store.put(kind, document)
 
     def update(
-        self, kind: Kind, name: str, namespace: str, body: Mapping[str, Any], *, subresource: str = ""
+        self,
+        kind: Kind,
+        name: str,
+        namespace: str,
+        body: Mapping[str, Any],
+        *,
+        subresource: str = "",
+        strict: bool = False,
     ) -> Record:
-        """Replace an object, or its status."""
+        """Replace an object, or its status. Unknown fields are dropped, or refused if `strict`."""
         old = self.get(kind, name, namespace)
         document = without_nulls(as_document(body))
         _check_address(kind, document, namespace, name)
         check_uid(kind, old, document["metadata"])
-        return self._write(kind, old, document, subresource)
+        return self._write(kind, old, document, subresource, strict=strict)
 
     def patch(
         self,
@@ -128,6 +135,7 @@ class ApiServer:
         *,
         subresource: str = "",
         patch_type: PatchType = PatchType.MERGE,
+        strict: bool = False,
     ) -> Record:
         """Patch an object, or its status."""
         old = self.get(kind, name, namespace)
@@ -137,16 +145,22 @@ class ApiServer:
         patched = json_patched if patch_type is PatchType.JSON else merge_patched
         document = without_nulls(patched(old.copy(), patch))
         _check_address(kind, document, namespace, name)
-        return self._write(kind, old, document, subresource)
+        return self._write(kind, old, document, subresource, strict=strict)
 
     def edit(
-        self, kind: Kind, key: ObjectKey, change: Callable[[Document], None], *, subresource: str = ""
+        self,
+        kind: Kind,
+        key: ObjectKey,
+        change: Callable[[Document], None],
+        *,
+        subresource: str = "",
+        strict: bool = False,
     ) -> Record:
         """Change an object in one step, as somebody does who reads and writes until there is no conflict."""
         old = self.get(kind, key.name, key.namespace)
         document = old.copy()
         change(document)
-        return self._write(kind, old, document, subresource)
+        return self._write(kind, old, document, subresource, strict=strict)
 
     def bind(self, key: ObjectKey, uid: str, node: str, conditions: Sequence[Document]) -> Record:
         """Give a Pod its node (the `binding` subresource): 409 if it is another one, bound or deleting."""
@@ -185,7 +199,9 @@ class ApiServer:
 
     # The one way in for changes of what exists.
 
-    def _write(self, kind: Kind, old: Record, document: Document, subresource: str) -> Record:
+    def _write(
+        self, kind: Kind, old: Record, document: Document, subresource: str, *, strict: bool = False
+    ) -> Record:
         check_version(kind, old, document["metadata"])
         strategy = strategy_of(kind)
         if subresource == "status" and kind.status:
@@ -201,7 +217,7 @@ class ApiServer:
             if kind.status:
                 _keep_status(old, document)
             faults = carry_over(old, document)
-            strategy.default(document)
+            strategy.default(document, strict=strict)
             faults += [*strategy.update_faults(old.document, document)]
         if faults:
             raise refusals.invalid(kind, old.key.name, faults)
