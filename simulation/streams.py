@@ -10,17 +10,17 @@ class Streams:
     """`stream(name)` is the same stream, whoever asks for it."""
 
     def __init__(self, seed: int) -> None:
-        self._seed = seed
+        self.seed = seed
         self._streams: dict[str, Random] = {}
 
     def __repr__(self) -> str:
-        return f"<Streams seed={self._seed} streams={len(self._streams)}>"
+        return f"<Streams seed={self.seed} streams={len(self._streams)}>"
 
     def stream(self, name: str) -> Random:
         """The stream of that name."""
         known = self._streams.get(name)
         if known is None:
-            known = self._streams[name] = Random(f"{self._seed}/{name}")  # noqa: S311 - to be replayed
+            known = self._streams[name] = Random(f"{self.seed}/{name}")  # noqa: S311 - to be replayed
         return known
 
     def identifiers(self, name: str) -> Callable[[], str]:

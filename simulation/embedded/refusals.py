@@ -10,9 +10,7 @@ from simulation.apiserver.refusals import Refusal
 def unsupported_media_type(found: str, accepted: tuple[str, ...]) -> Refusal:
     """415: a body in a form that is not read."""
     text = f"the body of the request was in an unknown format ({found}) - accepted media types include: "
-    return Refusal(
-        HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", f"{text}{', '.join(accepted)}"
-    )
+    return Refusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", f"{text}{', '.join(accepted)}")
 
 
 def not_acceptable(accepted: str) -> Refusal:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import yaml
@@ -65,6 +66,7 @@ class Target:
     """Whether the path itself asks for a watch, as in `/api/v1/watch/nodes`."""
 
 
+@cache
 def definition(kind: Kind) -> Mapping[str, Any]:
     """The CustomResourceDefinition of one of our kinds, as installed."""
     loaded: Mapping[str, Any] = yaml.safe_load((CRDS / f"{kind.plural}.yaml").read_text())

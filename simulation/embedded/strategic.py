@@ -85,7 +85,9 @@ def _merged_items(current: list[Any], changes: list[dict[str, Any]], key: str) -
     items = list(current)
     for change in changes:
         if key not in change:
-            raise bad_request(f"error decoding patch: map: {change} does not contain declared merge key: {key}")
+            raise bad_request(
+                f"error decoding patch: map: {change} does not contain declared merge key: {key}"
+            )
         place = next((i for i, item in enumerate(items) if item.get(key) == change[key]), None)
         if change.get(_DIRECTIVE) == "delete":
             items = [item for item in items if item.get(key) != change[key]]

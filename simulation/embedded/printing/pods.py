@@ -44,7 +44,11 @@ def _status(document: Document) -> str:
         word = "SchedulingGated"
     word = next(_container_words(status), word)
     if word == "Completed" and _is_running(status):
-        word = "Running" if any(item["status"] == "True" for item in _conditions(status, "Ready")) else "NotReady"
+        word = (
+            "Running"
+            if any(item["status"] == "True" for item in _conditions(status, "Ready"))
+            else "NotReady"
+        )
     if "deletionTimestamp" in document["metadata"] and phase not in _FINAL:
         return "Unknown" if status.get("reason") == "NodeLost" else "Terminating"
     return str(word)

@@ -40,7 +40,11 @@ def negotiate(accept: str) -> Form:
         wanted = given.get("as", "").removesuffix("List")
         if not wanted:
             return Form.OBJECT
-        if given.get("g") == "meta.k8s.io" and given.get("v") == "v1" and wanted in {"Table", Form.METADATA.value}:
+        if (
+            given.get("g") == "meta.k8s.io"
+            and given.get("v") == "v1"
+            and wanted in {"Table", Form.METADATA.value}
+        ):
             return Form(wanted)
     raise not_acceptable(accept)
 

@@ -1,0 +1,126 @@
+"""The web application: every path of the server, and the one place where refusals become answers."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from datetime import datetime
+from random import Random
+from urllib.parse import urlsplit
+
+from aiohttp import web
+from aiohttp.typedefs import Handler
+
+from simulation.apiserver.documents import Document
+from simulation.apiserver.refusals import Refusal
+from simulation.apiserver.server import ApiServer
+from simulation.apiserver.watches import Watches
+from simulation.embedded import discovery, openapi
+from simulation.embedded.objects import Objects, json_response
+from simulation.embedded.parameters import read_options
+from simulation.embedded.refusals import forbidden_host, internal, not_found
+from simulation.embedded.served import resolve
+from simulation.embedded.watching import Watching
+
+VERSION = "v1.36.3+embedded"
+"""The release whose behaviour `e2e.parity` has recorded."""
+
+BODY_BYTES_MAX = 3 * 1024 * 1024
+"""As on real servers."""
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+HEALTH = ("/healthz", "/livez", "/readyz")
+
+_log = logging.getLogger(__name__)
+
+
+class Frontend:
+    """Answers HTTP requests from one server in memory."""
+
+    def __init__(
+        self, server: ApiServer, watches: Watches, *, now: Callable[[], datetime], rng: Random
+    ) -> None:
+        self._objects = Objects(server, now)
+        self.watching = Watching(server.store, watches, self._objects, rng)
+
+    def __repr__(self) -> str:
+        return f"<Frontend {self._objects!r} {self.watching!r}>"
+
+    def application(self) -> web.Application:
+        """The application, to be served on a loopback address."""
+        app = web.Application(client_max_size=BODY_BYTES_MAX, middlewares=[_refusing])
+        app.router.add_route("*", "/{path:.*}", self._answer)
+        return app
+
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
+        path = request.path.rstrip("/") or "/"
+        if path in HEALTH:
+            return web.Response(text="ok")
+        target = resolve(path)
+        if target is None:
+            named = path == "/apis"
+            if path in {"/api", "/apis"} and discovery.AGGREGATED in request.headers.get("Accept", ""):
+                return json_response(discovery.aggregated(named=named), content_type=discovery.AGGREGATED)
+            return json_response(_about(path, request.host))
+        if request.method == "GET" and (target.watch or read_options(request.query).watch):
+            return await self.watching.answer(request, target)
+        return await self._objects.answer(request, target)
+
+
+def _about(path: str, host: str) -> Document:
+    """What the server says about itself. Raises `Refusal` (404)."""
+    parts = [part for part in path.split("/") if part]
+    found: Document | None = None
+    match parts:
+        case ["api"]:
+            found = discovery.legacy_versions(host)
+        case ["api", "v1"]:
+            found = discovery.resource_list("", "v1")
+        case ["apis"]:
+            found = discovery.group_list()
+        case ["apis", group]:
+            found = discovery.group(group)
+        case ["apis", group, version]:
+            found = discovery.resource_list(group, version)
+        case ["openapi", "v3"]:
+            found = openapi.index()
+        case ["openapi", "v3", *_]:
+            found = openapi.document(path.removeprefix(openapi.INDEX))
+        case ["version"]:
+            found = _version()
+        case _:
+            pass
+    if found is None:
+        raise not_found(path)
+    return found
+
+
+def _version() -> Document:
+    major, minor, _ = VERSION.removeprefix("v").split(".", 2)
+    return {
+        "major": major,
+        "minor": minor,
+        "gitVersion": VERSION,
+        "gitCommit": "",
+        "gitTreeState": "",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": "",
+        "compiler": "",
+        "platform": "",
+    }
+
+
+@web.middleware
+async def _refusing(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Turn refusals into `Status` objects, and let no fault of one request end another."""
+    try:
+        if (urlsplit(f"//{request.host}").hostname or "") not in LOOPBACK:
+            raise forbidden_host(request.host)
+        return await handler(request)
+    except Refusal as refusal:
+        return json_response(refusal.data, refusal.code)
+    except (web.HTTPException, ConnectionError):
+        raise
+    except Exception as error:  # noqa: BLE001 - the edge of one request: it is answered and told
+        _log.error("%s %s failed", request.method, request.path_qs, exc_info=error)
+        return json_response(internal(error).data, internal(error).code)

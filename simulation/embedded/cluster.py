@@ -1,0 +1,172 @@
+"""A cluster of one process, on a real clock, that answers on a loopback address.
+
+    async with EmbeddedCluster() as cluster:
+        cluster.fleet.add_nodes(3)
+        cluster.write_kubeconfig(path)
+
+Invariant: it listens on the loopback interface only, since it asks nobody who he is. What an actor stumbles
+over is logged and skipped: whatever a client writes, the cluster goes on.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from random import Random
+from types import TracebackType
+from typing import Self
+
+import anyio
+import yaml
+from aiohttp import web
+
+from simulation.actors.base import Stage
+from simulation.actors.claims import ClaimController
+from simulation.actors.delays import Delays
+from simulation.actors.garbage import GarbageCollector
+from simulation.actors.kubelet import Kubelet
+from simulation.actors.scheduler import Scheduler
+from simulation.agenda import Agenda
+from simulation.apiserver.server import ApiServer
+from simulation.apiserver.watches import Watches
+from simulation.cluster import CONTROLLER_NAMESPACE, WORKER_NAMESPACE
+from simulation.embedded.application import Frontend
+from simulation.fleet import Furnishing
+
+HOST = "127.0.0.1"
+NAMESPACES = ("default", "kube-system", WORKER_NAMESPACE, CONTROLLER_NAMESPACE)
+
+COMPACTION_SECONDS = 300.0
+"""How long a version can be watched from, at least; as kube-apiserver compacts etcd."""
+
+SHUTDOWN_SECONDS = 1.0
+
+DELAYS = Delays(spread=0.5)
+
+_log = logging.getLogger(__name__)
+
+
+class EmbeddedCluster:
+    """Enter it to start it; leaving it ends every watch and closes the socket.
+
+    `seed` decides UIDs and delays. `port` 0 takes a free one. Raises `OSError` where the port is taken.
+    """
+
+    def __init__(self, *, seed: int = 0, port: int = 0, delays: Delays = DELAYS) -> None:
+        self._seed = seed
+        self._wanted_port = port
+        self._port = 0
+        uids = self._rng("uids")
+        self.server = ApiServer(now=utc_now, new_uid=lambda: _uuid(uids), namespaces=NAMESPACES)
+        self.watches = Watches(self.server.store)
+        self.agenda = Agenda()
+        stage = Stage(self.server, self.agenda, delays, utc_now)
+        self.scheduler = Scheduler(stage, self._rng("scheduler"))
+        self.claim_controller = ClaimController(stage, self._rng("claim controller"))
+        self.kubelet = Kubelet(stage, self._rng("kubelet"))
+        self.garbage_collector = GarbageCollector(stage, self._rng("garbage collector"))
+        self.fleet = Furnishing(self.server)
+        self._frontend = Frontend(self.server, self.watches, now=utc_now, rng=self._rng("watches"))
+        self._stack = AsyncExitStack()
+
+    def __repr__(self) -> str:
+        return f"<EmbeddedCluster {self.url} {self.server!r}>"
+
+    @property
+    def url(self) -> str:
+        """Where it answers, once it is entered."""
+        return f"http://{HOST}:{self._port}"
+
+    async def __aenter__(self) -> Self:
+        async with AsyncExitStack() as stack:
+            self._port = await stack.enter_async_context(
+                _served(self._frontend.application(), self._wanted_port)
+            )
+            stack.callback(self._frontend.watching.end)
+            await stack.enter_async_context(_running(self._act, self._compact))
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        return await self._stack.__aexit__(kind, error, trace)
+
+    def kubeconfig(self) -> str:
+        """A kubeconfig for it; there are no users here."""
+        name = "embedded"
+        context = {"cluster": name, "user": name, "namespace": WORKER_NAMESPACE}
+        document = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": name, "cluster": {"server": self.url}}],
+            "users": [{"name": name, "user": {}}],
+            "contexts": [{"name": name, "context": context}],
+            "current-context": name,
+        }
+        return yaml.safe_dump(document, sort_keys=False)
+
+    def write_kubeconfig(self, path: Path) -> None:
+        """Write it to a file. Raises `OSError`."""
+        path.write_text(self.kubeconfig(), encoding="utf-8")
+
+    async def _act(self) -> None:
+        while True:
+            try:
+                await self.agenda.run()
+            except Exception as error:  # noqa: BLE001 - one object that makes no sense must not end the rest
+                _log.error("An actor gave up on an object", exc_info=error)
+
+    async def _compact(self) -> None:
+        store = self.server.store
+        while True:
+            revision = store.revision
+            await anyio.sleep(COMPACTION_SECONDS)
+            store.compact(revision)
+
+    def _rng(self, name: str) -> Random:
+        return Random(f"{self._seed}/{name}")  # noqa: S311 - to be had again, not to be secret
+
+
+def utc_now() -> datetime:
+    """The time of day."""
+    return datetime.now(UTC)
+
+
+def _uuid(rng: Random) -> str:
+    return str(uuid.UUID(int=rng.getrandbits(128), version=4))
+
+
+@asynccontextmanager
+async def _served(app: web.Application, port: int) -> AsyncIterator[int]:
+    """Serve on the loopback interface while the block runs; gives the port."""
+    listener = socket.create_server((HOST, port))
+    runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=SHUTDOWN_SECONDS)
+    try:
+        await runner.setup()
+        await web.SockSite(runner, listener).start()
+        yield int(listener.getsockname()[1])
+    finally:
+        await runner.cleanup()
+        listener.close()
+
+
+@asynccontextmanager
+async def _running(*services: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
+    """Run coroutine functions that never return while the block runs; its error goes on as it is."""
+    failure: Exception | None = None
+    async with anyio.create_task_group() as tasks:
+        for service in services:
+            tasks.start_soon(service)
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 - raised below, as it was and not in a group
+            failure = error
+        tasks.cancel_scope.cancel()
+    if failure is not None:
+        raise failure

@@ -1,0 +1,265 @@
+"""The verbs on objects: from a request to the server in memory, and its answer back as bytes.
+
+Every write is one step of the event loop: once a body has been read, nothing is awaited until it is stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from http import HTTPStatus
+
+import msgspec
+from aiohttp import web
+
+from informers.keys import ObjectKey
+from simulation.apiserver.documents import Document, Record
+from simulation.apiserver.kinds import EVENTS
+from simulation.apiserver.refusals import Refusal, bad_request, expired
+from simulation.apiserver.selectors import compile_selectors
+from simulation.apiserver.server import ApiServer, Deletion
+from simulation.embedded.bodies import JSON, read_object, read_options_body, read_patch
+from simulation.embedded.dryrun import rehearsal
+from simulation.embedded.oldevents import as_old_event
+from simulation.embedded.parameters import (
+    IGNORE,
+    WARN,
+    DeleteOptions,
+    ReadOptions,
+    WriteOptions,
+    delete_options,
+    read_options,
+    write_options,
+)
+from simulation.embedded.patching import Write, accepted_patches, write_of
+from simulation.embedded.printing.tables import Rendering, negotiate
+from simulation.embedded.refusals import method_not_allowed
+from simulation.embedded.served import EVICTION, OLD_EVENTS, Target, verbs_of
+
+_UNKNOWN_FIELDS = "strict decoding error: "
+
+
+class Objects:
+    """Answers everything about objects but watches."""
+
+    def __init__(self, server: ApiServer, now: Callable[[], datetime]) -> None:
+        self._server = server
+        self._now = now
+
+    def __repr__(self) -> str:
+        return f"<Objects {self._server!r}>"
+
+    async def answer(self, request: web.Request, target: Target) -> web.Response:
+        """Carry out one request. Raises `Refusal`."""
+        verb = verb_of(request, target)
+        everywhere = target.kind.namespaced and not target.namespace
+        allowed = (*verbs_of(target.kind), "evict")
+        if verb not in allowed or (everywhere and verb != "list"):
+            raise method_not_allowed(request.method, str(target.kind))
+        match verb:
+            case "get":
+                return self._one(request, target, self._get(target))
+            case "list":
+                return self._list(request, target)
+            case "create":
+                return await self._create(request, target)
+            case "evict":
+                return await self._evict(request, target)
+            case "update":
+                return await self._update(request, target)
+            case "patch":
+                return await self._patch(request, target)
+            case "delete":
+                return await self._delete(request, target)
+            case _:
+                return await self._delete_collection(request, target)
+
+    # Reading.
+
+    def _get(self, target: Target) -> Record:
+        if target.kind is OLD_EVENTS:
+            record = self._server.get(EVENTS, target.name, target.namespace)
+            return Record(as_old_event(record.document))
+        return self._server.get(target.kind, target.name, target.namespace)
+
+    def _list(self, request: web.Request, target: Target) -> web.Response:
+        options = read_options(request.query)
+        records, metadata = self.page(target, options)
+        rendering = self.rendering(request, target, options)
+        body = rendering.many(
+            (record.document for record in records), metadata, (record.data for record in records)
+        )
+        return json_response(body)
+
+    def page(self, target: Target, options: ReadOptions) -> tuple[list[Record], Document]:
+        """One page of a list, and its metadata."""
+        kind = EVENTS if target.kind is OLD_EVENTS else target.kind
+        revision = str(self._server.store.revision)
+        if options.exact and options.resource_version not in {"", "0", revision}:
+            raise expired(f"The resourceVersion for the provided list is too old: {options.resource_version}")
+        if target.kind is OLD_EVENTS:
+            matches = compile_selectors(OLD_EVENTS, options.selectors)
+            found = (as_old_event(each.document) for each in self._server.store.all(kind, target.namespace))
+            return [Record(each) for each in found if matches(each)], {"resourceVersion": revision}
+        page = self._server.list_page(
+            kind,
+            target.namespace,
+            selectors=options.selectors,
+            resource_version=options.resource_version,
+            limit=options.limit,
+            continue_token=options.continue_token,
+        )
+        metadata = {"resourceVersion": page.resource_version}
+        if page.continue_token:
+            metadata["continue"] = page.continue_token
+        return list(page.records), metadata
+
+    # Writing.
+
+    async def _create(self, request: web.Request, target: Target) -> web.Response:
+        options = write_options(request.query)
+        body = await read_object(request)
+        server = self._server_for(dry_run=options.dry_run)
+
+        def create(*, strict: bool) -> Record:
+            return server.create(target.kind, target.namespace, body, strict=strict)
+
+        return self._written(request, target, options, create, HTTPStatus.CREATED)
+
+    async def _update(self, request: web.Request, target: Target) -> web.Response:
+        options = write_options(request.query)
+        body = await read_object(request)
+        server = self._server_for(dry_run=options.dry_run)
+
+        def update(*, strict: bool) -> Record:
+            return server.update(
+                target.kind,
+                target.name,
+                target.namespace,
+                body,
+                subresource=target.subresource,
+                strict=strict,
+            )
+
+        return self._written(request, target, options, update)
+
+    async def _patch(self, request: web.Request, target: Target) -> web.Response:
+        options = write_options(request.query)
+        media_type, patch = await read_patch(request, accepted_patches(target.kind))
+        server = self._server_for(dry_run=options.dry_run)
+        return self._written(request, target, options, write_of(server, target, media_type, patch))
+
+    def _written(
+        self,
+        request: web.Request,
+        target: Target,
+        options: WriteOptions,
+        write: Write,
+        status: HTTPStatus = HTTPStatus.OK,
+    ) -> web.Response:
+        """Carry a write out; fields that are not known are refused, dropped with a warning, or dropped."""
+        warning = ""
+        try:
+            record = write(strict=options.validation != IGNORE)
+        except Refusal as refusal:
+            if options.validation != WARN or not refusal.message.startswith(_UNKNOWN_FIELDS):
+                raise
+            warning = refusal.message.removeprefix(_UNKNOWN_FIELDS)
+            record = write(strict=False)
+        response = self._one(request, target, record, status)
+        if warning:
+            quoted = warning.replace("\\", "\\\\").replace('"', '\\"')
+            response.headers["Warning"] = f'299 - "{quoted}"'
+        return response
+
+    # Deleting.
+
+    async def _evict(self, request: web.Request, target: Target) -> web.Response:
+        """There are no disruption budgets here, so an eviction is a deletion."""
+        body = await read_object(request)
+        options = delete_options({}, body.get("deleteOptions") or {})
+        self._remove(target, options)
+        return json_response(_success({}), HTTPStatus.CREATED)
+
+    async def _delete(self, request: web.Request, target: Target) -> web.Response:
+        options = delete_options(request.query, await read_options_body(request))
+        done = self._remove(target, options)
+        if done.gone and not target.kind.returns_deleted:
+            details = {"name": target.name, "kind": target.kind.plural, "uid": done.record.uid}
+            group = {"group": target.kind.group} if target.kind.group else {}
+            return json_response(_success({"details": {**group, **details}}))
+        return self._one(request, target, done.record)
+
+    async def _delete_collection(self, request: web.Request, target: Target) -> web.Response:
+        options = delete_options({}, await read_options_body(request))
+        chosen, metadata = self.page(target, read_options(request.query))
+        removed = [
+            self._remove(Target(target.kind, record.key.namespace, record.key.name), options).record
+            for record in chosen
+        ]
+        rendering = self.rendering(request, target, read_options(request.query))
+        raws = (record.data for record in removed)
+        return json_response(rendering.many((record.document for record in removed), metadata, raws))
+
+    def _remove(self, target: Target, options: DeleteOptions) -> Deletion:
+        return self._server_for(dry_run=options.dry_run).delete(
+            target.kind,
+            target.name,
+            target.namespace,
+            preconditions=options.preconditions,
+            grace_seconds=options.grace_seconds,
+        )
+
+    # What they share.
+
+    def _server_for(self, *, dry_run: bool) -> ApiServer:
+        return rehearsal(self._server) if dry_run else self._server
+
+    def rendering(self, request: web.Request, target: Target, options: ReadOptions) -> Rendering:
+        """The form in which the client wants objects of that kind."""
+        form = negotiate(request.headers.get("Accept", ""))
+        return Rendering(target.kind, form, options.include_object, self._now)
+
+    def _one(
+        self, request: web.Request, target: Target, record: Record, status: HTTPStatus = HTTPStatus.OK
+    ) -> web.Response:
+        rendering = self.rendering(request, target, read_options({}))
+        return json_response(rendering.one(record.document, record.data), status)
+
+
+def verb_of(request: web.Request, target: Target) -> str:
+    """The verb of a request, as RBAC names it; `evict` for an eviction. Raises `Refusal` (405)."""
+    match request.method, bool(target.name):
+        case (("GET" | "HEAD"), True):
+            verb = "get"
+        case (("GET" | "HEAD"), False):
+            verb = "list"
+        case "POST", False:
+            verb = "create"
+        case "POST", True if target.subresource == EVICTION:
+            return "evict"
+        case "PUT", True:
+            verb = "update"
+        case "PATCH", True:
+            verb = "patch"
+        case "DELETE", True if not target.subresource:
+            verb = "delete"
+        case "DELETE", False:
+            verb = "deletecollection"
+        case _:
+            raise method_not_allowed(request.method, request.path)
+    if target.subresource == EVICTION:
+        raise method_not_allowed(request.method, request.path)
+    return verb
+
+
+def json_response(
+    body: bytes | Document, status: int = HTTPStatus.OK, *, content_type: str = JSON
+) -> web.Response:
+    """An answer in JSON."""
+    data = body if isinstance(body, bytes) else msgspec.json.encode(body)
+    return web.Response(body=data, status=status, headers={"Content-Type": content_type})
+
+
+def _success(more: Document) -> Document:
+    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", **more}

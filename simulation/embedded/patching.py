@@ -1,0 +1,73 @@
+"""Patches of the three kinds, and as which of them a kind may be patched."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from informers.api import Json, PatchType
+from informers.keys import ObjectKey
+from simulation.apiserver.documents import Document, Record, without_nulls
+from simulation.apiserver.kinds import Kind
+from simulation.apiserver.refusals import bad_request
+from simulation.apiserver.server import ApiServer
+from simulation.embedded.bodies import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, check_types
+from simulation.embedded.dryrun import rehearsal
+from simulation.embedded.served import Target
+from simulation.embedded.strategic import strategic_merged
+
+_FIXED = ("name", "namespace")
+
+
+class Write(Protocol):
+    """One write, to be carried out once: with unknown fields refused, or dropped."""
+
+    def __call__(self, *, strict: bool) -> Record:
+        """The object as stored. Raises `Refusal`."""
+
+
+def accepted_patches(kind: Kind) -> tuple[str, ...]:
+    """The media types of patches of a kind. How to merge lists by name is known of built-in kinds only."""
+    return (JSON_PATCH, MERGE_PATCH) if kind.custom else (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH)
+
+
+def write_of(server: ApiServer, target: Target, media_type: str, patch: Json | list[Json]) -> Write:
+    """The write that a patch amounts to."""
+    if media_type == STRATEGIC_PATCH and isinstance(patch, dict):
+        return _strategic(server, target, patch)
+    patch_type = PatchType.JSON if media_type == JSON_PATCH else PatchType.MERGE
+
+    def write(*, strict: bool) -> Record:
+        def apply_to(some: ApiServer) -> Record:
+            return some.patch(
+                target.kind,
+                target.name,
+                target.namespace,
+                patch,
+                subresource=target.subresource,
+                patch_type=patch_type,
+                strict=strict,
+            )
+
+        # What a patch makes of an object is known only afterwards, and may be no object any more.
+        check_types(apply_to(rehearsal(server)).document)
+        return apply_to(server)
+
+    return write
+
+
+def _strategic(server: ApiServer, target: Target, patch: Document) -> Write:
+    key = ObjectKey(target.namespace, target.name)
+
+    def change(document: Document) -> None:
+        merged: Document = without_nulls(strategic_merged(document, patch))
+        check_types(merged)
+        for name in _FIXED:
+            if merged.get("metadata", {}).get(name) != document["metadata"].get(name):
+                raise bad_request(f"metadata.{name}: Invalid value: field is immutable")
+        document.clear()
+        document.update(merged)
+
+    def write(*, strict: bool) -> Record:
+        return server.edit(target.kind, key, change, subresource=target.subresource, strict=strict)
+
+    return write

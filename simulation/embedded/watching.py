@@ -1,0 +1,139 @@
+"""Watches over HTTP: one line of JSON for each event, until the time is up or the client has gone."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing, contextmanager
+from http import HTTPStatus
+from random import Random
+
+import anyio
+import msgspec
+from aiohttp import web
+
+from informers.api import Selectors, WatchEventType
+from simulation.apiserver.documents import Document, Record
+from simulation.apiserver.kinds import EVENTS
+from simulation.apiserver.selectors import compile_selectors
+from simulation.apiserver.store import Store
+from simulation.apiserver.watches import Watch, Watches
+from simulation.embedded.objects import Objects
+from simulation.embedded.oldevents import as_old_event
+from simulation.embedded.parameters import ReadOptions, read_options
+from simulation.embedded.printing.tables import Rendering
+from simulation.embedded.served import OLD_EVENTS, Target
+
+DEFAULT_SECONDS = (1800.0, 3600.0)
+"""How long a watch lasts that does not say: at random between these, as on real servers."""
+
+INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+
+
+class Line(msgspec.Struct):
+    """One event of a watch."""
+
+    type: str
+    object: Document
+
+
+class Watching:
+    """Answers requests for watches."""
+
+    def __init__(self, store: Store, watches: Watches, objects: Objects, rng: Random) -> None:
+        self._store = store
+        self._watches = watches
+        self._objects = objects
+        self._rng = rng
+        self._ended = False
+
+    def __repr__(self) -> str:
+        return f"<Watching {self._watches!r}>"
+
+    def end(self) -> None:
+        """End every watch in good order."""
+        for watch in self._watches.matching():
+            watch.end()
+
+    async def answer(self, request: web.Request, target: Target) -> web.StreamResponse:
+        """Stream one watch. Raises `Refusal` before the first byte."""
+        options = read_options(request.query)
+        rendering = self._objects.rendering(request, target, options)
+        with self._opened(request, target, options) as (initial, watch):
+            response = web.StreamResponse(status=HTTPStatus.OK, headers={"Content-Type": "application/json"})
+            await response.prepare(request)
+            for line in initial:
+                await response.write(_rendered(line, rendering))
+            async with aclosing(self._lines(watch, target, options)) as lines:
+                async for line in lines:
+                    await response.write(_rendered(line, rendering))
+            await response.write_eof()
+            return response
+
+    @contextmanager
+    def _opened(
+        self, request: web.Request, target: Target, options: ReadOptions
+    ) -> Iterator[tuple[list[Line], Watch]]:
+        """The events that come before the watch's own, and the watch."""
+        kind = EVENTS if target.kind is OLD_EVENTS else target.kind
+        selectors = _selectors(target, options)
+        initial: list[Line] = []
+        version = options.resource_version
+        compile_selectors(target.kind, selectors)  # refused before the stream begins
+        if options.initial_events:
+            records, _ = self._objects.page(target, read_options(_without_version(request)))
+            version = str(self._store.revision)
+            initial = [Line(WatchEventType.ADDED.value, record.document) for record in records]
+            initial += [_end_of_initial_events(target, version)] if options.bookmarks else []
+        # The older Events have other fields to select by: they are chosen below.
+        own = Selectors() if target.kind is OLD_EVENTS else selectors
+        client = request.headers.get("User-Agent", "")
+        watch = self._watches.open(client, kind, target.namespace, own, version)
+        try:
+            yield initial, watch
+        finally:
+            self._watches.forget(watch)
+
+    async def _lines(self, watch: Watch, target: Target, options: ReadOptions) -> AsyncGenerator[Line, None]:
+        seconds = options.timeout_seconds or self._rng.uniform(*DEFAULT_SECONDS)
+        closes_seconds = anyio.current_time() + seconds
+        matches = compile_selectors(target.kind, _selectors(target, options))
+        while not watch.ended:
+            data = await watch.read(closes_seconds)
+            if data is None:
+                return
+            line = msgspec.json.decode(data, type=Line)
+            if line.type == WatchEventType.BOOKMARK.value:
+                if options.bookmarks:
+                    line.object["apiVersion"] = target.kind.api_version
+                    yield line
+            elif target.kind is not OLD_EVENTS or line.type == "ERROR":
+                yield line
+            else:
+                old = as_old_event(line.object)
+                if matches(old):
+                    yield Line(line.type, old)
+
+
+def _selectors(target: Target, options: ReadOptions) -> Selectors:
+    """Those of the request, and the name that a path may hold."""
+    by_name = f"metadata.name={target.name}" if target.name else ""
+    fields = ",".join(part for part in (by_name, options.selectors.fields) if part)
+    return Selectors(options.selectors.labels, fields)
+
+
+def _without_version(request: web.Request) -> dict[str, str]:
+    aside = ("resourceVersion", "resourceVersionMatch")
+    return {name: value for name, value in request.query.items() if name not in aside}
+
+
+def _end_of_initial_events(target: Target, version: str) -> Line:
+    annotations = {INITIAL_EVENTS_END: "true"}
+    metadata = {"resourceVersion": version, "annotations": annotations}
+    document = {"kind": target.kind.kind, "apiVersion": target.kind.api_version, "metadata": metadata}
+    return Line(WatchEventType.BOOKMARK.value, document)
+
+
+def _rendered(line: Line, rendering: Rendering) -> bytes:
+    plain = line.type in {"ERROR", WatchEventType.BOOKMARK.value}
+    data = msgspec.json.encode(line.object) if plain else rendering.one(Record(line.object).document)
+    return msgspec.json.encode({"type": line.type, "object": msgspec.Raw(data)}) + b"\n"

@@ -1,0 +1,106 @@
+"""One run: a seed, what is drawn from it, the whole controller through it, and the verdict.
+
+    outcome = simulate(7)
+    outcome = simulate(7, without=("crashes",), around=planted_bug)
+
+The run is a function of the seed and the code. `around` is entered for the time of the run: a test plants a
+bug there, to see it found.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+
+from dataclasses import dataclass, field
+
+import anyio
+import structlog
+
+from simulation.anyioorder import ordered_scopes
+from simulation.world import World
+from simulation.plan import Plan, draw_plan
+from simulation.scenario import Scenario, draw_scenario
+from simulation.streams import Streams
+from simulation.trace import Trace, TraceEvent
+
+from simulation.virtualtime import Deadlock, Livelock, run_virtual
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a run."""
+
+    seed: int
+    digest: str
+    """Equal for two runs if and only if all that happened in them was."""
+    failures: tuple[str, ...]
+    """One sentence for each thing that was wrong; empty for a run that passed."""
+    plan: Plan
+    scenario: str
+    seconds: float
+    """Virtual time that passed."""
+    events_total: int
+    sometimes: Mapping[str, int] = field(default_factory=dict)
+    """How often each point of `simulation.sometimes` was hit."""
+    last_events: tuple[TraceEvent, ...] = ()
+    """The end of the trace, for a run that failed."""
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing was wrong."""
+        return not self.failures
+
+
+def simulate(
+    seed: int, *, without: Collection[str] = (), around: AbstractContextManager[object] | None = None
+) -> Outcome:
+    """Run one seed; the faults in `without` are off. Raises nothing for what goes wrong in the run."""
+    streams = Streams(seed)
+    scenario, plan = draw_scenario(streams), draw_plan(streams, without=without)
+    trace = Trace()
+    with _undisturbed(), ordered_scopes(), around or nullcontext():
+        world = run_virtual(_run, streams, scenario, plan, trace)
+    failures = tuple(world.failures)
+    return Outcome(
+        seed=seed,
+        digest=trace.digest,
+        failures=failures,
+        plan=plan,
+        scenario=str(scenario),
+        seconds=world.seconds,
+        events_total=trace.events_total,
+        sometimes=world.sometimes,
+        last_events=tuple(trace.last) if failures else (),
+    )
+
+
+async def _run(streams: Streams, scenario: Scenario, plan: Plan, trace: Trace) -> World:
+    world = World(streams, scenario, plan, trace)
+    try:
+        await world.live()
+    except Exception as error:  # noqa: BLE001 - whatever broke is a failure of the run, and said
+        world.failures.append(f"the run broke: {type(error).__name__}: {error}")
+    for state in streams.states():
+        trace.mix(state)
+    return world
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """No garbage collection in the middle of a run, and no logs: both cost time, and the first has no order."""
+    collects = gc.isenabled()
+    gc.disable()
+    disabled, structured = logging.root.manager.disable, structlog.get_config()
+    logging.disable(logging.CRITICAL)
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    try:
+        yield
+    finally:
+        structlog.configure(**structured)
+        logging.disable(disabled)
+        gc.collect()
+        if collects:
+            gc.enable()

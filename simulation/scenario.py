@@ -1,0 +1,162 @@
+"""What a run is about, drawn from the seed: the fleet, the controller's settings, and what users do and when.
+
+Some scenarios are *ample*: every worker alike and small, and a device for each of them, so that whatever faults
+come in between, all that were not ended must run in the end. The others are tight, mixed and changing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from controller.settings import PlacementStrategy, Settings
+from simulation.fleet import NodeShape
+from simulation.openrl import workload
+from simulation.streams import Streams
+
+CHAOS_SECONDS = 1500.0
+"""Users act and faults come in the first 25 minutes of a run."""
+
+MEMORIES = ("24Gi", "40Gi", "80Gi", "141Gi")
+NEEDS = ("8Gi", "20Gi", "24Gi", "33Gi", "40Gi", "70Gi", "80Gi", "120Gi")
+
+
+@dataclass(frozen=True)
+class Act:
+    """Something that a user, or a worker's own process, does at a time."""
+
+    seconds: float
+    what: str
+    """`submit`, `delete`, `succeed` or `fail`."""
+    name: str
+    body: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One run, apart from its faults."""
+
+    nodes: Mapping[str, NodeShape]
+    settings: Settings
+    replicas: int
+    acts: tuple[Act, ...]
+    ample: bool
+
+    def __str__(self) -> str:
+        limit, strategy = self.settings.max_seats_per_claim, self.settings.placement_strategy.value
+        kind = "ample" if self.ample else "mixed"
+        submitted = sum(act.what == "submit" for act in self.acts)
+        timeout = self.settings.placement_timeout_seconds
+        return (
+            f"{kind}: {len(self.nodes)} nodes, {submitted} Workloads, {self.replicas} replicas, limit {limit}, "
+            f"{strategy}, timeout {timeout:g} s, {self.settings.max_concurrent_reconciles} workers, "
+            f"lease {self.settings.lease_duration_seconds:g} s"
+        )
+
+
+def draw_scenario(streams: Streams) -> Scenario:
+    """The scenario of a seed."""
+    rng = streams.stream("scenario")
+    ample = rng.random() < 0.3
+    users = streams.stream("users")
+    acts = _ample_acts(users) if ample else _mixed_acts(users)
+    nodes = _ample_fleet(rng) if ample else _mixed_fleet(rng)
+    return Scenario(nodes, _settings(rng, ample=ample), rng.choice((1, 2, 2, 2)), tuple(acts), ample)
+
+
+def _settings(rng: Random, *, ample: bool) -> Settings:
+    lease, renew, retry = rng.choice(((15.0, 10.0, 2.0), (60.0, 40.0, 10.0), (45.0, 30.0, 8.0)))
+    return Settings(
+        retry_interval_seconds=rng.choice((10.0, 30.0, 60.0)),
+        placement_strategy=rng.choice((PlacementStrategy.BINPACK, PlacementStrategy.SPREAD)),
+        max_seats_per_claim=rng.choice((0, 1, 2, 2, 3, 4)),
+        placement_timeout_seconds=0.0 if ample else rng.choice((0.0, 300.0, 900.0)),
+        max_concurrent_reconciles=rng.choice((1, 2, 4, 8)),
+        lease_duration_seconds=lease,
+        renew_deadline_seconds=renew,
+        retry_period_seconds=retry,
+    )
+
+
+# Fleets.
+
+
+def _mixed_fleet(rng: Random) -> dict[str, NodeShape]:
+    nodes = {}
+    for number in range(rng.randint(2, 6)):
+        roles: tuple[str, ...] = rng.choice(((), (), (), ("trainer",), ("sampler",), ("trainer", "sampler")))
+        nodes[f"node-{number}"] = NodeShape(
+            gpus=rng.choice((1, 2, 2, 4)),
+            gpu_memory=rng.choice(MEMORIES),
+            host_memory=rng.choice(("32Gi", "128Gi", "512Gi")),
+            enabled=rng.random() < 0.95,
+            roles=roles,
+        )
+    return nodes
+
+
+def _ample_fleet(rng: Random) -> dict[str, NodeShape]:
+    gpus = rng.choice((4, 8))
+    return {f"node-{number}": NodeShape(gpus=gpus, gpu_memory="80Gi") for number in range(48 // gpus)}
+
+
+# Users.
+
+
+def _mixed_acts(rng: Random) -> list[Act]:
+    count = rng.randint(20, 60)
+    storm_seconds = rng.uniform(0, CHAOS_SECONDS * 0.8) if rng.random() < 0.4 else None
+    ends_share = rng.uniform(0.3, 0.95)
+    acts: list[Act] = []
+    for number in range(count):
+        seconds = rng.uniform(0, CHAOS_SECONDS * 0.9)
+        if storm_seconds is not None and rng.random() < 0.6:
+            seconds = storm_seconds + rng.random() * 5
+        acts += _life(rng, f"w{number}", seconds, _mixed_body, ends_share)
+    return sorted(acts, key=lambda act: (act.seconds, act.name))
+
+
+def _ample_acts(rng: Random) -> list[Act]:
+    acts: list[Act] = []
+    for number in range(rng.randint(20, 40)):
+        acts += _life(rng, f"w{number}", rng.uniform(0, CHAOS_SECONDS * 0.9), _ample_body, 0.4)
+    return sorted(acts, key=lambda act: (act.seconds, act.name))
+
+
+def _life(
+    rng: Random,
+    name: str,
+    seconds: float,
+    body: Callable[[Random, str], dict[str, Any]],
+    ends_share: float,
+) -> list[Act]:
+    """A Workload from its submission to its end, if it has one; some are submitted again afterwards."""
+    acts = [Act(seconds, "submit", name, body(rng, name))]
+    if rng.random() < ends_share:
+        seconds += rng.expovariate(1 / 300)
+        acts.append(Act(seconds, rng.choice(("delete", "delete", "succeed", "fail")), name))
+        if rng.random() < 0.2:
+            seconds += rng.choice((0.0, 0.5, 5.0, 60.0))
+            acts.append(Act(seconds, "delete", name))
+            acts.append(Act(seconds + rng.uniform(0, 30), "submit", name, body(rng, name)))
+    return [act for act in acts if act.seconds < CHAOS_SECONDS]
+
+
+def _ample_body(rng: Random, name: str) -> dict[str, Any]:
+    return workload(name, shared=rng.random() < 0.5, memory=rng.choice(("8Gi", "20Gi")))
+
+
+def _mixed_body(rng: Random, name: str) -> dict[str, Any]:
+    spec: dict[str, Any] = {}
+    if rng.random() < 0.2:
+        spec["role"] = "sampler"
+    if rng.random() < 0.5:
+        spec["ownerID"] = rng.choice(("a", "b", "c"))
+    devices = rng.choice((2, 2, 4)) if rng.random() < 0.1 else 0
+    memory = "0" if rng.random() < 0.03 else rng.choice(NEEDS)
+    body = workload(name, shared=rng.random() < 0.7, memory=memory, devices=devices, **spec)
+    host = rng.choice(("1Gi", "4Gi", "16Gi"))
+    body["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["memory"] = host
+    return body

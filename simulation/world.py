@@ -1,0 +1,179 @@
+"""The world of one run: the cluster, the Deployment in it, its users and its faults, and the three phases.
+
+First everything happens at once: users act, faults come, and each write is checked as it is made. Then faults
+stop and what they left open is closed. Then everything must come to rest and stay there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextvars import copy_context
+
+import anyio
+
+from simulation.apiserver.interception import Request
+from simulation.apiserver.kinds import EVENTS, LEASES
+from simulation.apiserver.store import Change
+from simulation.cluster import CONTROLLER_NAMESPACE, WORKER_NAMESPACE, SimulatedCluster
+from simulation.actors.delays import Delays
+from simulation.deployment import Deployment, Surroundings
+from simulation.disturbances import Disturbances
+from simulation.hands import Hands
+from simulation.invariants import Watchdog
+from simulation.liveness import Liveness
+from simulation.network import Network
+from simulation.plan import Plan
+from simulation.scenario import CHAOS_SECONDS, Scenario
+from simulation.streams import Streams
+from simulation.trace import Trace
+from simulation.virtualtime import running_virtual_loop
+
+MEMORY_OF_LIMITS_SECONDS = 120.0
+"""So long after a process has ended a write of its may still arrive: the limit that it went by still counts."""
+
+VIOLATIONS_MAX = 20
+
+
+class World:
+    """One run. `failures` is what was wrong in it."""
+
+    def __init__(self, streams: Streams, scenario: Scenario, plan: Plan, trace: Trace) -> None:
+        self._streams = streams
+        self._scenario = scenario
+        self._plan = plan
+        self._trace = trace
+        self.failures: list[str] = []
+        self.sometimes: Mapping[str, int] = {}
+        self.seconds = 0.0
+        self._loop = running_virtual_loop()
+        self.cluster = SimulatedCluster(seed=streams.seed, delays=Delays(spread=0.5))
+        self.watchdog = Watchdog(self.cluster, limit=self._limit)
+        self.hands = Hands(self.cluster, self.watchdog, trace)
+        self.network = Network(self._loop, copy_context(), plan, trace)
+        self.network.rogue = self.hands.touch
+        self._liveness = Liveness(self.cluster)
+        self._limits: dict[str, tuple[int, float]] = {}
+        self.deployment: Deployment | None = None
+        self.cluster.server.store.subscribe(self._on_change)
+
+    def __repr__(self) -> str:
+        return f"<World {self.cluster!r} failures={len(self.failures)}>"
+
+    async def live(self) -> None:
+        """All three phases."""
+        self._set_servers()
+        for name, shape in self._scenario.nodes.items():
+            self.cluster.fleet.ensure_device_class()
+            self.cluster.fleet.add_node(name, shape)
+        async with self.cluster, anyio.create_task_group() as tasks:
+            around = Surroundings(
+                self.cluster,
+                self._loop,
+                self.network,
+                self._streams,
+                self._trace,
+                tasks,
+                rate_part=self._plan.value("clock-rates", "part"),
+            )
+            self.deployment = Deployment(
+                around, "controller", self._scenario.settings, replicas=self._scenario.replicas
+            )
+            self.deployment.start()
+            disturbances = Disturbances(around, self._plan, self._scenario, self.deployment, self.hands)
+            disturbances.start(tasks)
+            await self._users()
+            disturbances.stop()
+            await self._heal()
+            await self._judge()
+            self.failures += around.failures
+            self.seconds = anyio.current_time()
+            self._end(tasks)
+
+    def _end(self, tasks: anyio.abc.TaskGroup) -> None:
+        assert self.deployment is not None
+        for deployment in (self.deployment, *self.hands.rivals):
+            deployment.bury()
+        tasks.cancel_scope.cancel()
+
+    def _set_servers(self) -> None:
+        if self._plan.of("clock-rates"):
+            self._loop.skew()
+        watches, rng = self.cluster.watches, self._streams.stream("api servers")
+        watches.bookmarks = not self._plan.of("starved-bookmarks")
+        watches.refuses_expired = lambda: rng.random() < 0.5
+        lagging = self._plan.of("lagging-replicas")
+        if lagging is not None:
+            stuck = [0.0]
+
+            def lag_seconds() -> float:
+                now = anyio.current_time()
+                if rng.random() < lagging["stuck_rate"]:
+                    stuck[0] = now + lagging["stuck_seconds"]
+                return max(rng.expovariate(1 / lagging["lag_seconds"]), stuck[0] - now)
+
+            self.cluster.server.replicas.lag(int(lagging["replicas"]), rng, lag_seconds)
+
+    # Phases.
+
+    async def _users(self) -> None:
+        for act in self._scenario.acts:
+            await anyio.sleep(max(0.0, act.seconds - anyio.current_time()))
+            self.hands.act(act)
+        await anyio.sleep(max(0.0, CHAOS_SECONDS - anyio.current_time()))
+
+    async def _heal(self) -> None:
+        """Close what the faults left open; what lasts by itself ends in the next moment."""
+        self._trace.add("fault", "stop", "", "all faults")
+        self.network.healthy = True
+        self.network.burst_share = 0.0
+        self.cluster.server.replicas.heal()
+        self.cluster.watches.bookmarks = True
+        await anyio.sleep(1.0)
+        self.hands.let_all_start()
+        self.hands.add_device_class()
+        for name, shape in self._scenario.nodes.items():
+            self.hands.add_node(name, shape)
+            self.hands.open_node(name)
+        assert self.deployment is not None
+        for replica in self.deployment.running():
+            replica.link.cut = False
+            replica.link.dies_at_next = ""
+
+    async def _judge(self) -> None:
+        assert self.deployment is not None
+        settings = self.deployment.settings
+        limit, timeout = settings.max_seats_per_claim, settings.placement_timeout_seconds
+        wrong = await self._liveness.converge(limit=limit, timeout_seconds=timeout)
+        if not wrong:
+            wrong = [*self._end_state(), *await self._liveness.stay()]
+        self.failures += self.watchdog.violations[:VIOLATIONS_MAX]
+        self.failures += wrong
+
+    def _end_state(self) -> list[str]:
+        """What the end must look like whatever happened in between, as far as that is defined."""
+        statuses = self.cluster.openrl.statuses()
+        wrong = []
+        if self._scenario.ample:
+            wrong += [
+                f"{name} is {status.get('phase')} in the end, and there is a device for everybody"
+                for name, status in statuses.items()
+                if status.get("phase") not in {"Running", "Succeeded", "Failed"}
+            ]
+        return wrong
+
+    # Watching.
+
+    def _on_change(self, change: Change) -> None:
+        self._trace.mix(f"{change}\n".encode())
+        if change.kind is not EVENTS and change.kind is not LEASES:
+            self._trace.mix(change.record.data)
+
+    def _limit(self) -> int:
+        """The highest limit that anybody went by lately; 0 is none."""
+        now = anyio.current_time()
+        deployments = [self.deployment, *self.hands.rivals] if self.deployment is not None else []
+        for deployment in deployments:
+            for replica in deployment.running():
+                self._limits[replica.process.name] = (replica.settings.max_seats_per_claim, now)
+        recent = [limit for limit, seen in self._limits.values() if now - seen < MEMORY_OF_LIMITS_SECONDS]
+        return 0 if not recent or 0 in recent else max(recent)
