@@ -59,8 +59,9 @@ demo: go ## Place a mix of workers on a real control plane and watch the seats f
 bench: go ## Measure the controller on a real control plane, next to a bare writer (minutes)
 	$(BIN)/python -m bench
 
-docs: $(STAMP) ## Write the tables of settings in docs/configuration.md again
+docs: $(STAMP) ## Write the tables of settings, metrics and events in docs/ again
 	$(BIN)/python -m tests.docs.settings_table
+	$(BIN)/python -m tests.docs.metrics_table
 
 lock: $(STAMP) ## Resolve the dependencies again and write the hashed requirements files
 	$(COMPILE) --output-file requirements.txt pyproject.toml

@@ -57,6 +57,8 @@ class Controller:
         self.queue: WorkQueue[ObjectKey] = WorkQueue(QUEUE_NAME, RetryLimiter.with_defaults(chance.rng))
         self.line = WaitingLine()
         requests = Requests(settings.max_seats_per_claim)
+        self.max_seats_per_claim = settings.max_seats_per_claim
+        self.now = chance.now
         self.census = Census(effective_seat_limit(settings.max_seats_per_claim))
         self.tally = Tally(chance.now)
         fleet = Fleet(settings.device_driver)

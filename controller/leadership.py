@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 from controller.chance import Chance
 from controller.names import LEADER_LEASE
@@ -16,6 +17,16 @@ from informers.election import ElectionSettings, LeaderElector
 
 OVERDUE_TOLERANCE_SECONDS = 20.0
 """How long a leader may go on after its lease ran out before the liveness probe ends it."""
+
+
+@dataclass(frozen=True)
+class LeadershipStatistics:
+    """Counters since the start, and whether this process leads now; without an election all else is 0."""
+
+    leading: bool
+    terms_total: int = 0
+    slowpath_total: int = 0
+    failed_attempts_total: int = 0
 
 
 class Leadership:
@@ -48,6 +59,15 @@ class Leadership:
     def leading(self) -> bool:
         """Whether the leader's work runs now."""
         return self._leading
+
+    def statistics(self) -> LeadershipStatistics:
+        """Numbers of this moment."""
+        if self.elector is None:
+            return LeadershipStatistics(self._leading)
+        now = self.elector.statistics()
+        return LeadershipStatistics(
+            now.leading, now.terms_total, now.slowpath_total, now.failed_attempts_total
+        )
 
     def may_write(self) -> bool:
         """Whether a write may be sent now: a leader whose renewal is late has perhaps lost its lease."""

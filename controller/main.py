@@ -23,8 +23,10 @@ from controller.controller import Controller
 from controller.endpoints import serve
 from controller.health import LoopMonitor, health_application
 from controller.leadership import Leadership
-from controller.metrics import Metrics, election_metrics, loop_metrics, reconcile_metrics, work_queue_metrics
-from controller.names import LEADER_LEASE
+from controller.metrics.access import request_metrics
+from controller.metrics.program import controller_metrics
+from controller.metrics.registry import Metrics
+from controller.metrics.runtime import build_metrics, loop_metrics, withheld_metrics
 from controller.settings import PROGRAM, Settings
 from controller.signals import shutdown_signals
 from controller.version import build_info
@@ -56,7 +58,10 @@ async def run(settings: Settings) -> int:
         # Events harm nobody, and the last ones are told after the lease was given back.
         guarded = GuardedApi(api, leadership.may_write, free=(EVENTS,))
         controller = Controller(guarded, settings, chance)
-        async with _endpoints(controller, leadership, settings):
+        metrics = controller_metrics(controller, leadership)
+        metrics.add(request_metrics(api.server, [api.statistics, lease_api.statistics]))
+        metrics.add(withheld_metrics(guarded.statistics))
+        async with _endpoints(controller, leadership, settings, metrics):
             await operate(controller, leadership, stop)
     return EXIT_OK
 
@@ -77,16 +82,12 @@ async def operate(controller: Controller, leadership: Leadership, stop: anyio.Ev
 
 @asynccontextmanager
 async def _endpoints(
-    controller: Controller, leadership: Leadership, settings: Settings
+    controller: Controller, leadership: Leadership, settings: Settings, metrics: Metrics
 ) -> AsyncIterator[None]:
     """Serve probes and metrics while the block runs."""
     monitor = LoopMonitor()
-    metrics = Metrics(build_info())
-    metrics.add(work_queue_metrics(controller.queue.name, controller.queue.statistics))
-    metrics.add(reconcile_metrics(controller.queue.name, controller.runner.statistics))
     metrics.add(loop_metrics(monitor.statistics))
-    if leadership.elector is not None:
-        metrics.add(election_metrics(LEADER_LEASE, leadership.elector.statistics))
+    metrics.add(build_metrics(build_info()))
     health = health_application(
         liveness={"event-loop": monitor.check, "leader-election": leadership.check},
         readiness={"caches": lambda: "; ".join(controller.missing()) or None},

@@ -47,6 +47,14 @@ class HistogramStatistics:
         return tuple(accumulate(self.counts))
 
 
+def merged(one: HistogramStatistics, other: HistogramStatistics) -> HistogramStatistics:
+    """What both have observed. Raises `ValueError` where their bounds differ."""
+    if one.bounds != other.bounds:
+        raise ValueError(f"histograms of different bounds: {one.bounds} and {other.bounds}")
+    counts = tuple(a + b for a, b in zip(one.counts, other.counts, strict=True))
+    return HistogramStatistics(one.bounds, counts, one.sum + other.sum)
+
+
 @dataclass(slots=True)
 class Histogram:
     """Counts of durations in seconds. `len(_counts) == len(bounds) + 1`."""

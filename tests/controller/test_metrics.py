@@ -1,26 +1,47 @@
-"""What a scrape shows is what the components say of themselves, under the names that dashboards query."""
+"""The exposition: what is served under which name, from the first scrape on, and to whom."""
+
+from __future__ import annotations
 
 import gzip
-import math
 import re
+from collections import Counter
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 from aiohttp import ClientSession
+from prometheus_client.core import Metric
 
 from controller.endpoints import serve
 from controller.health import LoopStatistics
-from controller.metrics import Metrics, election_metrics, loop_metrics, reconcile_metrics, work_queue_metrics
+from controller.leadership import LeadershipStatistics
+from controller.metrics.access import request_metrics
+from controller.metrics.definitions import DEFINITIONS, PREFIX
+from controller.metrics.program import controller_metrics
+from controller.metrics.registry import FOREIGN_PREFIXES, Metrics
+from controller.metrics.runtime import (
+    build_metrics,
+    leadership_metrics,
+    loop_metrics,
+    reconcile_metrics,
+    withheld_metrics,
+    work_queue_metrics,
+)
 from controller.settings import Settings
 from controller.values import BindAddress
 from controller.version import BuildInfo
-from informers.election import ElectionStatistics
+from informers.connection import AccessStatistics, RequestObservation
 from informers.histogram import Histogram, HistogramStatistics
+from informers.requestcounts import RequestCounts
 from informers.runner import Outcome, RunnerStatistics
+from informers.transport import TransportStatistics
+from informers.watchstream import WatchCounts
 from informers.workqueue import WorkQueueStatistics
-
-pytestmark = pytest.mark.anyio
+from simulation.cluster import SimulatedCluster
+from simulation.process import simulated_controller
+from tests.controller.scraping import Scrape, scrape
+from tests.virtualtime import run_virtual
 
 GOLDEN = Path(__file__).parent / "golden" / "metrics.txt"
 BUILD = BuildInfo(version="1.2.3", commit="abc", date="2026-01-01", python="3.11.7", platform="linux/x86_64")
@@ -48,15 +69,83 @@ RUNNER = RunnerStatistics(
     active_workers=0,
     max_concurrent_reconciles=4,
 )
-ELECTION = ElectionStatistics(
-    identity="pod-a_1",
-    holder="",
-    leading=False,
-    terms_total=0,
-    slowpath_total=0,
-    failed_attempts_total=0,
-    seconds_since_renewal=math.inf,
-)
+
+
+def client_that_asked(*requests: RequestObservation) -> TransportStatistics:
+    """The statistics of a client of the API server after these requests."""
+    counts = RequestCounts()
+    for request in requests:
+        counts.observe(request)
+    access = AccessStatistics(renewals=0, failed_renewals=0, requests=0, pools=1)
+    return TransportStatistics(WatchCounts(), access, counts.statistics())
+
+
+GET = RequestObservation("GET", "workloads.openrl.io", "200", 0.01)
+CREATE = RequestObservation("POST", "pods", "201", 0.02)
+
+
+def _itself(statistics: TransportStatistics) -> TransportStatistics:
+    return statistics
+
+
+def add_the_rest(metrics: Metrics, *clients: TransportStatistics) -> None:
+    """What a process serves beyond its controller."""
+    metrics.add(request_metrics("api.example:6443", [partial(_itself, client) for client in clients]))
+    metrics.add(withheld_metrics(lambda: 0))
+    metrics.add(loop_metrics(lambda: LoopStatistics(lag_seconds=NONE, silent_seconds=0.0)))
+    metrics.add(build_metrics(BUILD))
+
+
+async def a_process() -> Scrape:
+    """A scrape of a controller that has synced with an empty cluster and done nothing."""
+    async with SimulatedCluster() as cluster, simulated_controller(cluster) as process:
+        metrics = controller_metrics(process.controller, process.leadership)
+        add_the_rest(metrics, client_that_asked(GET), client_that_asked(CREATE))
+        return scrape(metrics)
+
+
+def of_the_project(text: str) -> str:
+    """Without the process's own series, whose values vary, and without versions of the simulated server."""
+    kept = [line for line in text.splitlines() if not re.search(r"\b(process_|python_gc_)", line)]
+    versions = re.compile(r"^(reflector_last_resource_version{.*}) .*$")
+    return "\n".join(versions.sub(r"\1 VERSION", line) for line in kept) + "\n"
+
+
+def test_every_series_is_there_from_the_start() -> None:
+    """To renew the golden text, write what this test scrapes."""
+    assert of_the_project(run_virtual(a_process).text) == GOLDEN.read_text()
+
+
+def family_name(family: Metric) -> str:
+    return f"{family.name}_total" if family.type == "counter" else family.name
+
+
+def test_what_is_served_is_what_is_defined_name_by_name() -> None:
+    families = {family_name(family): family for family in run_virtual(a_process).families}
+    ours = {name for name in families if not name.startswith(FOREIGN_PREFIXES)}
+
+    assert ours == {definition.name for definition in DEFINITIONS}
+    for definition in DEFINITIONS:
+        family = families[definition.name]
+        labels = {label for sample in family.samples for label in sample.labels if label != "le"}
+        assert (family.type, family.documentation) == (definition.type.value, definition.help)
+        assert labels <= set(definition.labels), definition.name
+
+
+def test_names_follow_the_conventions() -> None:
+    assert [name for name, n in Counter(d.name for d in DEFINITIONS).items() if n > 1] == []
+    for definition in DEFINITIONS:
+        assert definition.name.endswith("_total") == (definition.type.value == "counter"), definition.name
+        assert definition.help[0].isupper() or definition.help[0].isdigit(), definition.name
+        assert not definition.help.endswith("."), definition.name
+        if not definition.name.startswith(PREFIX):
+            known = ("controller_runtime_", "workqueue_", "leader_election_", "reflector_", "rest_client_")
+            assert definition.name.startswith(known), definition.name
+
+
+# Over HTTP.
+
+pytestmark = pytest.mark.anyio
 
 
 class Source:
@@ -65,13 +154,11 @@ class Source:
     def __init__(self) -> None:
         self.queue = QUEUE
         self.runner = RUNNER
-        self.election = ELECTION
-        self.loop = LoopStatistics(lag_seconds=NONE, silent_seconds=0.0)
-        self.metrics = Metrics(BUILD)
+        self.leadership = LeadershipStatistics(leading=False)
+        self.metrics = Metrics()
         self.metrics.add(work_queue_metrics("workload", lambda: self.queue))
         self.metrics.add(reconcile_metrics("workload", lambda: self.runner))
-        self.metrics.add(election_metrics("placement.openrl.io", lambda: self.election))
-        self.metrics.add(loop_metrics(lambda: self.loop))
+        self.metrics.add(leadership_metrics("placement.openrl.io", lambda: self.leadership))
 
     async def scrape(self, accept: str = "text/plain;version=0.0.4") -> str:
         settings = Settings(metrics_bind_address=BindAddress("127.0.0.1", 0))
@@ -80,17 +167,6 @@ class Source:
             response = await session.get(f"http://{address}/metrics", headers={"Accept": accept})
             assert response.status == 200
             return await response.text()
-
-
-def of_the_project(text: str) -> str:
-    """Without the process's own series, whose values vary."""
-    kept = [line for line in text.splitlines() if not re.search(r"\b(process_|python_gc_)", line)]
-    return "\n".join(kept) + "\n"
-
-
-async def test_every_series_is_there_from_the_start() -> None:
-    """To renew the golden text, write what this test scrapes."""
-    assert of_the_project(await Source().scrape()) == GOLDEN.read_text()
 
 
 async def test_the_process_and_its_garbage_collector_are_there_too() -> None:
@@ -114,7 +190,7 @@ async def test_what_components_say_is_what_a_scrape_shows() -> None:
     source.runner = replace(
         RUNNER, reconciles_total={outcome: index for index, outcome in enumerate(Outcome)}, active_workers=3
     )
-    source.election = replace(ELECTION, leading=True, slowpath_total=2)
+    source.leadership = LeadershipStatistics(leading=True, slowpath_total=2)
     lines = (await source.scrape()).splitlines()
     queue = 'controller="workload",name="workload"'
     for line in (
@@ -139,6 +215,16 @@ async def test_two_processes_share_nothing() -> None:
     first.queue = replace(QUEUE, adds_total=9)
     assert "workqueue_adds_total" in await second.scrape()
     assert " 9.0" not in of_the_project(await second.scrape())
+
+
+async def test_both_clients_of_a_process_count_as_one() -> None:
+    metrics = Metrics()
+    add_the_rest(metrics, client_that_asked(GET, GET, CREATE), client_that_asked(GET))
+    text = scrape(metrics).text
+
+    assert 'rest_client_requests_total{code="200",host="api.example:6443",method="GET"} 3.0' in text
+    assert 'rest_client_request_duration_seconds_count{host="api.example:6443",verb="GET"} 3.0' in text
+    assert 'rest_client_requests_total{code="201",host="api.example:6443",method="POST"} 1.0' in text
 
 
 async def test_a_scrape_is_compressed_for_those_who_ask() -> None:
