@@ -114,8 +114,7 @@ def _version() -> Document:
 async def _refusing(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Turn refusals into `Status` objects, and let no fault of one request end another."""
     try:
-        if (urlsplit(f"//{request.host}").hostname or "") not in LOOPBACK:
-            raise forbidden_host(request.host)
+        _check_host(request.host)
         return await handler(request)
     except Refusal as refusal:
         return json_response(refusal.data, refusal.code)
@@ -124,3 +123,9 @@ async def _refusing(request: web.Request, handler: Handler) -> web.StreamRespons
     except Exception as error:  # noqa: BLE001 - the edge of one request: it is answered and told
         _log.error("%s %s failed", request.method, request.path_qs, exc_info=error)
         return json_response(internal(error).data, internal(error).code)
+
+
+def _check_host(host: str) -> None:
+    """A page in a browser may have its own name resolve to this machine; it cannot change this header."""
+    if (urlsplit(f"//{host}").hostname or "") not in LOOPBACK:
+        raise forbidden_host(host)

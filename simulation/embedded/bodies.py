@@ -1,7 +1,7 @@
 """Request bodies: JSON or YAML, with metadata of the types that everything behind relies on.
 
-A real server decodes into typed objects, and refuses with 400 what does not fit. Here only `metadata` is typed
-as a whole; what else somebody looks at is checked by the strategies of the server in memory.
+A real server decodes into typed objects, and refuses with 400 what does not fit. Here only `metadata` is
+typed as a whole; what else somebody looks at is checked by the strategies of the server in memory.
 """
 
 from __future__ import annotations

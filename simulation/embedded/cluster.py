@@ -13,13 +13,13 @@ from __future__ import annotations
 import logging
 import socket
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
 from types import TracebackType
-from typing import Self
+from typing import Any, NoReturn, Self
 
 import anyio
 import yaml
@@ -115,14 +115,14 @@ class EmbeddedCluster:
         """Write it to a file. Raises `OSError`."""
         path.write_text(self.kubeconfig(), encoding="utf-8")
 
-    async def _act(self) -> None:
+    async def _act(self) -> NoReturn:
         while True:
             try:
                 await self.agenda.run()
             except Exception as error:  # noqa: BLE001 - one object that makes no sense must not end the rest
                 _log.error("An actor gave up on an object", exc_info=error)
 
-    async def _compact(self) -> None:
+    async def _compact(self) -> NoReturn:
         store = self.server.store
         while True:
             revision = store.revision
@@ -157,7 +157,7 @@ async def _served(app: web.Application, port: int) -> AsyncIterator[int]:
 
 
 @asynccontextmanager
-async def _running(*services: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
+async def _running(*services: Callable[[], Coroutine[Any, Any, NoReturn]]) -> AsyncIterator[None]:
     """Run coroutine functions that never return while the block runs; its error goes on as it is."""
     failure: Exception | None = None
     async with anyio.create_task_group() as tasks:

@@ -12,10 +12,9 @@ from http import HTTPStatus
 import msgspec
 from aiohttp import web
 
-from informers.keys import ObjectKey
 from simulation.apiserver.documents import Document, Record
 from simulation.apiserver.kinds import EVENTS
-from simulation.apiserver.refusals import Refusal, bad_request, expired
+from simulation.apiserver.refusals import Refusal, expired
 from simulation.apiserver.selectors import compile_selectors
 from simulation.apiserver.server import ApiServer, Deletion
 from simulation.embedded.bodies import JSON, read_object, read_options_body, read_patch

@@ -1,5 +1,7 @@
-"""OpenAPI v3, as far as kubectl reads it: for `create` and `apply`, whether the server validates fields itself
-(it does), and for `explain`, the schemas of our own kinds. Those of the built-in kinds are left empty.
+"""OpenAPI v3, as far as kubectl reads it.
+
+`create` and `apply` ask whether the server validates fields itself, which it does. `explain` asks for
+schemas, of which there are those of our own kinds; the built-in ones are left empty.
 
 Source: "OpenAPI v3" of the Kubernetes documentation. Version 2 is not served.
 """

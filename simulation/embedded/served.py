@@ -12,8 +12,8 @@ from typing import Any
 
 import yaml
 
-from simulation.apiserver.kinds import KINDS, NAMESPACES, NODES, PODS, Kind
 from simulation.apiserver.kinds import EVENTS as NEW_EVENTS
+from simulation.apiserver.kinds import KINDS, NAMESPACES, NODES, PODS, Kind
 from simulation.apiserver.schema import CRDS
 
 OLD_EVENTS = Kind(
@@ -102,7 +102,7 @@ def resolve(path: str) -> Target | None:
     parts = [part for part in path.split("/") if part]
     if tuple(parts[:2]) == _GROUPLESS:
         group, version, rest = "", "v1", parts[2:]
-    elif parts[:1] == ["apis"] and len(parts) > 3:
+    elif parts[:1] == ["apis"] and len(parts) >= len(("apis", "group", "version", "plural")):
         group, version, rest = parts[1], parts[2], parts[3:]
     else:
         return None
@@ -112,16 +112,16 @@ def resolve(path: str) -> Target | None:
 
 
 def _locate(group: str, version: str, rest: list[str]) -> Target | None:
-    if not rest:
-        return None
-    if rest[0] == "namespaces" and len(rest) > 2:
-        inside = _BY_PLACE.get((group, version, rest[2]))
-        if inside is not None and inside.namespaced:
-            return _target(inside, rest[1], rest[3:])
-    kind = _BY_PLACE.get((group, version, rest[0]))
-    if kind is None or (kind.namespaced and len(rest) > 1):
-        return None
-    return _target(kind, "", rest[1:])
+    match rest:
+        case ["namespaces", namespace, plural, *more] if kind := _BY_PLACE.get((group, version, plural)):
+            if kind.namespaced:
+                return _target(kind, namespace, more)
+        case [plural, *more] if kind := _BY_PLACE.get((group, version, plural)):
+            if not kind.namespaced or not more:
+                return _target(kind, "", more)
+        case _:
+            pass
+    return None
 
 
 def _target(kind: Kind, namespace: str, rest: list[str]) -> Target | None:

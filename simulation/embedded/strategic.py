@@ -6,6 +6,7 @@ Source: "Update API objects in place using kubectl patch" of the Kubernetes docu
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from simulation.apiserver.refusals import bad_request
@@ -40,32 +41,39 @@ _RETAIN = "$retainKeys"
 
 def strategic_merged(target: Any, patch: dict[str, Any]) -> Any:
     """`target` with `patch` merged in. Raises `Refusal` (400) for a directive that makes no sense."""
-    merged = dict(target) if isinstance(target, dict) else {}
-    directive = patch.get(_DIRECTIVE, "merge")
-    if directive == "replace":
-        return {key: value for key, value in patch.items() if key != _DIRECTIVE}
-    if directive == "delete":
-        return {}
-    if directive != "merge":
-        raise bad_request(f"error decoding patch: unknown patch type: {directive}")
-    if _RETAIN in patch:
-        merged = {key: value for key, value in merged.items() if key in patch[_RETAIN]}
+    match patch.get(_DIRECTIVE, "merge"):
+        case "merge":
+            pass
+        case "replace":
+            return {key: value for key, value in patch.items() if key != _DIRECTIVE}
+        case "delete":
+            return {}
+        case other:
+            raise bad_request(f"error decoding patch: unknown patch type: {other}")
+    merged = _retained(target, patch)
+    for key, words in _named(patch, _DELETE_WORDS):
+        merged[key] = [item for item in merged.get(key) or () if item not in words]
     for key, value in patch.items():
-        if key.startswith(_DELETE_WORDS):
-            name = key.removeprefix(_DELETE_WORDS)
-            merged[name] = [item for item in merged.get(name) or () if item not in value]
-    for key, value in patch.items():
-        if key.startswith("$"):
-            continue
         if value is None:
             merged.pop(key, None)
-        else:
+        elif not key.startswith("$"):
             merged[key] = _merged_field(key, merged.get(key), value)
-    for key, value in patch.items():
-        name = key.removeprefix(_ORDER)
-        if name != key and name in merged:
-            merged[name] = _ordered(merged[name], value, _KEYS.get(name))
+    for key, order in _named(patch, _ORDER):
+        if key in merged:
+            merged[key] = _ordered(merged[key], order, _KEYS.get(key))
     return merged
+
+
+def _retained(target: Any, patch: dict[str, Any]) -> dict[str, Any]:
+    """What of the target the patch keeps: all, unless it says so."""
+    known = dict(target) if isinstance(target, dict) else {}
+    kept = patch.get(_RETAIN, known)
+    return {key: value for key, value in known.items() if key in kept}
+
+
+def _named(patch: dict[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+    """The directives that begin with `prefix`, by the field that they are about."""
+    return ((key.removeprefix(prefix), value) for key, value in patch.items() if key.startswith(prefix))
 
 
 def _merged_field(name: str, current: Any, value: Any) -> Any:

@@ -44,9 +44,8 @@ def layout_of(kind: Kind) -> Layout:
 
 
 def _column(name: str, type_: str = "string", description: str = "", priority: int | None = None) -> Document:
-    # A hyphen in front marks what only `-o wide` shows.
     wide = name.startswith("+")
-    name = name.removeprefix("+").removeprefix("=")
+    name = name.removeprefix("+")
     return {
         "name": name,
         "type": type_,
@@ -164,10 +163,12 @@ def _node_status(document: Document) -> str:
     return ",".join(states)
 
 
+_WIDE_NODE_COLUMNS = "+Internal-IP +External-IP +OS-Image +Kernel-Version +Container-Runtime"
+
 _BUILT_IN: Mapping[Kind, tuple[str, Cells]] = {
     kinds.NAMESPACES: ("Name Status Age", _namespace_cells),
     kinds.NODES: (
-        "Name Status Roles Age Version +Internal-IP +External-IP +OS-Image +Kernel-Version +Container-Runtime",
+        f"Name Status Roles Age Version {_WIDE_NODE_COLUMNS}",
         _node_cells,
     ),
     kinds.PODS: (

@@ -1,4 +1,4 @@
-"""The row of an Event. Events of `events.k8s.io` are read in the older form, see `simulation.embedded.oldevents`."""
+"""The row of an Event. Those of `events.k8s.io` are read in the older form, too: it has the same content."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The JSONPath of printer columns: members, indexes, and the items of a list that have a member of a value.
+r"""The JSONPath of printer columns: members, indexes, and the items of a list that have a member of a value.
 
-    .status.phase    .metadata.labels.app\\.kubernetes\\.io/name    .spec.items[0].name
+    .status.phase    .metadata.labels.app\.kubernetes\.io/name    .spec.items[0].name
     .status.conditions[?(@.type=="Ready")].status
 
 Source: "JSONPath Support" of the Kubernetes documentation. A definition with another form is refused when it
