@@ -1,4 +1,4 @@
-"""The tables of metrics and events in docs/operations.md, made from the program's own; `make docs` writes them."""
+"""The tables of metrics and events in docs/operations.md, from the program's own; `make docs` writes them."""
 
 from __future__ import annotations
 
