@@ -18,9 +18,9 @@ from simulation.apiserver.kinds import CLAIMS, LEDGERS, NODES, PODS, WORKLOADS
 from simulation.apiserver.server import ApiServer
 from simulation.apiserver.store import Change
 from simulation.cluster import SimulatedCluster
+from simulation.idle import IdleCapacity
 
 TERMINAL = ("Succeeded", "Failed")
-ENABLED_LABEL = "openrl.io/enabled"
 
 
 class Watchdog:
@@ -65,7 +65,7 @@ class Watchdog:
             yield from self._workload_faults(change)
         elif change.kind is PODS and change.type is WatchEventType.ADDED:
             yield from self._pod_faults(change)
-        elif change.kind is CLAIMS and change.type is WatchEventType.DELETED:
+        elif change.kind is CLAIMS:
             yield from self._claim_faults(change)
 
     def _ledger_faults(self, change: Change) -> Iterator[str]:
@@ -104,7 +104,8 @@ class Watchdog:
             yield f"Workload {uid} has {len(pods)} Pods"
 
     def _claim_faults(self, change: Change) -> Iterator[str]:
-        if change.record.uid in self._excused_uids:
+        begins = change.type is WatchEventType.DELETED or change.record.deleting
+        if not begins or change.record.uid in self._excused_uids or (change.before and change.before.deleting):
             return
         owners = {owner["uid"] for owner in change.record.metadata.get("ownerReferences") or ()}
         for ledger in self._server.store.all(LEDGERS):
@@ -120,17 +121,17 @@ class Watchdog:
         )
 
 
-def at_rest(cluster: SimulatedCluster, *, limit: int = 0) -> list[str]:
-    """Everything that a settled cluster must not show."""
+def at_rest(cluster: SimulatedCluster, *, limit: int = 0, lowered: bool = False) -> list[str]:
+    """Everything that a settled cluster must not show. Ledgers may be above a limit that was `lowered`."""
     workloads = cluster.server.documents(WORKLOADS, cluster.openrl.namespace)
     ledgers, claims, pods = cluster.openrl.ledgers(), cluster.openrl.claims(), cluster.openrl.pods()
     return [
-        *_ledgers(ledgers, claims, limit),
+        *_ledgers(ledgers, claims, 0 if lowered else limit),
         *_seats(workloads, ledgers),
         *_pods(workloads, ledgers, pods),
-        *_claims(ledgers, claims),
+        *_claims(ledgers, claims, pods),
         *_host_memory(cluster, ledgers, claims),
-        *_idle_capacity(cluster, workloads, limit),
+        *IdleCapacity(cluster.server, cluster.openrl.namespace, limit).found(),
     ]
 
 
@@ -186,13 +187,15 @@ def _pods(workloads: list[Document], ledgers: list[Document], pods: list[Documen
             yield f"Pod {name} runs although its worker has ended"
 
 
-def _claims(ledgers: list[Document], claims: list[Document]) -> Iterator[str]:
+def _claims(ledgers: list[Document], claims: list[Document], pods: list[Document]) -> Iterator[str]:
+    used = {name for pod in pods if not has_ended(pod) for name in claim_names(pod)}
     uids = {ledger["metadata"]["uid"] for ledger in ledgers}
     for claim in claims:
         owners = {owner["uid"] for owner in claim["metadata"].get("ownerReferences") or ()}
         if not owners & uids:
             yield f"{claim['metadata']['name']} has no ledger"
-        if "deletionTimestamp" in claim["metadata"]:
+        # One that was deleted by hand stays until the Pods that run on it have ended.
+        if "deletionTimestamp" in claim["metadata"] and claim["metadata"]["name"] not in used:
             yield f"{claim['metadata']['name']} is still ending"
 
 
@@ -208,30 +211,6 @@ def _host_memory(cluster: SimulatedCluster, ledgers: list[Document], claims: lis
         allocatable = parse_bytes(_status(record.document).get("allocatable", {}).get("memory", "0"))
         if booked[record.key.name] > allocatable:
             yield f"{booked[record.key.name]} bytes are booked on {record.key.name}, which has {allocatable}"
-
-
-def _idle_capacity(cluster: SimulatedCluster, workloads: list[Document], limit: int) -> Iterator[str]:
-    """A sharing worker waits although a seat is free on a node that is open to it, or a whole GPU is."""
-    waiting = [w for w in workloads if _status(w).get("phase") == "Pending" and is_sharing(w)]
-    ledgers = {
-        ledger["spec"]["claimName"]: ledger["spec"].get("seats") or [] for ledger in cluster.openrl.ledgers()
-    }
-    for workload in waiting:
-        name = workload["metadata"]["name"]
-        for claim in cluster.openrl.claims():
-            seats = ledgers.get(claim["metadata"]["name"], [])
-            shared = seats and not any(seat.get("exclusive") for seat in seats)
-            full = limit and len(seats) >= limit
-            if shared and not full and _is_open(cluster, node_of(claim)):
-                yield f"{name} waits although {claim['metadata']['name']} has a free seat"
-
-
-def _is_open(cluster: SimulatedCluster, node: str) -> bool:
-    document = cluster.server.document(NODES, node) if node else None
-    if document is None or (document["metadata"].get("labels") or {}).get(ENABLED_LABEL) != "true":
-        return False
-    spec = document.get("spec") or {}
-    return not spec.get("unschedulable") and not spec.get("taints")
 
 
 # The small questions that tests ask, too.

@@ -1,6 +1,6 @@
 """After the faults have stopped: does everything come to rest in time, and stay there?
 
-Rest is: no write of anything but leases and Events for `QUIET_SECONDS`, and nothing that `at_rest` objects to.
+Rest is: no controller writes anything but leases and Events for `QUIET_SECONDS`, and nothing that `at_rest` objects to.
 It has to be reached within `BOUND_SECONDS`, which is the longest back-off of the contract (30 minutes) plus
 kube-scheduler's own five, the sweep's twelve, and the placement time-out. Then nothing may be written any more,
 not even when every cache has to be read again.
@@ -8,14 +8,11 @@ not even when every cache has to be read again.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import anyio
 
-from simulation.apiserver.kinds import EVENTS, LEASES
-from simulation.apiserver.store import Change
 from simulation.cluster import SimulatedCluster
 from simulation.invariants import at_rest
+from simulation.network import Network
 
 LOOK_SECONDS = 20.0
 QUIET_SECONDS = 90.0
@@ -26,29 +23,15 @@ REST_SECONDS = 11 * 60.0
 RELIST_SECONDS = 90.0
 
 
-@dataclass
-class LastWrite:
-    """The last write of anything but leases and Events."""
-
-    seconds: float = 0.0
-    change: Change | None = None
-
-    def __call__(self, change: Change) -> None:
-        """A write was made."""
-        if change.kind is not LEASES and change.kind is not EVENTS:
-            self.seconds, self.change = anyio.current_time(), change
-
-
 class Liveness:
     """Looks at one cluster from its beginning on."""
 
-    def __init__(self, cluster: SimulatedCluster) -> None:
+    def __init__(self, cluster: SimulatedCluster, network: Network) -> None:
         self._cluster = cluster
-        self._last = LastWrite()
-        cluster.server.store.subscribe(self._last)
+        self._network = network
 
     def __repr__(self) -> str:
-        return f"<Liveness last_write={self._last.seconds:.1f}>"
+        return f"<Liveness last_write={self._network.last_write_seconds:.1f}>"
 
     async def converge(self, *, limit: int, timeout_seconds: float) -> list[str]:
         """Wait for rest; returns what is still wrong when the bound is over."""
@@ -57,13 +40,13 @@ class Liveness:
         while True:
             await anyio.sleep(LOOK_SECONDS)
             now = anyio.current_time()
-            quiet = now - max(self._last.seconds, began) >= QUIET_SECONDS
+            quiet = now - max(self._network.last_write_seconds, began) >= QUIET_SECONDS
             if quiet and not self._waits_for_timeout(timeout_seconds) and not self._wrong(limit):
                 return []
             if now > bound_seconds:
                 wrong = self._wrong(limit)
                 if not quiet:
-                    wrong.append(f"still being written to: {self._last.change}")
+                    wrong.append(f"still being written to: {self._network.last_write}")
                 return [f"not at rest {now - began:.0f} s after the faults: {text}" for text in wrong]
 
     async def stay(self) -> list[str]:
@@ -76,17 +59,14 @@ class Liveness:
         return wrong + await self._quiet_for(RELIST_SECONDS, "after every cache was listed again")
 
     async def _quiet_for(self, seconds: float, when: str) -> list[str]:
-        revision = self._cluster.server.store.revision
+        began = anyio.current_time()
         await anyio.sleep(seconds)
-        written = [
-            change
-            for change in self._cluster.server.store.changes_after(revision)
-            if change.kind is not LEASES and change.kind is not EVENTS
-        ]
-        return [f"written {when}: {change}" for change in written[:5]]
+        if self._network.last_write_seconds < began:
+            return []
+        return [f"written {when}: {self._network.last_write}"]
 
     def _wrong(self, limit: int) -> list[str]:
-        return at_rest(self._cluster, limit=limit)
+        return at_rest(self._cluster, limit=limit, lowered=True)
 
     def _waits_for_timeout(self, timeout_seconds: float) -> bool:
         """Whether the time-out of a waiting worker is still to come."""

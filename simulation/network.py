@@ -40,6 +40,8 @@ class Fate:
     lost_answer: bool = False
     late_seconds: float = 0.0
     """Applied so long after its sender was told that the connection broke."""
+    rogue: bool = False
+    """Somebody else changes the object just before."""
     kills: str = ""
     """The sender dies `before` or `after` it is carried out."""
 
@@ -75,6 +77,9 @@ class Network:
         self._plan = plan
         self._trace = trace
         self.healthy = False
+        self.last_write_seconds = 0.0
+        """When a controller's last write took effect, Events and leases left out."""
+        self.last_write = ""
         self.burst_share = 0.0
         """The share of calls that are refused at the moment."""
         self.rogue: Callable[[Request], None] = lambda _request: None
@@ -119,7 +124,7 @@ class Network:
                 return fate
             chance -= rate
         if request.writes and chance < value("rogue-writes", "rate"):
-            self.rogue(request)
+            fate.rogue = True
         return fate
 
     def _one_way(self, rng: Random) -> float:
@@ -151,6 +156,8 @@ class Network:
             self._later(fate.late_seconds, self._apply, request, apply, "late ")
             self._answer(link, answer, OutcomeUnknown(f"{request}: the connection was lost"), fate)
             return
+        if fate.rogue:
+            self.rogue(request)
         outcome = fate.error if fate.error is not None else self._apply(request, apply)
         if fate.error is not None:
             self._note(request, f"{type(fate.error).__name__} {fate.error.status or ''}".strip())
@@ -168,6 +175,8 @@ class Network:
         except ApiError as error:
             outcome = error
         text = type(outcome).__name__ if isinstance(outcome, ApiError) else "ok"
+        if request.writes and text == "ok" and request.kind not in {EVENTS, LEASES}:
+            self.last_write_seconds, self.last_write = self._loop.world_seconds, str(request)
         self._note(request, prefix + text)
         return outcome
 

@@ -24,7 +24,7 @@ from simulation.world import World
 from simulation.plan import Plan, draw_plan
 from simulation.scenario import Scenario, draw_scenario
 from simulation.streams import Streams
-from simulation.trace import Trace, TraceEvent
+from simulation.trace import TraceEvent
 
 from simulation.virtualtime import Deadlock, Livelock, run_virtual
 
@@ -60,9 +60,9 @@ def simulate(
     """Run one seed; the faults in `without` are off. Raises nothing for what goes wrong in the run."""
     streams = Streams(seed)
     scenario, plan = draw_scenario(streams), draw_plan(streams, without=without)
-    trace = Trace()
     with _undisturbed(), ordered_scopes(), around or nullcontext():
-        world = run_virtual(_run, streams, scenario, plan, trace)
+        world = run_virtual(_run, streams, scenario, plan)
+    trace = world.trace
     failures = tuple(world.failures)
     return Outcome(
         seed=seed,
@@ -77,14 +77,14 @@ def simulate(
     )
 
 
-async def _run(streams: Streams, scenario: Scenario, plan: Plan, trace: Trace) -> World:
-    world = World(streams, scenario, plan, trace)
+async def _run(streams: Streams, scenario: Scenario, plan: Plan) -> World:
+    world = World(streams, scenario, plan)
     try:
         await world.live()
     except Exception as error:  # noqa: BLE001 - whatever broke is a failure of the run, and said
         world.failures.append(f"the run broke: {type(error).__name__}: {error}")
     for state in streams.states():
-        trace.mix(state)
+        world.trace.mix(state)
     return world
 
 

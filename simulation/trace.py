@@ -7,10 +7,9 @@ the same seed: no address, no real time, no order of a set.
 from __future__ import annotations
 
 from collections import Counter, deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import blake2b
-
-import anyio
 
 KEPT = 400
 """Events that are kept for a report."""
@@ -31,9 +30,10 @@ class TraceEvent:
 
 
 class Trace:
-    """Append only."""
+    """Append only. `seconds` is the clock of the world, not that of a process."""
 
-    def __init__(self) -> None:
+    def __init__(self, seconds: Callable[[], float]) -> None:
+        self._seconds = seconds
         self._hash = blake2b(digest_size=DIGEST_BYTES)
         self._events_total = 0
         self.last: deque[TraceEvent] = deque(maxlen=KEPT)
@@ -55,7 +55,7 @@ class Trace:
 
     def add(self, process: str, verb: str, kind: str, name: str, outcome: str = "") -> None:
         """Note an event at this moment."""
-        event = TraceEvent(anyio.current_time(), process, verb, kind, name, outcome)
+        event = TraceEvent(self._seconds(), process, verb, kind, name, outcome)
         self._events_total += 1
         self.last.append(event)
         self.outcomes[verb, kind, outcome] += 1

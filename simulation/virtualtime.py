@@ -107,6 +107,11 @@ class VirtualLoop(asyncio.BaseEventLoop):
                 return self._now_seconds * process.rate
         return self._now_seconds
 
+    @property
+    def world_seconds(self) -> float:
+        """Virtual seconds since the loop was made, whoever asks."""
+        return self._now_seconds
+
     def block(self, seconds: float) -> None:
         """Let time pass as a blocking call does: nothing runs meanwhile, whatever was due is late."""
         self._set_now(self._now_nanoseconds + round(seconds * 1e9))

@@ -37,21 +37,21 @@ VIOLATIONS_MAX = 20
 class World:
     """One run. `failures` is what was wrong in it."""
 
-    def __init__(self, streams: Streams, scenario: Scenario, plan: Plan, trace: Trace) -> None:
+    def __init__(self, streams: Streams, scenario: Scenario, plan: Plan) -> None:
         self._streams = streams
         self._scenario = scenario
         self._plan = plan
-        self._trace = trace
         self.failures: list[str] = []
         self.sometimes: Mapping[str, int] = {}
         self.seconds = 0.0
-        self._loop = running_virtual_loop()
+        self._loop = loop = running_virtual_loop()
+        self.trace = Trace(lambda: loop.world_seconds)
         self.cluster = SimulatedCluster(seed=streams.seed, delays=Delays(spread=0.5))
         self.watchdog = Watchdog(self.cluster, limit=self._limit)
-        self.hands = Hands(self.cluster, self.watchdog, trace)
-        self.network = Network(self._loop, copy_context(), plan, trace)
+        self.hands = Hands(self.cluster, self.watchdog, self.trace)
+        self.network = Network(self._loop, copy_context(), plan, self.trace)
         self.network.rogue = self.hands.touch
-        self._liveness = Liveness(self.cluster)
+        self._liveness = Liveness(self.cluster, self.network)
         self._limits: dict[str, tuple[int, float]] = {}
         self.deployment: Deployment | None = None
         self.cluster.server.store.subscribe(self._on_change)
@@ -71,7 +71,7 @@ class World:
                 self._loop,
                 self.network,
                 self._streams,
-                self._trace,
+                self.trace,
                 tasks,
                 rate_part=self._plan.value("clock-rates", "part"),
             )
@@ -99,6 +99,8 @@ class World:
         if self._plan.of("clock-rates"):
             self._loop.skew()
         watches, rng = self.cluster.watches, self._streams.stream("api servers")
+        loop = self._loop
+        watches.now = lambda: loop.world_seconds
         watches.bookmarks = not self._plan.of("starved-bookmarks")
         watches.refuses_expired = lambda: rng.random() < 0.5
         lagging = self._plan.of("lagging-replicas")
@@ -123,7 +125,7 @@ class World:
 
     async def _heal(self) -> None:
         """Close what the faults left open; what lasts by itself ends in the next moment."""
-        self._trace.add("fault", "stop", "", "all faults")
+        self.trace.add("fault", "stop", "", "all faults")
         self.network.healthy = True
         self.network.burst_share = 0.0
         self.cluster.server.replicas.heal()
@@ -164,9 +166,9 @@ class World:
     # Watching.
 
     def _on_change(self, change: Change) -> None:
-        self._trace.mix(f"{change}\n".encode())
+        self.trace.add("store", change.type.value, change.kind.plural, change.record.key.name, str(change.revision))
         if change.kind is not EVENTS and change.kind is not LEASES:
-            self._trace.mix(change.record.data)
+            self.trace.mix(change.record.data)
 
     def _limit(self) -> int:
         """The highest limit that anybody went by lately; 0 is none."""

@@ -69,9 +69,14 @@ def refusals_of(pod: Document, request: Amounts, node: Record, use: Use) -> Iter
     yield from _room(node.document.get("status", {}).get("allocatable") or {}, request, use)
 
 
+def fits(request: Amounts, node: Record, use: Use) -> bool:
+    """Whether the node has room for one more Pod."""
+    return not any(_room(node.document.get("status", {}).get("allocatable") or {}, request, use))
+
+
 def fits_when_empty(request: Amounts, node: Record) -> bool:
     """Whether the node would have room if no Pod were there."""
-    return not any(_room(node.document.get("status", {}).get("allocatable") or {}, request, Use()))
+    return fits(request, node, Use())
 
 
 def _room(allocatable: Mapping[str, str], request: Amounts, use: Use) -> Iterator[str]:

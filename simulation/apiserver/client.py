@@ -17,8 +17,9 @@ import anyio
 
 from informers.answers import error_for_response
 from informers.api import Json, Page, PatchType, Preconditions, Resource, Selectors, T, WatchEvent
-from informers.decoding import decode_object, decode_page
+from informers.decoding import decode_object
 from informers.errors import ApiError, OutcomeUnknown
+from informers.listing import decode_page
 from informers.watchstream import EventDecoder, WatchCounts
 from simulation.apiserver import refusals
 from simulation.apiserver.interception import Apply, Interceptor, Request, pass_through
@@ -118,6 +119,7 @@ class ApiClient:
         resource_version: str = "",
         limit: int = 0,
         continue_token: str = "",
+        take: Callable[[T], object] | None = None,
     ) -> Page[T]:
         """See `informers.api.Api`."""
         kind = _served(resource)
@@ -134,7 +136,7 @@ class ApiClient:
                 ).data
             ),
         )
-        return await decode_page(resource, data)
+        return await decode_page(resource, data, take)
 
     @asynccontextmanager
     async def watch(
@@ -292,7 +294,9 @@ class ApiClient:
         while not watch.ended:
             silent_seconds = anyio.current_time() + idle_seconds
             try:
-                line = await watch.read(min(closes_seconds, silent_seconds))
+                # The reader's clock may go at another rate than the server's.
+                left_seconds = min(closes_seconds, silent_seconds) - anyio.current_time()
+                line = await watch.read(watch.now() + left_seconds)
             except Cut as error:
                 raise OutcomeUnknown(f"watch {watch.kind}: the connection was lost") from error
             if self.crashed:

@@ -52,6 +52,8 @@ class Watches:
     def __init__(self, store: Store, replicas: Replicas | None = None) -> None:
         self._store = store
         self._replicas = replicas or Replicas()
+        self.now: Callable[[], float] = anyio.current_time
+        """The server's own clock: its clients' may go at other rates."""
         self.bookmarks = True
         self.refuses_expired: Callable[[], bool] = lambda: False
         self._open: list[Watch] = []
@@ -81,7 +83,7 @@ class Watches:
                 raise refusal
             watch.fail(refusal)
             return watch
-        now = anyio.current_time()
+        now = self.now()
         for record in self._store.all(kind) if not after else ():
             watch.show(Change(0, WatchEventType.ADDED, kind, record, None), now)
         for change in self._store.changes_after(after or self._store.revision):
@@ -101,7 +103,7 @@ class Watches:
     def revision_seen(self, replica: Replica | None) -> int:
         """How far a replica has come."""
         newest = self._store.revision
-        return newest if replica is None else replica.revision(anyio.current_time(), newest)
+        return newest if replica is None else replica.revision(self.now(), newest)
 
     def matching(self, client: str = "", kind: Kind | None = None) -> list[Watch]:
         """The open watches of a client and kind, or of all, in the order in which they were opened."""
@@ -109,7 +111,7 @@ class Watches:
 
     def _on_change(self, change: Change) -> None:
         self._replicas.hear(change)
-        now = anyio.current_time()
+        now = self.now()
         for watch in self._open:
             if watch.kind is change.kind:
                 seen = now if watch.replica is None else watch.replica.due_seconds(change.revision)
@@ -141,7 +143,7 @@ class Watch:
         self._ended = False
         self._cut = False
         self._news = anyio.Event()
-        self._bookmark_seconds = anyio.current_time() + BOOKMARK_SECONDS
+        self._bookmark_seconds = watches.now() + BOOKMARK_SECONDS
 
     def __repr__(self) -> str:
         return f"<Watch {self.kind} by {self.client} pending={len(self._lines)} ended={self._ended}>"
@@ -171,12 +173,16 @@ class Watch:
         self._silent = True
         self._news.set()
 
+    def now(self) -> float:
+        """The time by the server's clock."""
+        return self._watches.now()
+
     async def read(self, until_seconds: float) -> bytes | None:
-        """The next line; `None` at its end, or at `until_seconds`. Raises `Cut`."""
+        """The next line; `None` at its end, or at `until_seconds` of the server's clock. Raises `Cut`."""
         while True:
             if self._cut:
                 raise Cut
-            now = anyio.current_time()
+            now = self.now()
             if self._silent:
                 next_seconds = until_seconds
             elif self._lines:
