@@ -50,6 +50,13 @@ WAITING_CAUSES = (
 )
 """What a worker in line may say of itself: the code of its `status.reason`."""
 
+REASONS = (
+    *(cause for cause in WAITING_CAUSES if cause not in {NEW, OTHER}),
+    Code.CONTAINER_WAITING.value,
+    OTHER,
+)
+"""What the `status.reason` of a Workload may begin with that has not ended."""
+
 PHASES = (NEW, *(phase.value for phase in Phase))
 
 
@@ -59,6 +66,8 @@ class CensusStatistics:
 
     workloads: Mapping[str, int]
     """By phase."""
+    reasons: Mapping[str, int]
+    """Those that have not ended and give a reason, by its code."""
     waiting: Mapping[str, int]
     """Workers that have not ended and have no bound Pod, by cause."""
     waiting_since: datetime | None
@@ -88,6 +97,7 @@ class Census:
     def __init__(self, seat_limit: int) -> None:
         self._seat_limit = seat_limit
         self._phases: Counter[str] = Counter()
+        self._reasons: Counter[str] = Counter()
         self._causes: Counter[str] = Counter()
         self._waiting: dict[ObjectKey, tuple[str, datetime]] = {}
         self._ledgers: Counter[_Ledger] = Counter()
@@ -100,7 +110,7 @@ class Census:
 
     def connect(self, caches: Caches) -> None:
         """Follow the caches; who waits is told by `waits` and `waits_no_more`."""
-        caches.workloads.add_handler(_Workloads(self._phases), inline=True)
+        caches.workloads.add_handler(_Workloads(self._phases, self._reasons), inline=True)
         caches.ledgers.add_handler(_Ledgers(self._ledgers), inline=True)
         caches.claims.add_handler(_Claims(self._claims), inline=True)
 
@@ -127,6 +137,7 @@ class Census:
         exclusive = {ledger: n for ledger, n in self._ledgers.items() if ledger.exclusive}
         return CensusStatistics(
             workloads={phase: self._phases[phase] for phase in PHASES},
+            reasons={reason: self._reasons[reason] for reason in REASONS},
             waiting={cause: self._causes[cause] for cause in WAITING_CAUSES},
             waiting_since=min((since for _, since in self._waiting.values()), default=None),
             shareable_ledgers=sum(shareable.values()),
@@ -148,18 +159,25 @@ def _cause(workload: Workload) -> str:
 
 
 class _Workloads:
-    def __init__(self, phases: Counter[str]) -> None:
+    def __init__(self, phases: Counter[str], reasons: Counter[str]) -> None:
         self._phases = phases
+        self._reasons = reasons
 
     def on_add(self, obj: Workload, initial: bool) -> None:  # noqa: ARG002 - part of the handler protocol
-        self._phases[obj.status.phase or NEW] += 1
+        self._count(obj, 1)
 
     def on_update(self, old: Workload, new: Workload) -> None:
-        self._phases[old.status.phase or NEW] -= 1
-        self._phases[new.status.phase or NEW] += 1
+        self._count(old, -1)
+        self._count(new, 1)
 
     def on_delete(self, obj: Workload) -> None:
-        self._phases[obj.status.phase or NEW] -= 1
+        self._count(obj, -1)
+
+    def _count(self, workload: Workload, sign: int) -> None:
+        self._phases[workload.status.phase or NEW] += sign
+        code = code_of(workload.status.reason)
+        if code and not workload.terminal:
+            self._reasons[code if code in REASONS else OTHER] += sign
 
 
 class _Ledgers:

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
-from controller.census import PHASES, WAITING_CAUSES
+from controller.census import PHASES, REASONS
 from controller.tally import Mend
 
 PREFIX = "open_rl_scheduler"
@@ -64,10 +64,14 @@ def _either(values: Iterable[str]) -> str:
 # The fleet and who waits: what the caches of this process hold.
 
 WORKLOADS = _gauge(f"{PREFIX}_workloads", f"Workloads by status.phase: {_either(PHASES)}", "phase")
+WORKLOAD_REASONS = _gauge(
+    f"{PREFIX}_workload_reasons",
+    f"Workloads that have not ended and give a reason, by the code of status.reason: {_either(REASONS)}",
+    "reason",
+)
 WAITING_WORKERS = _gauge(
     f"{PREFIX}_waiting_workers",
-    "Workers that have not ended and have no bound Pod, by the code of status.reason: "
-    f"{_either(WAITING_CAUSES)}",
+    "Workers in line: not ended, without a bound Pod; by the code of status.reason, New before there is one",
     "cause",
 )
 OLDEST_WAIT = _gauge(
@@ -335,7 +339,16 @@ GROUPS = (
     Group(
         "Workers, seats and devices",
         (
-            *(WORKLOADS, WAITING_WORKERS, OLDEST_WAIT, LEDGERS, SEATS, LEDGERS_AT_LIMIT, SEAT_LIMIT),
+            *(
+                WORKLOADS,
+                WORKLOAD_REASONS,
+                WAITING_WORKERS,
+                OLDEST_WAIT,
+                LEDGERS,
+                SEATS,
+                LEDGERS_AT_LIMIT,
+                SEAT_LIMIT,
+            ),
             *(CLAIMS, DEVICES, NODES, INCOMPLETE_POOLS),
         ),
     ),

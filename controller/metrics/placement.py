@@ -30,6 +30,7 @@ def census_metrics(
     def families() -> Iterator[Metric]:
         census, there = statistics(), capacity()
         yield numbers(m.WORKLOADS, by(census.workloads))
+        yield numbers(m.WORKLOAD_REASONS, by(census.reasons))
         yield numbers(m.WAITING_WORKERS, by(census.waiting))
         since = census.waiting_since
         yield number(m.OLDEST_WAIT, max(0.0, (now() - since).total_seconds()) if since else 0.0)

@@ -9,7 +9,7 @@ import pytest
 
 from controller.metrics import definitions as m
 from controller.reasons import Code
-from simulation.apiserver.kinds import LEDGERS
+from simulation.apiserver.kinds import LEDGERS, PODS
 from simulation.cluster import SimulatedCluster
 from simulation.openrl import workload
 from simulation.process import SETTINGS, simulated_controller
@@ -57,6 +57,7 @@ async def test_a_full_fleet_shows_its_seats_and_who_waits_for_how_long(cluster: 
         now = scrape_process(process)
         assert now.values(m.WORKLOADS) == {"Running": 4, "Pending": 3}
         assert now.values(m.WAITING_WORKERS) == {Code.WAITING_FOR_CAPACITY.value: 3}
+        assert now.values(m.WORKLOAD_REASONS) == {Code.WAITING_FOR_CAPACITY.value: 3}
         assert now.value(m.OLDEST_WAIT) - waited == pytest.approx(120)
         assert now.values(m.SEATS) == {"shareable": 6, "exclusive": 1}
         assert now.values(m.LEDGERS) == {"shareable": 4, "exclusive": 1}
@@ -143,6 +144,24 @@ async def test_a_seat_that_a_hand_edit_took_is_a_repair(cluster: SimulatedCluste
         assert scrape_process(process).values(m.SEATS) == {"shareable": 2}
 
 
+async def test_a_worker_on_a_dead_node_is_seen_although_it_does_not_wait_in_line(
+    cluster: SimulatedCluster,
+) -> None:
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(cluster, LIMIT_OF_TWO) as process:
+        await submitted(cluster, "a")
+        cluster.kubelet.pause()
+        pod = cluster.openrl.pod_key("a")
+        cluster.server.delete(PODS, pod.name, pod.namespace)
+        await cluster.settle()
+        await anyio.sleep(60)
+
+        now = scrape_process(process)
+        assert now.values(m.WORKLOAD_REASONS) == {Code.WAITING_FOR_POD_GONE.value: 1}
+        assert now.values(m.WAITING_WORKERS) == {}
+        cluster.kubelet.resume()
+
+
 async def test_a_standby_shows_the_fleet_and_has_done_nothing(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
     async with (
@@ -183,6 +202,8 @@ async def test_the_census_is_what_counting_everything_anew_gives(cluster: Simula
         ledgers = [ledger.seats for ledger in caches.ledgers.store]
         alone = [seats for seats in ledgers if any(seat.exclusive for seat in seats)]
         assert sum(now.values(m.WORKLOADS).values()) == len(caches.workloads.store)
+        reasons = [workload.status.reason for workload in caches.workloads.store if not workload.terminal]
+        assert sum(now.values(m.WORKLOAD_REASONS).values()) == sum(reason != "" for reason in reasons)
         assert sum(now.values(m.LEDGERS).values()) == len(ledgers)
         assert now.values(m.LEDGERS)["exclusive"] == len(alone)
         assert sum(now.values(m.SEATS).values()) == sum(len(seats) for seats in ledgers)
