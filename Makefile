@@ -14,7 +14,11 @@ COMPILE := $(BIN)/pip-compile --quiet --generate-hashes --strip-extras --allow-u
 GO_MODULE := e2e/controlplane/tools/kubernetes
 GO_VERSION = $(shell sed -n 's/^go //p' $(GO_MODULE)/go.mod)
 
-.PHONY: help install check format test e2e e2e-long demo bench docs lock clean go
+IMAGE ?=
+BASE ?=
+WHEELS ?=
+
+.PHONY: help install check format test e2e e2e-kind e2e-long image demo bench docs lock clean go
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -50,8 +54,14 @@ test: $(STAMP) ## Fast tests: no cluster, no Go
 e2e: go ## Scenarios on a real Kubernetes control plane (built on first use, needs Go)
 	$(BIN)/pytest e2e -m "not long"
 
+e2e-kind: $(STAMP) ## Scenarios on a kind cluster, the controller as installed (needs Docker and kind, or a kit)
+	E2E_PROVIDER=kind $(BIN)/pytest e2e/test_placement.py e2e/test_kind_*.py
+
 e2e-long: go ## Minutes of load and chance on a real control plane
 	$(BIN)/pytest e2e -m long
+
+image: $(STAMP) ## Build the container image: IMAGE=name BASE=python-image WHEELS=true (no package index in the build)
+	$(BIN)/python -m e2e.kind image --tag="$(IMAGE)" --base="$(BASE)" --wheels="$(WHEELS)"
 
 demo: go ## Place a mix of workers on a real control plane and watch the seats fill
 	$(BIN)/python -m e2e.demo

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from e2e.controlplane import Object, wait_until
+from e2e.controlplane import Object
 from e2e.openrl import WORKLOADS, OpenRL
 
 SETTLE_SECONDS = 45
@@ -38,7 +38,7 @@ def _ledgers(ledgers: list[Object], claims: list[Object], limit: int) -> Iterato
             yield f"{name} is empty"
         if ledger["spec"]["claimName"] not in named:
             yield f"{name} has no claim"
-        if len(seats) > 1 and any(seat["exclusive"] for seat in seats):
+        if len(seats) > 1 and any(seat.get("exclusive") for seat in seats):
             yield f"an exclusive worker shares {name}"
 
 
@@ -106,6 +106,6 @@ def await_settled(openrl: OpenRL, *, limit: int, running: int, waiting: int) -> 
         return not seen
 
     try:
-        wait_until(settled, "the cluster does not settle", timeout_seconds=SETTLE_SECONDS)
+        openrl.await_that(settled, "the cluster does not settle", timeout_seconds=SETTLE_SECONDS)
     except Exception as error:
         raise AssertionError("\n".join(seen)) from error

@@ -5,18 +5,14 @@ It uses neither the controller's informers nor its decoder, so that it cannot sh
 
 from __future__ import annotations
 
-import json
-import subprocess
-import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from e2e.controlplane import WORKER_NAMESPACE, Cluster
+from e2e.controlplane import Cluster, Object
 from e2e.openrl import LEDGERS
-
-END_SECONDS = 10
+from e2e.rawwatch import watched
 
 
 @dataclass(frozen=True)
@@ -31,12 +27,8 @@ class Revision:
 class LedgerWitness:
     """Collects revisions in the background."""
 
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        self._process = process
+    def __init__(self) -> None:
         self._revisions: list[Revision] = []
-        self._unexpected: list[object] = []
-        self._thread = threading.Thread(target=self._read, daemon=True)
-        self._thread.start()
 
     def __repr__(self) -> str:
         return f"<LedgerWitness revisions={len(self._revisions)}>"
@@ -56,40 +48,27 @@ class LedgerWitness:
         """Every ledger that was seen."""
         return {revision.ledger for revision in self.revisions}
 
-    def join(self) -> None:
-        """Return when the watch has ended and all of it was read; an event of another kind is an error."""
-        self._thread.join(END_SECONDS)
-        assert not self._unexpected, self._unexpected
+    def lost_seats(self, final: Mapping[str, list[str]]) -> list[str]:
+        """Seats of the end (worker names by ledger) that a revision lacks after an earlier one had them."""
+        lost = []
+        for ledger, workers in final.items():
+            revisions = [set(each.seats) for each in self.revisions if each.ledger == ledger]
+            for worker in workers:
+                held = [worker in seats for seats in revisions]
+                if False in held[held.index(True) :] if True in held else True:
+                    lost.append(f"{worker} on {ledger}")
+        return lost
 
-    def _read(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            event = json.loads(line)
-            if event["type"] not in {"ADDED", "MODIFIED", "DELETED"}:
-                self._unexpected.append(event)
-            if event["type"] not in {"ADDED", "MODIFIED"}:
-                continue
-            ledger = event["object"]
-            seats = tuple(seat["workload"] for seat in ledger["spec"].get("seats", []))
-            self._revisions.append(Revision(ledger["metadata"]["name"], seats, time.monotonic()))
+    def see(self, kind: str, ledger: Object) -> None:
+        if kind == "DELETED":
+            return
+        seats = tuple(seat["workload"] for seat in ledger["spec"].get("seats", []))
+        self._revisions.append(Revision(ledger["metadata"]["name"], seats, time.monotonic()))
 
 
 @contextmanager
 def witnessed_ledgers(cluster: Cluster) -> Iterator[LedgerWitness]:
     """Watch the ledgers from now until the block ends."""
-    listed = cluster.api.get(LEDGERS)
-    version = listed["metadata"]["resourceVersion"]
-    path = f"/apis/openrl.io/v1alpha1/watch/namespaces/{WORKER_NAMESPACE}/claimledgers"
-    path = f"{path}?watch=1&resourceVersion={version}&timeoutSeconds=600"
-    process = subprocess.Popen(
-        [cluster.kubectl_path, f"--kubeconfig={cluster.admin_kubeconfig}", "get", "--raw", path],
-        stdout=subprocess.PIPE,
-        env=cluster.kubectl_environment(),
-    )
-    with process:
-        witness = LedgerWitness(process)
-        try:
-            yield witness
-        finally:
-            process.terminate()
-            witness.join()
+    witness = LedgerWitness()
+    with watched(cluster, LEDGERS, witness.see):
+        yield witness

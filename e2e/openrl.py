@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from e2e.controlplane import WORKER_NAMESPACE, Api, Cluster, Fleet, NodeShape, Object, wait_until
+from e2e.controlplane import (
+    WORKER_IMAGE,
+    WORKER_NAMESPACE,
+    Api,
+    Cluster,
+    Fleet,
+    NodeShape,
+    Object,
+    wait_until,
+)
 
 WORKLOADS = f"/apis/openrl.io/v1alpha1/namespaces/{WORKER_NAMESPACE}/workloads"
 LEDGERS = f"/apis/openrl.io/v1alpha1/namespaces/{WORKER_NAMESPACE}/claimledgers"
@@ -26,7 +35,7 @@ def workload(
     if devices:
         accelerator |= {"mode": "MultiGPU", "devices": devices}
     requests = {"memory": "1Gi", "cpu": "100m"}
-    container = {"name": "worker", "image": "worker:1", "resources": {"requests": requests}}
+    container = {"name": "worker", "image": WORKER_IMAGE, "resources": {"requests": requests}}
     return {
         "apiVersion": "openrl.io/v1alpha1",
         "kind": "Workload",
@@ -43,20 +52,25 @@ def workload(
     }
 
 
-def one_gpu_nodes(cluster: Cluster, count: int) -> None:
-    """Furnish nodes that have a single GPU each: a claim for every node, no more."""
-    cluster.furnish(Fleet(nodes=count, shape=NodeShape(gpus=1)))
+def one_gpu_nodes(cluster: Cluster, count: int) -> list[str]:
+    """Furnish nodes that have a single GPU each: a claim for every node, no more. Return their names."""
+    return cluster.furnish(Fleet(nodes=count, shape=NodeShape(gpus=1)))
 
 
 class OpenRL:
-    """The objects of one cluster's workers' namespace."""
+    """The objects of one cluster's workers' namespace; `pace` and `worker_image` are the cluster's."""
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: Api, *, pace: float = 1, worker_image: str = WORKER_IMAGE) -> None:
         self.api = api
+        self.pace = pace
+        self._worker_image = worker_image
 
     def submit(self, *workloads: Object) -> None:
-        """Create Workloads."""
+        """Create Workloads, with the image that this cluster's workers run."""
         for each in workloads:
+            for container in each["spec"]["template"]["spec"]["containers"]:
+                if container.get("image") == WORKER_IMAGE:
+                    container["image"] = self._worker_image
             self.api.create(WORKLOADS, each)
 
     def delete(self, name: str) -> None:
@@ -101,12 +115,12 @@ class OpenRL:
             status = self.status(name)
             return status if status.get("phase") == phase else None
 
-        return self._await(reached, f"Workload {name} is not {phase}")
+        return self.await_that(reached, f"Workload {name} is not {phase}")
 
     def await_phases(self, names: Iterable[str], phase: str) -> None:
         """Return once all these Workloads are in that phase."""
         wanted = set(names)
-        self._await(lambda: wanted <= self.in_phase(phase), f"Workloads {sorted(wanted)} are not {phase}")
+        self.await_that(lambda: wanted <= self.in_phase(phase), f"Workloads {sorted(wanted)} are not {phase}")
 
     def await_pending(self, name: str, code: str) -> dict[str, Any]:
         """Return the status of a Workload once it waits with a reason of that code."""
@@ -116,7 +130,7 @@ class OpenRL:
             pending = status.get("phase") == "Pending" and status.get("reason", "").startswith(f"{code}: ")
             return status if pending else None
 
-        return self._await(waits, f"Workload {name} does not wait with {code}")
+        return self.await_that(waits, f"Workload {name} does not wait with {code}")
 
     def await_gone(self) -> None:
         """Return once no Workload, Pod, claim or ledger of ours is left."""
@@ -124,7 +138,10 @@ class OpenRL:
         def left() -> bool:
             return not (self.api.items(WORKLOADS) or self.pods() or self.claims() or self.ledgers())
 
-        self._await(left, "something is left in the workers' namespace")
+        self.await_that(left, "something is left in the workers' namespace")
 
-    def _await(self, observe: Callable[[], T | None], what: str) -> T:
-        return wait_until(observe, what, timeout_seconds=SETTLE_SECONDS)
+    def await_that(
+        self, observe: Callable[[], T | None], what: str, *, timeout_seconds: float = SETTLE_SECONDS
+    ) -> T:
+        """Wait as `wait_until` does, at this cluster's pace."""
+        return wait_until(observe, what, timeout_seconds=timeout_seconds * self.pace)

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Protocol
 
 from e2e.controlplane import Cluster, wait_until
 from e2e.controlplane.guard import Guard
@@ -31,6 +32,13 @@ DEFAULT_FLAGS: Mapping[str, str] = {
 
 class ControllerFault(AssertionError):
     """The controller ended by itself, or logged an error."""
+
+
+class Running(Protocol):
+    """A controller at work, wherever it runs."""
+
+    def stop(self) -> int:
+        """Ask it to stop; return its exit status, the worst one of several."""
 
 
 class ControllerProcess:
@@ -80,9 +88,12 @@ def running_controller(
         controller = ControllerProcess(process, log)
         controller.await_logged("Started reconciling")
         yield controller
-    faults = [
-        line for line in controller.log.splitlines() if '"level":"error"' in line or "Traceback" in line
-    ]
+    require_no_faults(controller.log)
+
+
+def require_no_faults(log: str) -> None:
+    """Raise ControllerFault if an error was logged."""
+    faults = [line for line in log.splitlines() if '"level":"error"' in line or "Traceback" in line]
     if faults:
         raise ControllerFault("\n".join(faults))
 

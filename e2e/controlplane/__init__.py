@@ -8,17 +8,17 @@ test.
 
 from e2e.controlplane.api import Api, Object
 from e2e.controlplane.audit import AuditLog, Request, RequestKind
-from e2e.controlplane.cluster import WORKER_NAMESPACE, Cluster
+from e2e.controlplane.cluster import WORKER_IMAGE, WORKER_NAMESPACE, Cluster
 from e2e.controlplane.errors import ApiRefused, ApiUnreachable, ControlPlaneError, Unsupported
 from e2e.controlplane.fleet import Fleet, NodeShape
 from e2e.controlplane.identity import CONTROLLER_NAMESPACE, CONTROLLER_USER
 from e2e.controlplane.local import ControlPlane, Options
-from e2e.controlplane.provider import open_cluster
 from e2e.controlplane.waiting import wait_until
 
 __all__ = [
     "CONTROLLER_NAMESPACE",
     "CONTROLLER_USER",
+    "WORKER_IMAGE",
     "WORKER_NAMESPACE",
     "Api",
     "ApiRefused",
@@ -34,6 +34,5 @@ __all__ = [
     "Request",
     "RequestKind",
     "Unsupported",
-    "open_cluster",
     "wait_until",
 ]

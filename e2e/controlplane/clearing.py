@@ -2,7 +2,8 @@
 
 Only what tests make is removed: everything of the kinds that the controller handles in one namespace, and
 what `fleet` furnished (told by its label). No controller runs while this does, so finalizers that only it
-would remove are dropped here.
+would remove are dropped here. Where kubelets are real, that is all: a Pod ends in its own time, and what
+Kubernetes keeps is for Kubernetes to let go.
 """
 
 from e2e.controlplane.api import NOT_FOUND, Api, Object
@@ -11,16 +12,33 @@ from e2e.controlplane.fleet import FURNISHED, NODES, RESOURCE_SLICES
 from e2e.controlplane.waiting import wait_until
 
 TIMEOUT_SECONDS = 30
+REAL_TIMEOUT_SECONDS = 90  # kubelets stop containers one after the other
+
+
+def clear_real(api: Api, namespace: str) -> None:
+    """Delete in a namespace of a cluster with kubelets, then wait until everything is gone."""
+    workloads, *others = _collections(namespace)
+    for path in _paths(api, workloads):
+        api.delete(path)
+        _drop_finalizers(api, path)
+    for collection in others:
+        for path in _paths(api, collection):
+            api.delete(path)
+    for collection in (workloads, *others):
+        wait_until(
+            lambda collection=collection: not _items(api, collection),  # type: ignore[misc]
+            f"{collection} is not empty",
+            timeout_seconds=REAL_TIMEOUT_SECONDS,
+        )
+
+
+def _paths(api: Api, collection: str) -> list[str]:
+    return [f"{collection}/{item['metadata']['name']}" for item in _items(api, collection)]
 
 
 def clear(api: Api, namespace: str) -> None:
     """Delete, then wait until everything is gone."""
-    collections = [
-        f"/apis/openrl.io/v1alpha1/namespaces/{namespace}/workloads",
-        f"/api/v1/namespaces/{namespace}/pods",
-        f"/apis/openrl.io/v1alpha1/namespaces/{namespace}/claimledgers",
-        f"/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims",
-    ]
+    collections = _collections(namespace)
     for collection in collections:
         _delete_all(api, collection)
     furnished = {"labelSelector": FURNISHED}
@@ -30,6 +48,15 @@ def clear(api: Api, namespace: str) -> None:
         _await_empty(api, collection)
     for collection in (NODES, RESOURCE_SLICES):
         _await_empty(api, collection, **furnished)
+
+
+def _collections(namespace: str) -> list[str]:
+    return [
+        f"/apis/openrl.io/v1alpha1/namespaces/{namespace}/workloads",
+        f"/api/v1/namespaces/{namespace}/pods",
+        f"/apis/openrl.io/v1alpha1/namespaces/{namespace}/claimledgers",
+        f"/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims",
+    ]
 
 
 def _delete_all(api: Api, collection: str, **query: str) -> None:

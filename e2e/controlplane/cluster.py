@@ -27,6 +27,7 @@ from e2e.controlplane.waiting import wait_until
 CHECKOUT = Path(__file__).parents[2]
 MANIFESTS = CHECKOUT / "manifests"
 WORKER_NAMESPACE = "openrl-system"
+WORKER_IMAGE = "worker:1"  # what the scenarios' Pod templates name
 
 KUBECTL_TIMEOUT_SECONDS = 60
 SERVED_TIMEOUT_SECONDS = 30
@@ -37,7 +38,15 @@ CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 class Cluster(ABC):
-    """A context manager: leaving it stops what entering it (or a factory) started."""
+    """A context manager: leaving it stops what entering it (or a factory) started.
+
+    `manifests` is what `install` should be given, `worker_image` stands in for `WORKER_IMAGE`, and `pace`
+    says how much longer than without containers things may take.
+    """
+
+    manifests: Path = MANIFESTS
+    worker_image: str = WORKER_IMAGE
+    pace: float = 1
 
     def __enter__(self) -> Self:
         return self

@@ -1,31 +1,51 @@
 """A cluster that somebody else made, reached by a kubeconfig. Nothing is started or stopped.
 
-Its workers' namespace belongs to the tests while they run. Nodes and devices are made there only if the
-caller says so: a real cluster has its own, and Nodes without kubelets confuse it.
+Its workers' namespace belongs to the tests while they run, and so does its Deployment of the controller,
+which is scaled to 0: scenarios start their own. Nodes and devices are made there only if the caller says so
+(Nodes without kubelets confuse a real cluster), or its own nodes are labelled where its driver follows that.
 """
 
 import shutil
 import tempfile
+from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
 
 import yaml
 
 from e2e.controlplane.binaries import cached_binaries
-from e2e.controlplane.cluster import Cluster
+from e2e.controlplane.clearing import clear_real
+from e2e.controlplane.cluster import MANIFESTS, WORKER_IMAGE, WORKER_NAMESPACE, Cluster
 from e2e.controlplane.errors import MissingTool, Unsupported
 from e2e.controlplane.fleet import Fleet
 from e2e.controlplane.identity import CONTROLLER_NAMESPACE, CONTROLLER_SERVICE_ACCOUNT, CONTROLLER_USER
+from e2e.controlplane.nodes import RealNodes
 
 TOKEN_SECONDS = 24 * 3600  # a long session; the server may grant less
+
+
+DEPLOYMENT = f"/apis/apps/v1/namespaces/{CONTROLLER_NAMESPACE}/deployments/open-rl-scheduler"
+
+
+class Furnishing(StrEnum):
+    """How nodes with GPUs come about."""
+
+    NONE = "false"
+    NODES = "true"  # Nodes without kubelets are made
+    LABELS = "labels"  # its own nodes are labelled for its driver, see `nodes`
 
 
 class ExternalCluster(Cluster):
     """The cluster of a given kubeconfig."""
 
-    def __init__(self, kubeconfig: Path, *, may_furnish: bool) -> None:
+    pace = 3
+
+    def __init__(
+        self, kubeconfig: Path, *, furnishing: Furnishing = Furnishing.NONE, worker_image: str = ""
+    ) -> None:
         self._kubeconfig = kubeconfig.absolute()
-        self._may_furnish = may_furnish
+        self._furnishing = furnishing
+        self.worker_image = worker_image or WORKER_IMAGE
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
     def __repr__(self) -> str:
@@ -66,10 +86,32 @@ class ExternalCluster(Cluster):
             "kubectl is needed for a cluster given by a kubeconfig, and there is none on the PATH"
         )
 
+    @cached_property
+    def nodes(self) -> RealNodes:
+        """Its own nodes, to be labelled."""
+        return RealNodes(self.api)
+
     def furnish(self, fleet: Fleet) -> list[str]:
-        if not self._may_furnish:
-            raise Unsupported(f"{self!r} brings its own nodes: none are made there unless E2E_FURNISH=true")
-        return super().furnish(fleet)
+        if self._furnishing is Furnishing.LABELS:
+            return self.nodes.furnish(fleet)
+        if self._furnishing is Furnishing.NODES:
+            return super().furnish(fleet)
+        raise Unsupported(
+            f"{self!r} brings its own nodes: none are made there unless E2E_FURNISH=true,"
+            " none labelled unless E2E_FURNISH=labels"
+        )
+
+    def clear(self, namespace: str = WORKER_NAMESPACE) -> None:
+        if self._furnishing is not Furnishing.LABELS:
+            super().clear(namespace)
+            return
+        clear_real(self.api, namespace)
+        self.nodes.release()
+
+    def install(self, manifests: Path = MANIFESTS) -> None:
+        super().install(manifests)
+        if self.api.find(DEPLOYMENT):
+            self.api.patch(DEPLOYMENT, {"spec": {"replicas": 0}})
 
     def close(self) -> None:
         super().close()

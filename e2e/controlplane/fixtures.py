@@ -6,39 +6,43 @@ the next. What has to be built is built before the first test: minutes of compil
 
 import os
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pytest
 
-from e2e.controlplane.binaries import ensure_binaries
-from e2e.controlplane.cluster import MANIFESTS, Cluster
+from e2e.controlplane.cluster import Cluster
 from e2e.controlplane.errors import ControlPlaneError, Unsupported
-from e2e.controlplane.provider import open_cluster, uses_existing_cluster
+from e2e.controlplane.provider import Opener, prepared
 
 SESSION_FIXTURE = "cluster_of_session"
+OPENER = pytest.StashKey[Opener]()
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Build the programs if a selected test needs them."""
-    if session.config.option.collectonly or uses_existing_cluster(os.environ):
+    """Build what the cluster is made of if a selected test needs one."""
+    if session.config.option.collectonly or OPENER in session.config.stash:
         return
     if any(SESSION_FIXTURE in getattr(item, "fixturenames", ()) for item in session.items):
+        stack = ExitStack()
+        session.config.add_cleanup(stack.close)
         try:
-            ensure_binaries()
+            session.config.stash[OPENER] = stack.enter_context(prepared(os.environ))
         except ControlPlaneError as error:
-            raise pytest.UsageError(str(error)) from error
+            notes = getattr(error, "__notes__", [])
+            raise pytest.UsageError("\n".join([*notes, str(error)])) from error
 
 
 @pytest.fixture(scope="session")
-def cluster_of_session() -> Iterator[Cluster]:
+def cluster_of_session(pytestconfig: pytest.Config) -> Iterator[Cluster]:
     """Yield a cluster with nothing but Kubernetes in it."""
-    with open_cluster(os.environ) as cluster:
+    with pytestconfig.stash[OPENER]() as cluster:
         yield cluster
 
 
 @pytest.fixture(scope="session")
 def installed_cluster_of_session(cluster_of_session: Cluster) -> Cluster:
     """Return the session's cluster with the project's manifests installed."""
-    cluster_of_session.install(MANIFESTS)
+    cluster_of_session.install(cluster_of_session.manifests)
     return cluster_of_session
 
 

@@ -49,7 +49,7 @@ def test_a_given_cluster_gets_no_nodes_unless_told_so(kubeconfig: Path) -> None:
 
 def test_a_misspelt_switch_is_refused(kubeconfig: Path) -> None:
     environment = {"E2E_KUBECONFIG": str(kubeconfig), "E2E_FURNISH": "yes"}
-    with pytest.raises(InvalidArgument, match="true or false is expected"), open_cluster(environment):
+    with pytest.raises(InvalidArgument, match="true, false or labels is expected"), open_cluster(environment):
         pass
 
 
@@ -163,3 +163,14 @@ def test_a_folder_without_a_kustomization_is_refused(kubeconfig: Path, tmp_path:
     complaint = pytest.raises(InvalidArgument, match="nothing to install")
     with open_cluster({"E2E_KUBECONFIG": str(kubeconfig)}) as cluster, complaint:
         cluster.install(tmp_path)
+
+
+def test_a_given_cluster_has_its_own_nodes_labelled_if_told_so(kubeconfig: Path) -> None:
+    environment = {"E2E_KUBECONFIG": str(kubeconfig)}
+    with open_cluster({**environment, "E2E_FURNISH": "true"}) as cluster:
+        cluster.furnish(Fleet(nodes=2))
+    with (
+        open_cluster({**environment, "E2E_FURNISH": "labels"}) as cluster,
+        pytest.raises(Unsupported, match="3 nodes are needed, 2 are left"),
+    ):
+        cluster.furnish(Fleet(nodes=3))

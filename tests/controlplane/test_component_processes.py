@@ -94,3 +94,26 @@ def test_signals_to_what_does_not_run_are_refused(tmp_path: Path, guard: Guard) 
             method()
     program.stop()
     program.kill()
+
+
+def test_an_abandoned_guard_runs_its_commands_in_order_then_removes_the_folder(tmp_path: Path) -> None:
+    folder, trace = tmp_path / "folder", tmp_path / "trace"
+    folder.mkdir()
+    commands = [
+        ["sh", "-c", f"test -d {folder} && echo first >> {trace}"],
+        ["no-such-program"],
+        ["sh", "-c", f"echo last >> {trace}"],
+    ]
+
+    Guard(folder, commands=commands).abandon()
+
+    wait_until(lambda: not folder.exists(), "the folder stays", timeout_seconds=TIMEOUT_SECONDS)
+    assert trace.read_text().split() == ["first", "last"]
+
+
+def test_a_dismissed_guard_runs_no_command(tmp_path: Path) -> None:
+    trace = tmp_path / "trace"
+
+    Guard(None, commands=[["touch", str(trace)]]).dismiss()
+
+    assert not trace.exists()

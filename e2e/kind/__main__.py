@@ -1,0 +1,49 @@
+"""`python -m e2e.kind image`: build the controller's image; `make image` calls it."""
+
+from __future__ import annotations
+
+import os
+from importlib import metadata
+
+import click
+
+from e2e.controlplane.ending import run_to_the_end
+from e2e.controlplane.errors import MissingTool
+from e2e.kind.image import build_image
+from e2e.kind.kit import Kit
+from e2e.kind.settings import find_kit
+from e2e.kind.tools import Tools, own_environment
+
+
+PACKAGE = "open-rl-scheduler"
+
+
+@click.group()
+def cli() -> None:
+    """What the kind scenarios are made of."""
+
+
+@cli.command()
+@click.option("--tag", default="", help="Name of the image. Default: open-rl-scheduler:<version>.")
+@click.option("--base", default="", help="Base image with Python. Default: the kit's, else the Dockerfile's.")
+@click.option(
+    "--wheels",
+    type=click.Choice(["true", "false", ""]),
+    default="",
+    help="Fetch the wheels first, for a build without a package index. Default: only for the kit's base.",
+)
+def image(tag: str, base: str, wheels: str) -> None:
+    """Build the image of this checkout."""
+    kit = None if base else find_kit(os.environ)
+    tools = Kit(kit).tools(None) if kit else Tools(own_environment())
+    if not tools.docker_answers():
+        raise MissingTool("building the image needs a Docker daemon, and `docker version` fails")
+    if kit:
+        base = Kit(kit).python_base(tools)
+    tag = tag or f"{PACKAGE}:{metadata.version(PACKAGE)}"
+    build_image(tools, tag, base=base, wheels=wheels == "true" or (not wheels and kit is not None))
+    click.echo(tag)
+
+
+if __name__ == "__main__":
+    run_to_the_end(cli, program="python -m e2e.kind")

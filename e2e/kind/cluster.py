@@ -1,0 +1,175 @@
+"""A kind cluster of three nodes with the images of the scenarios on it.
+
+`prepared_kind` has docker, the images and a guard ready; the opener that it yields makes the cluster. From
+the first step on, the guard deletes the cluster should this process die, and stops the Docker daemon if it
+was started here. A daemon that was there before, or that serves somebody else by now, is left alone.
+"""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+
+from e2e.controlplane.binaries import to_stderr
+from e2e.controlplane.cluster import WORKER_IMAGE
+from e2e.controlplane.errors import MissingTool
+from e2e.controlplane.external import ExternalCluster, Furnishing
+from e2e.controlplane.guard import Guard
+from e2e.controlplane.nodes import CONTROL_PLANE
+from e2e.kind.image import build_image
+from e2e.kind.kit import Kit
+from e2e.kind.settings import DEFAULT_KIT, KIT_VARIABLE, KindSettings
+from e2e.kind.tools import ToolFailed, Tools, own_environment
+
+FOLDER = Path(__file__).parent
+OVERLAY = FOLDER / "overlay"
+CONFIG = FOLDER / "config.yaml"
+GPU_DRIVER = FOLDER / "gpu_driver.yaml"
+
+CONTROLLER_IMAGE = "open-rl-scheduler:e2e"  # as the overlay names it
+GPU_DRIVER_IMAGE = "gpu-driver:e2e"  # as gpu_driver.yaml names it
+
+WORKERS = 2
+STEP_SECONDS = 300
+
+
+class KindCluster(ExternalCluster):
+    """A cluster of containers. Its nodes, images and Deployment are ours: nothing else runs there."""
+
+    manifests = OVERLAY
+
+    def __init__(self, tools: Tools, name: str, kubeconfig: Path, stack: ExitStack) -> None:
+        super().__init__(kubeconfig, furnishing=Furnishing.LABELS, worker_image=WORKER_IMAGE)
+        self.tools = tools
+        self.name = name
+        self._stack = stack
+
+    def __repr__(self) -> str:
+        return f"<KindCluster {self.name}>"
+
+    @property
+    def kubectl_path(self) -> Path:
+        return self.tools.path("kubectl")
+
+    def kubectl_environment(self) -> dict[str, str]:
+        return dict(self.tools.environment)
+
+    def on_node(self, node: str, *command: str) -> str:
+        """Run a program on a node (a container); return what it printed."""
+        return self.tools.run("docker", "exec", node, *command, timeout_seconds=STEP_SECONDS)
+
+    def close(self) -> None:
+        super().close()
+        self._stack.close()
+
+
+@contextmanager
+def prepared_kind(settings: KindSettings) -> Iterator[Callable[[], KindCluster]]:
+    """Have docker and the controller's image ready while the block runs; yield what makes the cluster."""
+    name = f"openrl-e2e-{secrets.token_hex(3)}"
+    kit = Kit(settings.kit) if settings.kit else None
+    with ExitStack() as stack:
+        folder = Path(tempfile.mkdtemp(prefix="openrl-kind-"))
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        tools = _with_kit(stack, kit, name, folder) if kit else _without_kit(stack, name, folder)
+        started = time.monotonic()
+        _controller_image(tools, kit, settings.controller_image)
+        to_stderr(f"{CONTROLLER_IMAGE} is ready after {time.monotonic() - started:.0f} s")
+        yield partial(_create, tools, kit, name, folder, settings)
+
+
+def _with_kit(stack: ExitStack, kit: Kit, name: str, folder: Path) -> Tools:
+    commands = [kit.delete_command(name)]
+    if not kit.runs():
+        commands.append(kit.stop_command())
+        # Before setup: if that is interrupted, its daemon does not stay either.
+        stack.callback(_stop_daemon, kit)
+    process_group = _guarded(stack, folder, commands)
+    kit.setup()
+    return kit.tools(process_group)
+
+
+def _without_kit(stack: ExitStack, name: str, folder: Path) -> Tools:
+    tools = Tools(own_environment())
+    tools.path("kind")
+    if not tools.docker_answers():
+        raise MissingTool(
+            "the kind scenarios need a Docker daemon (`docker version` fails), or a kit that brings one:"
+            f" there is none at {DEFAULT_KIT}, and {KIT_VARIABLE} names no other"
+        )
+    commands = [["kind", "delete", "cluster", "--name", name]]
+    return Tools(tools.environment, _guarded(stack, folder, commands))
+
+
+def _guarded(stack: ExitStack, folder: Path, commands: list[list[str]]) -> int:
+    guard = Guard(folder, commands=commands)
+    stack.callback(guard.dismiss)
+    return guard.process_group
+
+
+def _stop_daemon(kit: Kit) -> None:
+    try:
+        _run(Tools(own_environment()), kit.stop_command())
+    except ToolFailed:
+        to_stderr("The Docker daemon serves others by now, or never came up: it is not stopped")
+
+
+def _controller_image(tools: Tools, kit: Kit | None, given: str) -> None:
+    if given:
+        tools.run("docker", "tag", given, CONTROLLER_IMAGE, timeout_seconds=STEP_SECONDS)
+    elif kit:
+        build_image(tools, CONTROLLER_IMAGE, base=kit.python_base(tools), wheels=True)
+    else:
+        build_image(tools, CONTROLLER_IMAGE)
+
+
+def _create(tools: Tools, kit: Kit | None, name: str, folder: Path, settings: KindSettings) -> KindCluster:
+    """Make the cluster; one that cannot be finished is deleted."""
+    started = time.monotonic()
+    with ExitStack() as undo:
+        if kit:
+            undo.callback(_run, tools, kit.delete_command(name))
+            kubeconfig = kit.create(tools, name, workers=WORKERS)
+        else:
+            undo.callback(_run, tools, ["kind", "delete", "cluster", "--name", name])
+            kubeconfig = _create_plain(tools, name, folder, settings)
+        _load(tools, name, {settings.worker_image: WORKER_IMAGE}, CONTROLLER_IMAGE)
+        cluster = KindCluster(tools, name, kubeconfig, undo.pop_all())
+    to_stderr(f"Cluster {name} is ready after {time.monotonic() - started:.0f} s")
+    return cluster
+
+
+def _create_plain(tools: Tools, name: str, folder: Path, settings: KindSettings) -> Path:
+    """Make a cluster as the kit does: every node takes Pods, a driver publishes no GPUs yet."""
+    kubeconfig = folder / "kubeconfig"
+    options = ["--config", str(settings.config or CONFIG), "--kubeconfig", str(kubeconfig), "--wait", "180s"]
+    if settings.node_image:
+        options += ["--image", settings.node_image]
+    tools.run("kind", "create", "cluster", "--name", name, *options, timeout_seconds=STEP_SECONDS)
+    _load(tools, name, {settings.gpu_driver_image: GPU_DRIVER_IMAGE})
+    kubectl = partial(tools.run, "kubectl", "--kubeconfig", str(kubeconfig), timeout_seconds=STEP_SECONDS)
+    kubectl("taint", "nodes", f"--selector={CONTROL_PLANE}", f"{CONTROL_PLANE}-")
+    kubectl("apply", "--filename", str(GPU_DRIVER))
+    kubectl("rollout", "status", "--namespace=kube-system", "daemonset/gpu-driver", "--timeout=120s")
+    return kubeconfig
+
+
+def _load(tools: Tools, name: str, renamed: dict[str, str], *images: str) -> None:
+    """Bring images to every node, some under another name; one that is not here is pulled."""
+    for image, new_name in renamed.items():
+        if not tools.run("docker", "images", "--quiet", image, timeout_seconds=STEP_SECONDS).strip():
+            tools.run("docker", "pull", "--quiet", image, timeout_seconds=STEP_SECONDS)
+        tools.run("docker", "tag", image, new_name, timeout_seconds=STEP_SECONDS)
+    wanted = [*renamed.values(), *images]
+    tools.run("kind", "load", "docker-image", "--name", name, *wanted, timeout_seconds=STEP_SECONDS)
+
+
+def _run(tools: Tools, command: list[str]) -> None:
+    program, *arguments = command
+    tools.run(Path(program) if "/" in program else program, *arguments, timeout_seconds=STEP_SECONDS)

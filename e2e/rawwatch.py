@@ -1,0 +1,49 @@
+"""A watch as the API server sends it, read in the background without anything of the controller's."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from e2e.controlplane import Cluster, Object
+
+END_SECONDS = 10
+WATCH_SECONDS = 600
+
+Handler = Callable[[str, Object], None]
+"""Given the type of each event (ADDED, MODIFIED, DELETED) and its object, in a thread."""
+
+
+@contextmanager
+def watched(cluster: Cluster, collection: str, handle: Handler) -> Iterator[None]:
+    """Watch a collection from now until the block ends; an event of another kind is an error at the end."""
+    version = cluster.api.get(collection)["metadata"]["resourceVersion"]
+    path = f"{collection}?watch=1&resourceVersion={version}&timeoutSeconds={WATCH_SECONDS}"
+    unexpected: list[Object] = []
+    process = subprocess.Popen(
+        [cluster.kubectl_path, f"--kubeconfig={cluster.admin_kubeconfig}", "get", "--raw", path],
+        stdout=subprocess.PIPE,
+        env=cluster.kubectl_environment(),
+    )
+
+    def read() -> None:
+        assert process.stdout is not None
+        for line in process.stdout:
+            event = json.loads(line)
+            if event["type"] in {"ADDED", "MODIFIED", "DELETED"}:
+                handle(event["type"], event["object"])
+            else:
+                unexpected.append(event)
+
+    thread = threading.Thread(target=read, daemon=True)
+    with process:
+        thread.start()
+        try:
+            yield
+        finally:
+            process.terminate()
+            thread.join(END_SECONDS)
+    assert not unexpected, unexpected

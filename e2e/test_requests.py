@@ -1,0 +1,49 @@
+"""What placement asks of the API server, counted in its own audit log."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from e2e.conftest import Start
+from e2e.controlplane import CONTROLLER_USER, Cluster
+from e2e.openrl import OpenRL, one_gpu_nodes, workload
+
+pytest_plugins = ("e2e.controlplane.fixtures",)
+
+LIMIT_OF_TWO = {"--max-seats-per-claim": "2"}
+
+
+def test_a_dedicated_placement_costs_six_writes_and_a_join_five_and_neither_reads(
+    cluster: Cluster, openrl: OpenRL, start: Start
+) -> None:
+    one_gpu_nodes(cluster, 1)
+    start({})
+
+    for name, writes in (("founder", 6), ("joiner", 5)):
+        mark = cluster.audit.mark()
+        openrl.submit(workload(name))
+        openrl.await_phase(name, "Running")
+        counts = cluster.audit.counts(since=mark, user=CONTROLLER_USER)
+        verbs = Counter({kind.verb: 0 for kind in counts})
+        for kind, count in counts.items():
+            verbs[kind.verb] += count if kind.resource != "events" else 0
+        written = verbs["create"] + verbs["patch"] + verbs["update"] + verbs["delete"]
+        assert written == writes, counts
+        assert not verbs["get"], counts
+        assert not verbs["list"], counts
+
+
+def test_the_controller_is_never_refused_for_want_of_a_right(
+    cluster: Cluster, openrl: OpenRL, start: Start
+) -> None:
+    one_gpu_nodes(cluster, 1)
+    mark = cluster.audit.mark()
+    start(LIMIT_OF_TWO)
+    openrl.submit(workload("first"), workload("second"))
+    openrl.await_phases(["first", "second"], "Running")
+    openrl.submit(workload("third"))
+    openrl.await_pending("third", "WaitingForCapacity")
+    openrl.delete("first")
+    openrl.await_phase("third", "Running")
+
+    assert cluster.audit.refusals(since=mark, user=CONTROLLER_USER) == []
