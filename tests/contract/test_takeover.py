@@ -1,0 +1,200 @@
+"""What an earlier controller left is taken over: no seat is moved, no Pod restarted (section 2.3).
+
+The cases, and what they must come to, are those of `e2e.takeover`, which a real control plane is shown too.
+"""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+
+import anyio
+import pytest
+
+from controller.settings import Settings
+from e2e.takeover.case import Case, Names, Object, cases, finish, lay_down, pods_to_come
+from e2e.takeover.comparing import Picture, beside_the_seats, faults
+from informers.keys import ObjectKey
+from simulation.apiserver.kinds import CLAIMS, LEDGERS, PODS, WORKLOADS
+from simulation.cluster import SimulatedCluster
+from simulation.fleet import NodeShape
+from simulation.invariants import Watchdog, at_rest
+from simulation.openrl import workload
+from simulation.process import simulated_controller
+from tests.contract.scenarios import QUICK_SECONDS
+from tests.contract.test_crashes import AT_MOST_REQUESTS, SWEPT_SECONDS, CrashAt
+from tests.contract.world import audited, deeds, ledger_key, settings_with
+from tests.virtualtime import run_virtual
+
+pytestmark = pytest.mark.anyio
+
+BY_KIND = {kind.kind: kind for kind in (WORKLOADS, LEDGERS, CLAIMS, PODS)}
+RETRY_SECONDS = 10.0
+REST_SECONDS = 600.0
+"""Longer than any timer but that of the placement."""
+CASES = {case.name: case for case in cases()}
+
+
+class SimulatedStage:
+    """The server of a simulated cluster."""
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self._server = cluster.server
+        self._namespace = cluster.openrl.namespace
+
+    def __repr__(self) -> str:
+        return f"<SimulatedStage {self._server!r}>"
+
+    def create(self, item: Object) -> str:
+        return self._server.create(BY_KIND[item["kind"]], self._namespace, item).uid
+
+    def write_status(self, kind: str, name: str, status: Object) -> None:
+        body = {"status": status}
+        self._server.patch(BY_KIND[kind], name, self._namespace, body, subresource="status")
+
+    def delete(self, kind: str, name: str) -> None:
+        self._server.delete(BY_KIND[kind], name, self._namespace)
+
+    def remove(self, kind: str, name: str) -> None:
+        key = ObjectKey(self._namespace, name)
+        self._server.edit(BY_KIND[kind], key, lambda item: item["metadata"].pop("finalizers", None))
+        self._server.delete(BY_KIND[kind], name, self._namespace)
+
+    def items(self, kind: str) -> list[Object]:
+        return self._server.documents(BY_KIND[kind], self._namespace)
+
+
+async def left_behind(cluster: SimulatedCluster, case: Case) -> tuple[SimulatedStage, Names, Picture]:
+    """The cluster as the earlier controller left it."""
+    cluster.fleet.ensure_device_class()
+    for name, devices in case.nodes.items():
+        cluster.fleet.add_node(name, NodeShape(gpus=devices))
+    stage = SimulatedStage(cluster)
+    names = lay_down(case, stage)
+    await cluster.until(lambda: not list(pods_to_come(case, stage)), "Pods are not where they shall be")
+    finish(case, stage, names)
+    await cluster.settle()
+    return stage, names, Picture.of(stage)
+
+
+def settings_of(case: Case, **changes: object) -> Settings:
+    """A waiter's time has been running since the earlier controller's days: here it has no end."""
+    given = {"max_seats_per_claim": case.limit, "placement_timeout_seconds": 0.0}
+    return settings_with(retry_interval_seconds=RETRY_SECONDS, **{**given, **changes})
+
+
+def broken_invariants(cluster: SimulatedCluster, case: Case, names: Names) -> list[str]:
+    excused = names.of(list(case.expectation.excused))
+    # A ledger above the limit stays above it.
+    return [sentence for sentence in at_rest(cluster) if sentence not in excused]
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=str)
+async def test_what_is_seated_stays_what_is_orphaned_goes_and_then_all_is_quiet(
+    cluster: SimulatedCluster, case: Case
+) -> None:
+    stage, names, before = await left_behind(cluster, case)
+    watchdog, mark = Watchdog(cluster, limit=case.limit), len(cluster.audit)
+    async with simulated_controller(cluster, settings_of(case)):
+        if case.expectation.swept:
+            await anyio.sleep(SWEPT_SECONDS)
+        await cluster.settle()
+
+        assert faults(case, names, before, Picture.of(stage)) == []
+        assert broken_invariants(cluster, case, names) == []
+        if case.expectation.writes_nothing:
+            assert deeds(cluster, mark) == []
+        mark = len(cluster.audit)
+        await anyio.sleep(REST_SECONDS)
+        assert [str(entry) for entry in cluster.calls(since=mark) if audited(entry.request)] == []
+    assert watchdog.violations == []
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in CASES.values() if case.expectation.newcomer_on_its_own], ids=str
+)
+async def test_nobody_joins_a_full_or_ending_claim(cluster: SimulatedCluster, case: Case) -> None:
+    await left_behind(cluster, case)
+    async with simulated_controller(cluster, settings_of(case)):
+        await cluster.settle()
+        cluster.openrl.submit(workload("newcomer"))
+        await cluster.settle()
+
+        assert cluster.openrl.status("newcomer")["phase"] == "Running"
+        assert ["newcomer"] in cluster.openrl.seats().values()
+
+
+@pytest.mark.parametrize("name", ["placed", "older-records"])
+async def test_a_newcomers_seat_changes_no_seat_beside_it(cluster: SimulatedCluster, name: str) -> None:
+    """Unknown fields, absent ones and bytes for a quantity go back as they were read."""
+    case = CASES[name]
+    stage, _, before = await left_behind(cluster, case)
+    async with simulated_controller(cluster, settings_of(case)):
+        cluster.openrl.submit(workload("newcomer"))
+        await cluster.settle()
+
+    joined = cluster.openrl.status("newcomer")["claimName"]
+    assert len(cluster.openrl.seats()[joined]) == 3
+    assert Picture.of(stage).seats().items() >= before.seats().items()
+    ledger = f"ClaimLedger/{ledger_key(joined).name}"
+    assert beside_the_seats(Picture.of(stage).objects[ledger]) == beside_the_seats(before.objects[ledger])
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=str)
+async def test_two_controllers_take_over_as_one_does(cluster: SimulatedCluster, case: Case) -> None:
+    """Leader election only saves work: here nobody elects."""
+    stage, names, before = await left_behind(cluster, case)
+    watchdog = Watchdog(cluster, limit=case.limit)
+    async with AsyncExitStack() as stack:
+        for name in ("one", "other"):
+            await stack.enter_async_context(
+                simulated_controller(cluster, settings_of(case), identity=name, synced=False)
+            )
+        if case.expectation.swept:
+            await anyio.sleep(SWEPT_SECONDS)
+        await cluster.settle()
+
+        assert faults(case, names, before, Picture.of(stage)) == []
+        assert broken_invariants(cluster, case, names) == []
+    assert watchdog.violations == []
+
+
+async def taken_over_twice(case: Case, number: int) -> str:
+    """A leader takes over and dies at its request of that number, once it is applied; a replica stood by."""
+    async with SimulatedCluster() as cluster:
+        stage, names, before = await left_behind(cluster, case)
+        watchdog, settings = Watchdog(cluster, limit=case.limit), settings_of(case, leader_elect=True)
+        async with simulated_controller(cluster, settings, identity="leader", synced=False) as leader:
+            crash_at = CrashAt(leader.client, number, applied=True)
+            leader.client.interceptor = crash_at
+            async with simulated_controller(cluster, settings, identity="standby"):
+                with anyio.move_on_after(SWEPT_SECONDS if case.expectation.swept else QUICK_SECONDS):
+                    await leader.client.wait_crashed()
+                    await leader.crash()
+                # Renewing the lease is writing: such a cluster never settles.
+                await anyio.sleep(2 * settings.lease_duration_seconds + SWEPT_SECONDS)
+                where = f"{case}, the leader died at {crash_at.hit}"
+                assert faults(case, names, before, Picture.of(stage)) == [], where
+                assert broken_invariants(cluster, case, names) == [], where
+        assert watchdog.violations == [], where
+        return crash_at.hit
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=str)
+def test_a_standby_goes_on_where_a_leader_died_that_was_taking_over(case: Case) -> None:
+    hits: list[str] = []
+    while hit := run_virtual(taken_over_twice, case, len(hits) + 1):
+        hits.append(hit)
+        assert len(hits) < AT_MOST_REQUESTS
+    assert bool(hits) is not case.expectation.writes_nothing
+
+
+async def test_other_limits_change_nothing_for_those_who_are_seated(cluster: SimulatedCluster) -> None:
+    case = CASES["placed"]
+    stage, names, before = await left_behind(cluster, case)
+    mark = len(cluster.audit)
+    for limit in (1, 2, 3, 256, 0):
+        async with simulated_controller(cluster, settings_of(case, max_seats_per_claim=limit)):
+            await cluster.settle()
+
+    assert faults(case, names, before, Picture.of(stage)) == []
+    assert deeds(cluster, mark) == []
