@@ -160,7 +160,7 @@ def seat_hold(seat: Seat, cpu_millis: int = 0) -> SeatHold:
     )
 
 
-def _bytes_or_zero(quantity: str) -> int:
+def _bytes_or_zero(quantity: str | float) -> int:
     try:
         return parse_bytes(quantity) if quantity else 0
     except ValueError:

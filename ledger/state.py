@@ -50,8 +50,11 @@ class Seat(BaseModel):
     """The unit of fairness; see `owner_key`."""
     exclusive: bool = False
     """Whether this worker shares with nobody. Absent is false: serializers omit zero values."""
-    host_request: str = Field(default="", alias="hostRequest", coerce_numbers_to_str=True)
-    """Memory that the Pod requests, as a canonical quantity; empty where it was never written."""
+    host_request: str | int | float = Field(default="", alias="hostRequest")
+    """Memory that the Pod requests, as a canonical quantity; empty where it was never written.
+
+    A bare number is a quantity, too, and stays one: seats are sent as they were read.
+    """
 
     @property
     def owner_key(self) -> str:

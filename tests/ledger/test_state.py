@@ -105,12 +105,14 @@ def test_what_is_no_ledger_is_a_value_error(data: bytes) -> None:
         decode(data)
 
 
-def test_a_numeric_host_request_is_read_as_a_quantity() -> None:
-    document = {
-        "metadata": {"name": "l"},
-        "spec": {"claimName": "c", "seats": [{"workload": "w", "hostRequest": 1024}]},
-    }
-    assert decode(encoded(document)).seats[0].host_request == "1024"
+def test_a_numeric_host_request_stays_a_number() -> None:
+    written = {"workload": "w", "hostRequest": 1024}
+    (seat,) = decode(
+        encoded({"metadata": {"name": "l"}, "spec": {"claimName": "c", "seats": [written]}})
+    ).seats
+
+    assert seat.host_request == 1024
+    assert seat_document(seat) == written
 
 
 def test_only_the_apis_spelling_of_a_field_is_read() -> None:
