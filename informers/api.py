@@ -96,7 +96,7 @@ class UnreadableObject:
 
 @dataclass(frozen=True)
 class Page(Generic[T]):
-    """One page of a list. `continue_token` is empty on the last one."""
+    """One page of a list. `continue_token` is empty on the last one; so is `items` where others took them."""
 
     items: list[T]
     unreadable: list[UnreadableObject]
@@ -153,8 +153,13 @@ class Api(Protocol):
         resource_version: str = "",
         limit: int = 0,
         continue_token: str = "",
+        take: Callable[[T], object] | None = None,
     ) -> Page[T]:
-        """Read one page. An empty `resource_version` asks for a consistent list; `limit` 0 for all of it."""
+        """Read one page. An empty `resource_version` asks for a consistent list; `limit` 0 for all of it.
+
+        Each object goes to `take`, where given, as soon as it is decoded, so that nobody has to hold the
+        page; one that fails in the end has been taken in part.
+        """
 
     def watch(
         self,

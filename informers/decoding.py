@@ -10,18 +10,14 @@ There is no defaulting, no conversion between versions and no encoding of object
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TypeVar
 
 import msgspec
-from anyio.lowlevel import checkpoint
 
-from informers.api import Page, Resource, T, UnreadableObject
+from informers.api import Resource, T, UnreadableObject
 from informers.errors import Undecodable
-
-# Decoding holds the event loop; about 5 ms of it at 100 MB/s, a slow decoder on a slow core.
-SLICE_BYTES = 512 * 1024
 
 _NO_LABELS: Mapping[str, str] = MappingProxyType({})
 
@@ -77,17 +73,6 @@ class Head(msgspec.Struct, frozen=True, gc=False):
     metadata: Identity = Identity()
 
 
-class _ListMetadata(msgspec.Struct, frozen=True, rename="camel", gc=False):
-    resource_version: str = ""
-    continue_token: str = msgspec.field(default="", name="continue")
-
-
-class _List(msgspec.Struct, frozen=True, gc=False):
-    # Go writes an empty list of some kinds as null.
-    items: list[msgspec.Raw] | None
-    metadata: _ListMetadata = _ListMetadata()
-
-
 def struct_decoder(cls: type[S]) -> Callable[[bytes], S]:
     """A `Resource.decode` for a msgspec structure: JSON text in, `ValueError` where it does not fit."""
     decoder = msgspec.json.Decoder(cls)
@@ -102,7 +87,6 @@ def struct_decoder(cls: type[S]) -> Callable[[bytes], S]:
 
 
 _decode_head = struct_decoder(Head)
-_decode_list = struct_decoder(_List)
 
 
 def read_head(data: bytes | msgspec.Raw) -> Head:
@@ -134,41 +118,3 @@ def decode_object(resource: Resource[T], data: bytes) -> T:
         name = "/".join(filter(None, key)) or "an object"
         message = f"{resource} {name} of kind {head.kind or 'unknown'} is not readable: {error}"
         raise Undecodable(message, key=key if head.metadata.name else None) from error
-
-
-async def decode_page(resource: Resource[T], data: bytes) -> Page[T]:
-    """Decode one page of a list, item by item, letting the event loop run between slices of `SLICE_BYTES`.
-
-    Splitting a page into its items is one fast scan (about 2 GB/s). Raises `Undecodable` only if the
-    answer is no list at all.
-    """
-    try:
-        page = _decode_list(data)
-    except ValueError as error:
-        raise Undecodable(f"the answer to listing {resource} is no list: {error}") from error
-    items, refused = await _decode_items(resource, page.items or ())
-    return Page(
-        items=items,
-        unreadable=refused,
-        resource_version=page.metadata.resource_version,
-        continue_token=page.metadata.continue_token,
-    )
-
-
-async def _decode_items(
-    resource: Resource[T], raw_items: Sequence[msgspec.Raw]
-) -> tuple[list[T], list[UnreadableObject]]:
-    items: list[T] = []
-    refused: list[UnreadableObject] = []
-    slice_bytes = 0
-    for raw in raw_items:
-        data = bytes(raw)
-        try:
-            items.append(resource.decode(data))
-        except ValueError as error:
-            refused.append(unreadable(read_head(data).metadata, error))
-        slice_bytes += len(data)
-        if slice_bytes >= SLICE_BYTES:
-            slice_bytes = 0
-            await checkpoint()
-    return items, refused

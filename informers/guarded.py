@@ -52,6 +52,7 @@ class GuardedApi:
         resource_version: str = "",
         limit: int = 0,
         continue_token: str = "",
+        take: Callable[[T], object] | None = None,
     ) -> Page[T]:
         """See `Api.list_page`."""
         return await self._api.list_page(
@@ -61,6 +62,7 @@ class GuardedApi:
             resource_version=resource_version,
             limit=limit,
             continue_token=continue_token,
+            take=take,
         )
 
     def watch(

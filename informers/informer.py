@@ -137,6 +137,8 @@ class SharedInformer(Generic[T]):
         """
         if self.store.telling:
             raise RuntimeError("a handler cannot be added by an inline handler: add it from a task")
+        # The others first: this handler will find in the store what a list has still to tell them.
+        self.store.finish_telling()
         kind = InlineRegistration if inline else QueuedRegistration
         registration: Registration[T] = kind(name or type(handler).__name__, str(self._reflector), handler)
         for obj in self.store:

@@ -22,7 +22,7 @@ class ObjectKey(NamedTuple):
     def of(cls, obj: Object | UnreadableObject) -> Self:
         """The key of `obj`."""
         named = obj if isinstance(obj, UnreadableObject) else obj.metadata
-        return cls(named.namespace, named.name)
+        return tuple.__new__(cls, (named.namespace, named.name))
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}" if self.namespace else self.name

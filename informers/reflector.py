@@ -41,7 +41,8 @@ from informers.errors import (
 )
 from informers.keys import ObjectKey, version_number
 from informers.progress import ListCause, Progress, ReflectorStatistics
-from informers.store import Replacement, Store
+from informers.replacement import SLICE, Replacement
+from informers.store import Store
 
 PAGE_LIMIT: Final = 500
 """Objects per page of a consistent list: the chunk size of client-go and kubectl."""
@@ -61,9 +62,6 @@ FRUITLESS_WATCHES_MAX: Final = 3
 
 REFUSED_RETRY_SECONDS: Final = 10.0
 """At least this long between attempts while the resource is absent or forbidden: somebody has to act."""
-
-SLICE: Final = 250
-"""Objects or events taken in before other tasks get their turn: about a millisecond."""
 
 EVERYTHING: Final = Selectors()
 
@@ -205,7 +203,8 @@ class Reflector(Generic[T]):
             logger.error("%s: the server went back in time, from version %s to %s", self, last, version)
             if state.resource_version:
                 return Listing(cause=ListCause.WENT_BACK)
-        self._store.replace(listed, version, restored=restored)
+        for _ in self._store.replacing(listed, version, restored=restored):
+            await anyio.lowlevel.checkpoint()
         self._progress.listed(began_seconds, listed.items)
         self._recovered()
         return Watching()
@@ -223,6 +222,7 @@ class Reflector(Generic[T]):
                     resource_version=resource_version,
                     limit=limit,
                     continue_token=token,
+                    take=listed.add,
                 )
             except Gone:
                 if not token or not limit:
@@ -234,10 +234,6 @@ class Reflector(Generic[T]):
             for unreadable in page.unreadable:
                 self._note_unreadable(unreadable)
                 listed.add_unreadable(unreadable)
-            for number, obj in enumerate(page.items, 1):
-                listed.add(obj)
-                if number % SLICE == 0:
-                    await anyio.lowlevel.checkpoint()
             token = page.continue_token
             if not token:
                 return version, listed

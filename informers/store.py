@@ -9,6 +9,8 @@ What is promised:
 - A list takes effect whole or not at all. Keys that it lacks are deleted, unless written after it.
 - Objects and indexes change together, then the change is told, once, whoever brought it: watch, list or
   write. While a list's changes are told the store already holds all of it: ahead of the news, never behind.
+  A long list is told in slices. News of an object that comes in between is told at once, after what the
+  list said of it: only objects that nothing else is known of since the list have to wait for their turn.
 - An object that cannot be decoded is marked unreadable and is neither updated nor deleted by that.
 
 What is not promised: every version in between, an order across keys that means anything, or agreement
@@ -23,11 +25,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Generic
+from weakref import ref
 
 from informers.api import T, UnreadableObject, WatchEvent, WatchEventType
 from informers.changes import Added, Change, Deleted, Synced, Updated
 from informers.indexed import IndexedObjects, IndexFunction
 from informers.keys import ObjectKey, version_number, version_of
+from informers.replacement import SLICE, Replacement, Step, same
 from informers.tombstones import FOR_EVER, Tombstones
 
 __all__ = ["ObjectKey", "Replacement", "Store", "StoreStatistics"]
@@ -50,66 +54,37 @@ class StoreStatistics:
     """How far the list and the watch have come; writes do not move it."""
     synced: bool
     """Whether a first list has been taken in."""
+    untold: int
+    """Objects that the last list changed and that subscribers have not heard of yet."""
     stale_total: int
     """Arrivals that were ignored because something newer was known."""
-
-
-class Replacement(Generic[T]):
-    """A list on its way into a store: filled page by page, unseen until `Store.replace` takes it."""
-
-    def __init__(self, current: IndexedObjects[T]) -> None:
-        self._current = current.objects
-        self.contents = current.empty_copy()
-        self.unreadable: dict[ObjectKey, UnreadableObject] = {}
-
-    def __repr__(self) -> str:
-        return f"<Replacement objects={len(self.contents.objects)} unreadable={len(self.unreadable)}>"
-
-    @property
-    def items(self) -> int:
-        """Objects and unreadable ones so far."""
-        return len(self.contents.objects) + len(self.unreadable)
-
-    def add(self, obj: T) -> None:
-        """Take in one object; where the store holds the same version, that one is kept and `obj` is freed."""
-        key = ObjectKey.of(obj)
-        known = self._current.get(key)
-        unchanged = (
-            known is not None
-            and known.metadata.uid == obj.metadata.uid
-            and known.metadata.resource_version == obj.metadata.resource_version
-        )
-        self.contents.put(key, known if known is not None and unchanged else obj)
-
-    def add_unreadable(self, unreadable: UnreadableObject) -> None:
-        """Take in the fact that an object exists whose content could not be decoded."""
-        self.unreadable[ObjectKey.of(unreadable)] = unreadable
-
-    def uids_at(self, key: ObjectKey) -> tuple[str, ...]:
-        """The UID that the list has at `key`, if it has one."""
-        obj, unreadable = self.contents.objects.get(key), self.unreadable.get(key)
-        return (
-            *((obj.metadata.uid,) if obj is not None else ()),
-            *((unreadable.uid,) if unreadable is not None else ()),
-        )
 
 
 class Store(Generic[T]):
     """Objects by key and by index. See the module for what it promises.
 
     `indexes` maps the name of each index to its pure, total function from an object to its values.
+    `slice_objects` is how many objects of a list are handled between two chances for others.
     """
 
-    def __init__(self, indexes: Mapping[str, IndexFunction[T]] | None = None) -> None:
+    def __init__(
+        self, indexes: Mapping[str, IndexFunction[T]] | None = None, *, slice_objects: int = SLICE
+    ) -> None:
+        self._slice_objects = slice_objects
         self._contents: IndexedObjects[T] = IndexedObjects(indexes or {})
         self._unreadable: dict[ObjectKey, UnreadableObject] = {}
         self._tombstones = Tombstones()
         self._resource_version = ""
         self._synced = False
         self._stale_total = 0
+        # The list that is being made ready; weak, so that one that failed is freed and void.
+        self._listing: ref[Replacement[T]] | None = None
         self._subscribers: list[Subscriber[T]] = []
-        self._untold: deque[Change[T]] = deque()
         self._telling = False
+        self._untold: deque[Change[T]] = deque()
+        # What the last list brought and has not told yet.
+        self._untold_steps: dict[ObjectKey, Step[T]] = {}
+        self._telling_initial = False
 
     def __repr__(self) -> str:
         return (
@@ -126,7 +101,7 @@ class Store(Generic[T]):
         return key in self._contents.objects
 
     def __iter__(self) -> Iterator[T]:
-        """The objects of this moment in order of arrival; the store may change meanwhile."""
+        """The objects of this moment in an order that means nothing; the store may change meanwhile."""
         return iter(tuple(self._contents.objects.values()))
 
     def get(self, key: ObjectKey) -> T | None:
@@ -169,6 +144,7 @@ class Store(Generic[T]):
             buckets=self._contents.bucket_counts(),
             resource_version=self._resource_version,
             synced=self._synced,
+            untold=len(self._untold_steps),
             stale_total=self._stale_total,
         )
 
@@ -190,6 +166,8 @@ class Store(Generic[T]):
         changes: list[Change[T]] = []
         version = version_number(event.resource_version)
         subject = event.object if event.object is not None else event.unreadable
+        if subject is not None:
+            self._about_to_learn(ObjectKey.of(subject))
         if event.type is WatchEventType.DELETED and subject is not None:
             key = ObjectKey.of(subject)
             uid = subject.uid if isinstance(subject, UnreadableObject) else subject.metadata.uid
@@ -206,35 +184,45 @@ class Store(Generic[T]):
         self._tell(changes)
 
     def begin_replacement(self) -> Replacement[T]:
-        """An empty list to be filled aside and given to `replace`."""
-        return Replacement(self._contents)
+        """An empty list to be filled aside and given to `replace`; one that was begun before is void."""
+        listed = Replacement(self._contents, self._is_suspect, self._slice_objects)
+        self._listing = ref(listed)
+        return listed
 
     def replace(self, listed: Replacement[T], resource_version: str, *, restored: bool = False) -> None:
-        """Take in a whole list of `resource_version`, which `listed` becomes part of.
+        """Take in a whole list of `resource_version`, and tell all of it, in one step. See `replacing`."""
+        for _ in self.replacing(listed, resource_version, restored=restored):
+            pass
+
+    def replacing(
+        self, listed: Replacement[T], resource_version: str, *, restored: bool = False
+    ) -> Iterator[None]:
+        """The same in slices: the caller lets others run at each `yield`. The list counts all at once.
 
         `restored` says that the server went back in time (etcd was restored from a backup): then the list
         is the truth even where we know newer versions, and nothing that we saw deleted counts as such.
+        Raises `RuntimeError` for a list that is void.
         """
-        changes: list[Change[T]] = []
+        yield from self._tell_listed()
         version = version_number(resource_version)
-        if restored:
-            self._tombstones.clear()
-        self._tombstones.pass_list(listed.uids_at, version)
-        self._merge_unreadable(listed, restored=restored)
-        changes += self._merge_absent(listed, version, restored=restored)
-        changes += self._merge_listed(listed, restored=restored)
-        self._contents = listed.contents
-        self._unreadable = listed.unreadable
+        yield from listed.find_gone(version, restored=restored)
+        self._exchange(listed, version, restored=restored)
         self._resource_version = resource_version
+        yield from self._tell_listed()
         if not self._synced:
             self._synced = True
-            changes.append(Synced())
-        self._tell(changes)
+            self._tell([Synced()])
+
+    def finish_telling(self) -> None:
+        """Tell at once what a list that was taken in has still to tell."""
+        for _ in self._tell_listed():
+            pass
 
     # What our own writes say: any caller.
 
     def apply_write(self, obj: T) -> None:
         """Take in the answer of a create, update or patch, or of a delete that leaves the object there."""
+        self._about_to_learn(ObjectKey.of(obj))
         self._tell(self._put(obj))
 
     def apply_delete(self, obj: T, *, answer: T | None = None) -> None:
@@ -246,6 +234,7 @@ class Store(Generic[T]):
         """
         key, last = ObjectKey.of(obj), obj if answer is None else answer
         seen, until = version_of(last), FOR_EVER if answer is None else version_of(answer)
+        self._about_to_learn(key)
         marked = key in self._unreadable
         changes = self._remove(key, obj.metadata.uid, seen, until, answer)
         if key not in self and (changes or marked or not self._is_past(key, seen)):
@@ -325,46 +314,71 @@ class Store(Generic[T]):
         if marked.uid == uid or version_number(marked.resource_version) <= version:
             del self._unreadable[key]
 
-    # Merging a list: `listed` is brought up to what we know better, then it becomes the contents.
+    # Exchanging the contents for those of a list.
 
-    def _merge_unreadable(self, listed: Replacement[T], *, restored: bool) -> None:
-        """Keep the last readable version of what is unreadable now, drop the marks that are out of date."""
-        for key, unreadable in tuple(listed.unreadable.items()):
-            current = self.get(key)
-            version = version_number(unreadable.resource_version)
-            stale = not restored and self._is_stale(key, unreadable.uid, version)
+    def _is_suspect(self, key: ObjectKey) -> bool:
+        """Whether more is known of `key` than the object that is shown."""
+        return key in self._unreadable or key in self._tombstones
+
+    def _exchange(self, listed: Replacement[T], version: int, *, restored: bool) -> None:
+        """Settle what is in doubt, then show the list. What it has to tell waits in `_untold_steps`."""
+        if self._listing is None or self._listing() is not listed:
+            raise RuntimeError("this list was taken in already, or another one was begun after it")
+        if restored:
+            self._tombstones.clear()
+        self._tombstones.pass_list(listed.uids_at, version)
+        for key, obj in listed.doubtful.items():
+            listed.settle(key, self._merge(listed, key, obj, version, restored=restored))
+        self._listing = None
+        self._contents = listed.contents
+        self._unreadable = listed.unreadable
+        self._untold_steps = listed.changed if not listed.gone else {**listed.gone, **listed.changed}
+        self._telling_initial = not self._synced
+
+    def _merge(
+        self, listed: Replacement[T], key: ObjectKey, obj: T | None, version: int, *, restored: bool
+    ) -> T | None:
+        """What to hold at `key`, where a list of `version` has `obj` and perhaps an unreadable object."""
+        current, unreadable = self.get(key), listed.unreadable.get(key)
+        if unreadable is not None:
+            # Keep the last readable version, drop the mark if it is out of date.
+            marked = version_number(unreadable.resource_version)
+            stale = not restored and self._is_stale(key, unreadable.uid, marked)
             if stale:
                 del listed.unreadable[key]
             if current is not None and (stale or current.metadata.uid == unreadable.uid):
-                listed.contents.put(key, current)
+                return current
+        if obj is None:
+            written_since = current is not None and not restored and version_of(current) > version
+            return current if written_since else None
+        if current is not None and same(current, obj):
+            return current
+        return obj if restored or not self._is_stale(key, obj.metadata.uid, version_of(obj)) else current
 
-    def _merge_absent(self, listed: Replacement[T], version: int, *, restored: bool) -> list[Change[T]]:
-        """Delete what the list lacks, except for what was written after it."""
-        changes: list[Change[T]] = []
-        for key, current in self._contents.objects.items():
-            if key in listed.contents.objects:
-                continue
-            if not restored and version_of(current) > version:
-                listed.contents.put(key, current)
-                continue
-            changes.append(Deleted(current))
-        return changes
+    # Telling: what a list brought waits by key, so that a write to an object is told after that.
 
-    def _merge_listed(self, listed: Replacement[T], *, restored: bool) -> list[Change[T]]:
-        """Take what is new in the list, keep what is newer here, leave out what was deleted since."""
-        changes: list[Change[T]] = []
-        initial = not self._synced
-        for key, obj in tuple(listed.contents.objects.items()):
-            current = self.get(key)
-            if current is obj:
-                continue
-            if restored or not self._is_stale(key, obj.metadata.uid, version_of(obj)):
-                changes += self._transition(current, obj, initial=initial)
-            elif current is None:
-                listed.contents.discard(key)
-            else:
-                listed.contents.put(key, current)
-        return changes
+    def _tell_listed(self) -> Iterator[None]:
+        steps, initial = self._untold_steps, self._telling_initial
+        for number, key in enumerate(tuple(steps), 1):
+            step = steps.pop(key, None)
+            if step is not None:
+                self._tell(self._changes_of(step, initial=initial))
+            if number % self._slice_objects == 0:
+                yield
+
+    def _changes_of(self, step: Step[T], *, initial: bool) -> list[Change[T]]:
+        if step.new is None:
+            return [Deleted(step.old)] if step.old is not None else []
+        return self._transition(step.old, step.new, initial=initial)
+
+    def _about_to_learn(self, key: ObjectKey) -> None:
+        """News of `key` is here: a list that is being made ready and one that is being told have to know."""
+        listed = self._listing() if self._listing is not None else None
+        if listed is not None:
+            listed.doubt(key)
+        step = self._untold_steps.pop(key, None)
+        if step is not None:
+            self._tell(self._changes_of(step, initial=self._telling_initial))
 
     def _tell(self, changes: list[Change[T]]) -> None:
         # A subscriber that writes to the store must not have the others hear of that first.

@@ -40,6 +40,9 @@ class Tombstones:
     def __len__(self) -> int:
         return len(self._by_key)
 
+    def __contains__(self, key: ObjectKey) -> bool:
+        return key in self._by_key
+
     def __repr__(self) -> str:
         return f"<Tombstones {len(self)} of at most {TOMBSTONES_MAX}>"
 

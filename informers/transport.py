@@ -12,7 +12,7 @@ when to try again.
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -35,8 +35,9 @@ from informers.connection import (
     open_connections,
 )
 from informers.credentials import choose_source
-from informers.decoding import decode_object, decode_page, read_head
+from informers.decoding import decode_object, read_head
 from informers.errors import ApiError
+from informers.listing import read_page
 from informers.requestcounts import RequestCounts, RequestStatistics
 from informers.watchstream import EventDecoder, WatchCounts, events
 
@@ -160,6 +161,7 @@ class KubeApi:
         resource_version: str = "",
         limit: int = 0,
         continue_token: str = "",
+        take: Callable[[T], object] | None = None,
     ) -> Page[T]:
         """Read one page. An empty `resource_version` asks for a consistent list; `limit` 0 for all of it."""
         query = _selectors(selectors) | {"limit": str(limit or ""), "continue": continue_token}
@@ -168,7 +170,8 @@ class KubeApi:
             query |= {"resourceVersion": resource_version, "resourceVersionMatch": "NotOlderThan"}
         path = path_of(resource, namespace)
         call = self._call("GET", resource, path, query=query, timeout=self._list_timeout)
-        return await decode_page(resource, await self._exchange(call))
+        async with self._response(call) as response:
+            return await read_page(resource, _pieces(response, call), take)
 
     @asynccontextmanager
     async def watch(
@@ -303,6 +306,12 @@ class KubeApi:
         return aiohttp.ClientTimeout(
             total=total, connect=connect_seconds, sock_connect=connect_seconds, sock_read=idle
         )
+
+
+async def _pieces(response: aiohttp.ClientResponse, call: Call) -> AsyncIterator[bytes]:
+    with foreign_errors(str(call)):
+        while piece := await response.content.readany():
+            yield piece
 
 
 def path_of(resource: Resource[Any], namespace: str = "", name: str = "", subresource: str = "") -> str:

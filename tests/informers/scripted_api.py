@@ -7,9 +7,9 @@ number is a pause in seconds, an exception is raised, and the end is a clean clo
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import NoReturn, cast
 
@@ -68,6 +68,15 @@ def page(
     version: int, *things: Thing, unreadable: Iterable[UnreadableObject] = (), then: str = ""
 ) -> Page[Thing]:
     return Page(list(things), list(unreadable), str(version), then)
+
+
+def handed_over(answer: Page[T], take: Callable[[T], object] | None) -> Page[T]:
+    """A page as the port promises it: its objects in it, or taken one by one."""
+    if take is None:
+        return answer
+    for obj in answer.items:
+        take(obj)
+    return replace(answer, items=[])
 
 
 def _event(kind: WatchEventType, subject: Thing | UnreadableObject) -> WatchEvent[Thing]:
@@ -143,6 +152,7 @@ class ScriptedApi:
         resource_version: str = "",
         limit: int = 0,
         continue_token: str = "",
+        take: Callable[[T], object] | None = None,
     ) -> Page[T]:
         assert (resource.plural, namespace, selectors) == ("things", "", Selectors())
         now = anyio.current_time()
@@ -153,7 +163,7 @@ class ScriptedApi:
         reply = self.lists.pop(0)
         if isinstance(reply, BaseException):
             raise reply
-        return cast("Page[T]", reply)
+        return handed_over(cast("Page[T]", reply), take)
 
     @asynccontextmanager
     async def watch(

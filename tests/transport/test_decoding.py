@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from informers.decoding import SLICE_BYTES, Metadata, decode_page, struct_decoder
+from informers.decoding import Metadata, struct_decoder
 from informers.errors import Undecodable
+from informers.listing import SLICE_BYTES, decode_page
 from informers.watchstream import LineSplitter
 from tests.transport.things import THINGS, Thing, listing, thing
 

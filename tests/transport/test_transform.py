@@ -11,8 +11,8 @@ from random import Random
 
 import pytest
 
-from informers.decoding import decode_page
 from informers.keys import ObjectKey
+from informers.listing import decode_page
 from informers.reflector import Listing, Reflector, Watching
 from informers.store import Store
 from informers.transport import KubeApi
