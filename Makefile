@@ -63,8 +63,9 @@ e2e-long: go ## Minutes of load and chance on a real control plane
 image: $(STAMP) ## Build the container image: IMAGE=name BASE=python-image WHEELS=true (no package index in the build)
 	$(BIN)/python -m e2e.kind image --tag="$(IMAGE)" --base="$(BASE)" --wheels="$(WHEELS)"
 
-demo: go ## Place a mix of workers on a real control plane and watch the seats fill
-	$(BIN)/python -m e2e.demo
+demo: $(if $(filter local,$(CLUSTER)),go,$(STAMP)) ## Watch seats fill and change hands; CLUSTER=local: on a real control plane
+	@case "$(CLUSTER)" in ""|embedded|local) ;; *) echo "error: CLUSTER=$(CLUSTER): embedded (the default) or local is expected" >&2; exit 2;; esac
+	$(BIN)/$(if $(filter local,$(CLUSTER)),python -m e2e.demo,open-rl-scheduler demo)
 
 bench: go ## Measure the controller on a real control plane, next to a bare writer (minutes)
 	$(BIN)/python -m bench

@@ -27,6 +27,9 @@ Examples:
 
   # Exclusive placement: no two workers ever share a GPU
   open-rl-scheduler --max-seats-per-claim=1 --placement-timeout=0
+
+  # To see it at work without a cluster; see demo --help
+  open-rl-scheduler demo
 """
 _EPILOGUE = """\
 A flag beats its environment variable, which beats the default; an empty

@@ -19,6 +19,7 @@ import anyio
 from controller import logs
 from controller.chance import Chance
 from controller.cli import EXIT_OK, run_command
+from controller.commands import find_command
 from controller.controller import Controller
 from controller.endpoints import serve
 from controller.health import LoopMonitor, health_application
@@ -39,6 +40,8 @@ _log = logs.get_logger(__name__)
 
 def main() -> None:
     """Console script."""
+    if command := find_command(sys.argv[1:]):
+        sys.exit(command(sys.argv[2:]))
     sys.exit(run_command(sys.argv[1:], os.environ, run, stdout=sys.stdout, stderr=sys.stderr))
 
 

@@ -5,5 +5,5 @@ from __future__ import annotations
 from e2e.controlplane import ControlPlaneError
 
 
-class DemoFailed(ControlPlaneError):
+class ControllerFailed(ControlPlaneError):
     """The controller did what it must not, or ended."""

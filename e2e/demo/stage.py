@@ -9,51 +9,65 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from e2e.controlplane import ControlPlane, ControlPlaneError, Fleet, NodeShape, Options
 from e2e.controlplane.binaries import Progress
-from e2e.demo.errors import DemoFailed
+from e2e.demo.errors import ControllerFailed
+from e2e.ledgerwatch import LedgerWitness, witnessed_ledgers
 from e2e.program import ControllerFault, ControllerProcess, running_controller
+from simulation.demo.handoff import Revision
+from simulation.demo.plan import Plan
 
 LOG_LINES = 10
 
 
 @dataclass(frozen=True)
-class Stage:
-    """A cluster and the controller that works on it."""
+class RealStage:
+    """See `simulation.demo.stage.Stage`. The witness is a watch of kubectl's."""
 
     plane: ControlPlane
     controller: ControllerProcess
+    witness: LedgerWitness
+
+    @property
+    def kubeconfig(self) -> Path:
+        """See `Stage`."""
+        return self.plane.admin_kubeconfig
+
+    def revisions(self) -> list[Revision]:
+        """See `Stage`."""
+        return [Revision(seen.ledger, seen.seats, seen.seen_seconds) for seen in self.witness.revisions]
 
     def require_alive(self) -> None:
         """Raise if the controller or a component ended by itself."""
         self.plane.require_running()
         status = self.controller.process.poll()
         if status is not None:
-            raise DemoFailed(f"the controller ended with status {status}")
+            raise ControllerFailed(f"the controller ended with status {status}")
 
     def stop_controller(self) -> None:
         """Stop it as a cluster would; anything but a clean end is a failure."""
         status = self.controller.stop()
         if status != 0:
-            raise DemoFailed(f"the controller stopped with status {status} instead of 0")
+            raise ControllerFailed(f"the controller stopped with status {status} instead of 0")
 
 
 @contextmanager
-def set_up(*, nodes: int, gpus: int, limit: int, progress: Progress) -> Iterator[Stage]:
+def set_up(plan: Plan, progress: Progress) -> Iterator[RealStage]:
     """Build what is missing, start everything, take it down again."""
     with ExitStack() as stack:
         plane = stack.enter_context(ControlPlane.start(Options(progress=progress)))
-        plane.furnish(Fleet(nodes=nodes, shape=NodeShape(gpus=gpus)))
+        plane.furnish(Fleet(nodes=plan.nodes, shape=NodeShape(gpus=plan.gpus, gpu_memory=plan.gpu_memory)))
         plane.install()
         log = plane.folder / "controller.log"
-        flags = {"--max-seats-per-claim": str(limit)}
-        progress(f"Starting open-rl-scheduler with the shipped rights and --max-seats-per-claim={limit}")
+        flags = {"--max-seats-per-claim": str(plan.limit)}
+        progress(f"Starting open-rl-scheduler with the shipped rights and --max-seats-per-claim={plan.limit}")
         try:
             controller = stack.enter_context(running_controller(plane, log, flags))
-            yield Stage(plane, controller)
+            yield RealStage(plane, controller, stack.enter_context(witnessed_ledgers(plane)))
         except ControllerFault as error:
-            raise DemoFailed(" ".join(str(error).split())) from error
+            raise ControllerFailed(" ".join(str(error).split())) from error
         except ControlPlaneError as error:  # the controller's last words may say why
             for line in log.read_text().splitlines()[-LOG_LINES:] if log.exists() else ():
                 error.add_note(f"controller: {line}")

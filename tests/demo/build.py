@@ -4,31 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from e2e.controlplane import Object
-from e2e.demo.history import Record
-from e2e.demo.picture import Picture, State, Worker
-from e2e.demo.summary import Ending, Handover
-from e2e.ledgerwatch import Revision
+from simulation.apiserver.documents import Document
+from simulation.demo.handoff import Revision
+from simulation.demo.history import Record
+from simulation.demo.picture import Picture, State, Worker
+from simulation.demo.summary import Drain, Ending, Handover
 
 FULL = "WaitingForCapacity: no free device or seat of 60Gi; shared claims hold at most 2 workers"
+DRAIN = Drain("n-0", ("fft-2", "fft-3"), ("fft-3",), 3.0, 3.5, 4.0, 5.0)
 BUSY = "WaitingForCapacity: no free device of 20Gi; other workers hold devices that fit"
 
 
 def workload(
     name: str, phase: str = "", *, leaving: bool = False, created: str = "", **status: str
-) -> Object:
+) -> Document:
     metadata = {"name": name, "creationTimestamp": created or "2026-01-01T00:00:00Z"}
     if leaving:
         metadata["deletionTimestamp"] = "2026-01-01T00:01:00Z"
     return {"metadata": metadata, "status": {"phase": phase, **status} if phase else {}}
 
 
-def ledger(claim: str, *workers: str, exclusive: bool = False) -> Object:
+def ledger(claim: str, *workers: str, exclusive: bool = False) -> Document:
     seats = [{"workload": name, "exclusive": exclusive} for name in workers]
     return {"metadata": {"name": f"ledger-of-{claim}"}, "spec": {"claimName": claim, "seats": seats}}
 
 
-def claim(name: str, node: str = "", *devices: str) -> Object:
+def claim(name: str, node: str = "", *devices: str) -> Document:
     """A claim, allocated if a node is given."""
     results = [{"pool": node, "device": device} for device in devices or ("gpu-0",)]
     status = {"allocation": {"devices": {"results": results}}} if node else {}
@@ -55,4 +56,4 @@ def ending(
     taker: str = "fft-2",
 ) -> Ending:
     by_name = {record.worker.name: record for record in records}
-    return Ending(picture, 10.0, by_name, seen, Handover(giver, taker, asked_seconds=1.5))
+    return Ending(picture, 10.0, by_name, seen, Handover(giver, taker, asked_seconds=1.5), DRAIN)

@@ -9,21 +9,18 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from simulation.demo.cli import run
+from tests.demo.running import demo
+
+OPTIONS = ("--nodes", "--gpus", "--gpu-memory", "--limit", "--workers", "--seed", "--serve")
 
 
-def demo(*arguments: str, path: str | None = None, home: Path) -> subprocess.CompletedProcess[str]:
-    environment = {"PATH": path or "/usr/bin:/bin", "HOME": str(home), "XDG_CACHE_HOME": str(home)}
-    command = [sys.executable, "-m", "e2e.demo", *arguments]
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+def test_the_help_names_every_option(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--help"]) == 0
 
-
-@pytest.mark.parametrize("option", ["--nodes", "--gpus", "--limit", "--workers", "--keep"])
-def test_the_help_names_every_option(option: str, tmp_path: Path) -> None:
-    answer = demo("--help", home=tmp_path)
-
-    assert answer.returncode == 0
-    assert option in answer.stdout
+    shown = capsys.readouterr().out
+    assert shown.startswith("Usage: open-rl-scheduler demo ")
+    assert [option for option in OPTIONS if option not in shown] == []
 
 
 @pytest.mark.parametrize(
@@ -31,21 +28,53 @@ def test_the_help_names_every_option(option: str, tmp_path: Path) -> None:
     [
         (["--workers=3"], "3 workers do not overfill 6 GPUs: at least 11 are needed"),
         (["--nodes=10", "--gpus=8", "--limit=8"], "too many to watch: at most 100"),
-        (["--limit=0"], "--limit"),
+        (["--limit=0"], "'--limit': 0 is not in the range 1<=x<=8"),
+        (["--gpu-memory=80GiB"], "'--gpu-memory': '80GiB' is not a Kubernetes quantity"),
+        (["--gpu-memory=3Gi"], "'--gpu-memory': '3Gi' is not a whole number of Gi, at least 4Gi"),
+        (["--seed=-1"], "'--seed': -1 is not in the range x>=0"),
+        (["now"], "unexpected extra argument (now)"),
     ],
 )
 def test_options_that_make_no_story_are_refused_with_one_line_and_status_2(
-    arguments: list[str], complaint: str, tmp_path: Path
+    arguments: list[str], complaint: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    answer = demo(*arguments, home=tmp_path)
+    status = run(arguments)
+
+    shown = capsys.readouterr()
+    assert (status, shown.out) == (2, "")
+    assert re.fullmatch(r"error: .*\n", shown.err)
+    assert complaint in shown.err
+
+
+def test_it_is_a_command_of_the_program(tmp_path: Path) -> None:
+    program = Path(sys.executable).with_name("open-rl-scheduler")
+    answer = subprocess.run(
+        [program, "demo", "--limit=9"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+
+    assert (answer.returncode, answer.stdout) == (2, "")
+    assert answer.stderr == "error: Invalid value for '--limit': 9 is not in the range 1<=x<=8.\n"
+
+
+# On a real control plane.
+
+
+def test_the_demo_on_a_real_control_plane_has_the_same_options(tmp_path: Path) -> None:
+    answer = demo("--help", module="e2e.demo", home=tmp_path)
+
+    assert answer.returncode == 0
+    assert [option for option in OPTIONS if option not in answer.stdout] == []
+
+
+def test_it_refuses_them_likewise(tmp_path: Path) -> None:
+    answer = demo("--workers=3", module="e2e.demo", home=tmp_path)
 
     assert answer.returncode == 2
-    assert re.fullmatch(r"error: .*\n", answer.stderr)
-    assert complaint in answer.stderr
+    assert answer.stderr == "error: 3 workers do not overfill 6 GPUs: at least 11 are needed\n"
 
 
 def test_a_missing_go_is_named_with_its_version_before_anything_is_started(tmp_path: Path) -> None:
-    answer = demo(path=str(tmp_path), home=tmp_path)
+    answer = demo(module="e2e.demo", path=str(tmp_path), home=tmp_path)
 
     assert answer.returncode == 2
     assert re.search(r"^error: Go is needed .*install Go \d+\.\d+", answer.stderr)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from e2e.demo.handoff import Handoff, find_handoff
+from simulation.demo.handoff import Handoff, find_handoff
 from tests.demo.build import revisions
 
 AB, B, BC = ["a", "b"], ["b"], ["b", "c"]

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from e2e.demo.mix import WORKERS_MAX, Kind, Mix, UnfitMix, kind_of, listed, manifest
+from placement.types import GIB
+from simulation.demo.mix import WORKERS_MAX, Kind, Mix, UnfitMix, kind_of, listed, manifest
 
 
 def gpus_taken(names: tuple[str, ...]) -> int:
@@ -52,11 +53,13 @@ def test_a_mix_that_nobody_can_watch_is_refused() -> None:
 
 
 def test_only_fft_workers_share_and_a_pair_asks_for_two_devices() -> None:
-    specs = {name: manifest(name)["spec"] for name in ("fft-1", "lora-1", "pair-1")}
+    names = ("fft-1", "lora-1", "pair-1")
+    specs = {name: manifest(name, gpu_memory_bytes=80 * GIB)["spec"] for name in names}
 
     assert [spec["exclusive"] for spec in specs.values()] == [False, True, True]
     assert specs["pair-1"]["accelerator"]["devices"] == 2
     assert "devices" not in specs["fft-1"]["accelerator"]
+    assert [spec["accelerator"]["memory"] for spec in specs.values()] == ["60Gi", "20Gi", "60Gi"]
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from e2e.demo.picture import ClaimRow, State, WaitingRow, read_picture
+from simulation.demo.picture import ClaimRow, State, WaitingRow, read_picture
 from tests.demo.build import BUSY, FULL, claim, ledger, workload
 
 

@@ -7,9 +7,9 @@ import io
 import pytest
 from rich.console import Console
 
-from e2e.demo.history import Record
-from e2e.demo.picture import ClaimRow, Picture, State
-from e2e.demo.screen import Screen
+from simulation.demo.history import Record
+from simulation.demo.picture import ClaimRow, Picture, State
+from simulation.demo.screen import Screen
 from tests.demo.build import BUSY, FULL, ending, worker
 
 PICTURE = Picture(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from e2e.demo.history import Record
-from e2e.demo.picture import ClaimRow, Picture, State
-from e2e.demo.summary import SummaryRow, broken_promises, conclusions, summary_rows, waits
+from simulation.demo.history import Record
+from simulation.demo.picture import ClaimRow, Picture, State
+from simulation.demo.summary import SummaryRow, broken_promises, conclusions, summary_rows, waits
 from tests.demo.build import BUSY, FULL, ending, revisions, worker
 
 SHARED = ClaimRow("c", "n-0", ("gpu-0",), ("fft-2", "fft-3"), exclusive=False)
@@ -42,7 +42,7 @@ def test_whoever_waited_is_listed_with_the_reason_even_if_it_runs_now() -> None:
 def test_the_conclusions_count_use_limit_and_the_hand_off_of_a_seat() -> None:
     seen = revisions(("x", ["fft-1", "fft-3"]), ("x", ["fft-3"]), ("x", ["fft-3", "fft-2"]))
 
-    now, limit, handoff = conclusions(ending(PICTURE, RECORDS, seen), devices=4, limit=2)
+    now, limit, handoff, _ = conclusions(ending(PICTURE, RECORDS, seen), devices=4, limit=2)
 
     assert now == "Now: 2 running on 3 of 4 GPUs, 1 waiting."
     assert (
@@ -55,8 +55,17 @@ def test_the_conclusions_count_use_limit_and_the_hand_off_of_a_seat() -> None:
     )
 
 
+def test_the_drain_tells_who_moved_and_who_waited() -> None:
+    *_, drain = conclusions(ending(PICTURE, RECORDS), devices=4, limit=1)
+
+    assert drain == (
+        "Drain: fft-2, fft-3 lost n-0; after 500 ms fft-3 ran elsewhere and fft-2 waited. "
+        "Every GPU was at work 1000 ms after the node was opened again."
+    )
+
+
 def test_a_gpu_that_was_given_anew_is_not_called_a_seat() -> None:
-    *_, handoff = conclusions(ending(PICTURE, RECORDS, revisions(("x", ["fft-1"]))), devices=4, limit=1)
+    *_, handoff, _ = conclusions(ending(PICTURE, RECORDS, revisions(("x", ["fft-1"]))), devices=4, limit=1)
 
     assert handoff == "Hand-off: the GPU of fft-1 went to fft-2, which ran 500 ms after the deletion."
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from e2e.controlplane import Object
+from simulation.apiserver.documents import Document
 
 
 class State(Enum):
@@ -85,12 +85,25 @@ class Picture:
         return group_by_reason((w.name, w.reason) for w in self.workers if w.state is State.WAITING)
 
     @property
+    def working_devices(self) -> int:
+        """How many GPUs are held by a worker that runs."""
+        running = self.in_state(State.RUNNING)
+        return sum(len(row.devices) for row in self.claims if any(name in running for name in row.workers))
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether every worker runs, waits or has ended."""
+        return not self.in_state(State.NEW, State.STARTING, State.LEAVING)
+
+    @property
     def devices_in_use(self) -> int:
         """How many GPUs are allocated."""
         return sum(len(row.devices) for row in self.claims)
 
 
-def read_picture(workloads: Iterable[Object], ledgers: Iterable[Object], claims: Iterable[Object]) -> Picture:
+def read_picture(
+    workloads: Iterable[Document], ledgers: Iterable[Document], claims: Iterable[Document]
+) -> Picture:
     """Turn the lists of the three kinds into a picture."""
     seats = {ledger["spec"]["claimName"]: ledger["spec"].get("seats") or [] for ledger in ledgers}
     workers = sorted(workloads, key=_seniority)
@@ -106,13 +119,13 @@ def group_by_reason(reasons: Iterable[tuple[str, str]]) -> tuple[WaitingRow, ...
     return tuple(WaitingRow(tuple(names), reason) for reason, names in groups.items())
 
 
-def _seniority(workload: Object) -> tuple[str, str, int]:
+def _seniority(workload: Document) -> tuple[str, str, int]:
     # The API server counts whole seconds; fft-2 shall come before fft-10 all the same.
     kind, _, number = workload["metadata"]["name"].partition("-")
     return workload["metadata"].get("creationTimestamp", ""), kind, int(number) if number.isdecimal() else 0
 
 
-def _worker(workload: Object) -> Worker:
+def _worker(workload: Document) -> Worker:
     status: Mapping[str, str] = workload.get("status") or {}
     leaving = "deletionTimestamp" in workload["metadata"]
     return Worker(
@@ -124,7 +137,7 @@ def _worker(workload: Object) -> Worker:
     )
 
 
-def _claim_rows(claims: Iterable[Object], seats: Mapping[str, list[Object]]) -> Iterator[ClaimRow]:
+def _claim_rows(claims: Iterable[Document], seats: Mapping[str, list[Document]]) -> Iterator[ClaimRow]:
     for claim in claims:
         name = claim["metadata"]["name"]
         allocation = (claim.get("status") or {}).get("allocation")

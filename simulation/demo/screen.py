@@ -13,8 +13,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from e2e.demo.picture import ClaimRow, Picture, State, WaitingRow, Worker
-from e2e.demo.summary import Ending, SummaryRow, conclusions, summary_rows, waits
+from simulation.demo.picture import ClaimRow, Picture, State, WaitingRow, Worker
+from simulation.demo.summary import Ending, SummaryRow, conclusions, summary_rows, waits
 
 PLAIN_WIDTH = 110
 REFRESHES_PER_SECOND = 10

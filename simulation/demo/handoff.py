@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from e2e.ledgerwatch import Revision
+
+@dataclass(frozen=True)
+class Revision:
+    """The seats of one ledger at one revision, and when a witness saw it."""
+
+    ledger: str
+    seats: tuple[str, ...]
+    seen_seconds: float
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,15 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Self
 
-from e2e.controlplane import Object
-from e2e.openrl import workload
+from placement.quantity import whole_gib
+from simulation.apiserver.documents import Document
+from simulation.openrl import workload
 
 WORKERS_MAX = 100
+WITH_A_PAIR = 4
+"""So many GPUs leave enough to others where two go to one worker."""
+NAMED_ALONE = 2
+"""Longer runs of names are drawn together."""
 LATE_SHARERS = 2
 TEAMS = ("team-a", "team-b", "team-c")
 
@@ -25,18 +30,6 @@ class Kind(Enum):
     FFT = "fft"
     LORA = "lora"
     PAIR = "pair"
-
-    @property
-    def meaning(self) -> str:
-        """In words for the summary."""
-        return _MEANING[self]
-
-
-_MEANING = {
-    Kind.FFT: "full fine-tuning, may share its GPU",
-    Kind.LORA: "LoRA, keeps its GPU for itself",
-    Kind.PAIR: "needs two GPUs of one node",
-}
 
 
 class UnfitMix(Exception):
@@ -63,7 +56,7 @@ class Mix:
         """
         devices = nodes * gpus
         pair_fits = gpus > 1
-        alone = [_name(Kind.PAIR, 1)] if pair_fits and devices > 3 else []
+        alone = [_name(Kind.PAIR, 1)] if pair_fits and devices >= WITH_A_PAIR else []
         free = devices - 2 * len(alone)
         if free > 1:
             alone.append(_name(Kind.LORA, 1))
@@ -95,16 +88,18 @@ def kind_of(name: str) -> Kind:
     return Kind(name.partition("-")[0])
 
 
-def manifest(name: str) -> Object:
-    """The Workload of that name."""
+def manifest(name: str, *, gpu_memory_bytes: int) -> Document:
+    """The Workload of that name: LoRA asks for a quarter of a GPU's memory, the others for three quarters."""
     kind = kind_of(name)
     number = int(name.partition("-")[2])
     owner = TEAMS[number % len(TEAMS)]
+    quarters = 1 if kind is Kind.LORA else 3
+    memory = whole_gib(gpu_memory_bytes * quarters // 4)
     if kind is Kind.FFT:
-        return workload(name, memory="60Gi", ownerID=owner)
+        return workload(name, memory=memory, ownerID=owner)
     if kind is Kind.LORA:
-        return workload(name, memory="20Gi", shared=False, ownerID=owner)
-    return workload(name, memory="60Gi", shared=False, devices=2, trainingKind="fft", ownerID=owner)
+        return workload(name, memory=memory, shared=False, ownerID=owner)
+    return workload(name, memory=memory, shared=False, devices=2, trainingKind="fft", ownerID=owner)
 
 
 def listed(names: Sequence[str]) -> str:
@@ -115,7 +110,7 @@ def listed(names: Sequence[str]) -> str:
             runs[-1].append(name)
         else:
             runs.append([name])
-    return ", ".join(f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(run) for run in runs)
+    return ", ".join(f"{run[0]} to {run[-1]}" if len(run) > NAMED_ALONE else ", ".join(run) for run in runs)
 
 
 def _name(kind: Kind, number: int) -> str:

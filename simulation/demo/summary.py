@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from e2e.demo.handoff import find_handoff
-from e2e.demo.history import Record
-from e2e.demo.mix import Kind, kind_of
-from e2e.demo.picture import ClaimRow, Picture, State, WaitingRow, group_by_reason
-from e2e.ledgerwatch import Revision
+from simulation.demo.handoff import Revision, find_handoff
+from simulation.demo.history import Record
+from simulation.demo.mix import Kind, kind_of, listed
+from simulation.demo.picture import ClaimRow, Picture, State, WaitingRow, group_by_reason
 
 LIMIT_WORDS = "shared claims hold at most"
 """How a waiting worker's reason names the seat limit."""
@@ -25,6 +24,20 @@ class Handover:
 
 
 @dataclass(frozen=True)
+class Drain:
+    """Who lost its place to a drained node, who of them found another one, and how long that took."""
+
+    node: str
+    lost: tuple[str, ...]
+    moved: tuple[str, ...]
+    asked_seconds: float
+    settled_seconds: float
+    reopened_seconds: float
+    full_seconds: float
+    """When all GPUs were at work again."""
+
+
+@dataclass(frozen=True)
 class Ending:
     """All that is known at the end. Seconds are of one monotonic clock."""
 
@@ -34,6 +47,7 @@ class Ending:
     revisions: Sequence[Revision]
     """Every version of every ledger, oldest first."""
     handover: Handover
+    drain: Drain
 
 
 @dataclass(frozen=True)
@@ -99,6 +113,21 @@ def conclusions(ending: Ending, *, devices: int, limit: int) -> Iterator[str]:
         f"versions of ledgers were seen, of {len(ledgers)} in all."
     )
     yield f"Hand-off: {_handoff_sentence(ending)}"
+    yield f"Drain: {_drain_sentence(ending.drain)}"
+
+
+def _drain_sentence(drain: Drain) -> str:
+    waited = tuple(name for name in drain.lost if name not in drain.moved)
+    parts = ((drain.moved, "ran elsewhere"), (waited, "waited"))
+    became = [
+        f"{'all of them' if names == drain.lost else listed(names)} {what}" for names, what in parts if names
+    ]
+    settled = _gap(drain.asked_seconds, drain.settled_seconds)
+    full = _gap(drain.reopened_seconds, drain.full_seconds)
+    return (
+        f"{listed(drain.lost)} lost {drain.node}; after {settled} {' and '.join(became)}. Every GPU was at "
+        f"work {full} after the node was opened again."
+    )
 
 
 def _handoff_sentence(ending: Ending) -> str:

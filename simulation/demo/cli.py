@@ -1,0 +1,99 @@
+"""The edge of the process: options in, a performance, an exit status out.
+
+Exit status: 0 for a demo that showed all it is to show (and for Ctrl-C under `--serve`), 1 for one that did
+not, 2 for what cannot work as called, 130 when interrupted. An error is one line; the end of a log may stand
+above it.
+"""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+from collections.abc import Sequence
+
+import anyio
+import click
+
+from controller.settings import PROGRAM
+from simulation.demo.embedded import EmbeddedStage, embedded_stage
+from simulation.demo.errors import DemoFailed, Interrupted
+from simulation.demo.performance import perform, stay, until_interrupted
+from simulation.demo.plan import Plan, plan_options
+from simulation.demo.screen import Screen
+
+INTERRUPTED = 130
+FAILED = 1
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@plan_options
+@click.option("--serve", is_flag=True, help="Keep everything running at the end, until Ctrl-C")
+def cli(*, serve: bool, **options: int) -> None:
+    """Place a mix of workers on a small cluster in this process, and watch the seats fill.
+
+    It needs no cluster, no containers and no GPUs: the API server, the scheduler and the kubelets are models
+    of real ones, and the controller is the real program.
+    """
+    plan = Plan.checked(**options)
+    screen = Screen.on_standard_output(devices=plan.devices, limit=plan.limit)
+    screen.say(f"{plan}, in a cluster in memory; the controller runs with --max-seats-per-claim={plan.limit}")
+    anyio.run(_play, plan, screen, serve)
+    screen.say("Everything was stopped and removed.")
+
+
+async def _play(plan: Plan, screen: Screen, serve: bool) -> None:
+    shown = False
+
+    async def act() -> None:
+        nonlocal shown
+        async with embedded_stage(plan) as stage:
+            await perform(stage, plan, screen)
+            if serve:
+                screen.say(_instructions(stage))
+                shown = True
+                await stay(stage)
+
+    try:
+        await until_interrupted(act)
+    except Interrupted:
+        if not shown:
+            raise
+
+
+def _instructions(stage: EmbeddedStage) -> str:
+    lines = [
+        "",
+        "The cluster and the controller keep running. In another terminal:",
+        "",
+        f"  export KUBECONFIG={shlex.quote(str(stage.kubeconfig))}",
+        "  kubectl get owl,ocl -o wide",
+        "  kubectl drain gpu-node-0",
+        "",
+    ]
+    if shutil.which("kubectl") is None:
+        path = "/apis/openrl.io/v1alpha1/workloads"
+        lines += ["There is no kubectl on your PATH; curl will do to look:", ""]
+        lines += [f"  curl -s {stage.cluster.url}{path}", ""]
+    return "\n".join([*lines, "Ctrl-C stops everything."])
+
+
+def run(arguments: Sequence[str], *, program: str = f"{PROGRAM} demo") -> int:
+    """Run the command line and return its exit status; every expected error becomes one line."""
+    try:
+        status = cli.main(list(arguments), prog_name=program, standalone_mode=False)
+    except click.ClickException as error:
+        return _failed(error.format_message(), error.exit_code)
+    except (Interrupted, click.Abort):
+        return _failed("interrupted; everything was stopped and removed", INTERRUPTED)
+    except DemoFailed as error:
+        for note in getattr(error, "__notes__", []):
+            click.echo(note, err=True)
+        return _failed(str(error), FAILED)
+    except OSError as error:
+        return _failed(str(error), FAILED)
+    return status or 0
+
+
+def _failed(message: str, status: int) -> int:
+    click.echo(f"error: {' '.join(message.split())}", err=True)
+    return status

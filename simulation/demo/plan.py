@@ -1,0 +1,109 @@
+"""What was asked for: the fleet, the limit, the workers; checked as a whole before anything is started."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from placement.quantity import canonical_bytes, parse_bytes
+from placement.types import GIB
+from simulation.demo.mix import Mix, UnfitMix
+
+NODES_MAX = 10
+GPUS_MAX = 8
+LIMIT_MAX = 8
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A fleet of equal nodes, the limit of seats, and who comes. `seed` chooses what a story leaves open."""
+
+    nodes: int
+    gpus: int
+    gpu_memory_bytes: int
+    limit: int
+    seed: int
+    mix: Mix
+
+    def __str__(self) -> str:
+        """The beginning of the story."""
+        return (
+            f"{self.mix.total} workers come to {self.nodes} nodes of {self.gpus} GPUs with {self.gpu_memory}"
+        )
+
+    @property
+    def devices(self) -> int:
+        """How many GPUs there are."""
+        return self.nodes * self.gpus
+
+    @property
+    def gpu_memory(self) -> str:
+        """The memory of a GPU as a quantity."""
+        return canonical_bytes(self.gpu_memory_bytes)
+
+    @classmethod
+    def checked(
+        cls, *, nodes: int, gpus: int, gpu_memory: int, limit: int, workers: int | None, seed: int
+    ) -> Plan:
+        """A plan that makes a story. Raises `click.UsageError`."""
+        try:
+            mix = Mix.for_fleet(nodes=nodes, gpus=gpus, limit=limit, workers=workers)
+        except UnfitMix as error:
+            raise click.UsageError(str(error)) from error
+        return cls(nodes, gpus, gpu_memory, limit, seed, mix)
+
+
+class _Memory(click.ParamType[int]):
+    """A quantity of memory that can be divided among workers, in bytes."""
+
+    name = "quantity"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The bytes of a quantity."""
+        try:
+            memory_bytes = value if isinstance(value, int) else parse_bytes(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        if memory_bytes < 4 * GIB or memory_bytes % GIB:
+            self.fail(f"{value!r} is not a whole number of Gi, at least 4Gi", param, ctx)
+        return memory_bytes
+
+
+OPTIONS = (
+    click.option(
+        "--nodes", type=click.IntRange(1, NODES_MAX), default=3, show_default=True, help="Number of nodes"
+    ),
+    click.option(
+        "--gpus", type=click.IntRange(1, GPUS_MAX), default=2, show_default=True, help="GPUs on each node"
+    ),
+    click.option(
+        "--gpu-memory", type=_Memory(), default="80Gi", show_default=True, help="Memory of each GPU"
+    ),
+    click.option(
+        "--limit",
+        type=click.IntRange(1, LIMIT_MAX),
+        default=2,
+        show_default=True,
+        help="The controller's --max-seats-per-claim",
+    ),
+    click.option(
+        "--workers", type=click.IntRange(1), help="Number of Workloads  [default: some more than fit]"
+    ),
+    click.option(
+        "--seed",
+        type=click.IntRange(0),
+        default=0,
+        show_default=True,
+        help="Chooses who leaves and which node is drained",
+    ),
+)
+
+
+def plan_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options that make a plan; their values are the arguments of `Plan.checked`."""
+    for option in reversed(OPTIONS):
+        command = option(command)
+    return command

@@ -1,0 +1,60 @@
+"""What a user and an administrator do to a cluster in a story, through the production client."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+
+from informers.api import Api, Resource, Selectors
+from informers.errors import NotFound
+from ledger.names import MANAGED_LABEL, MANAGED_VALUE
+from simulation.apiserver.documents import Document
+from simulation.demo.objects import CLAIMS, LEDGERS, NODES, PODS, WORKLOADS, Whole
+from simulation.demo.picture import Picture, read_picture
+
+_EVERYTHING = Selectors()
+OURS = Selectors(labels=f"{MANAGED_LABEL}={MANAGED_VALUE}")
+
+
+class Workplace:
+    """One workers' namespace and the nodes. Methods raise what `informers.api.Api` does."""
+
+    def __init__(self, api: Api, namespace: str) -> None:
+        self._api = api
+        self._namespace = namespace
+
+    def __repr__(self) -> str:
+        return f"<Workplace {self._namespace}>"
+
+    async def submit(self, workloads: Iterable[Document]) -> None:
+        """Create Workloads."""
+        for body in workloads:
+            await self._api.create(WORKLOADS, body, self._namespace, strict=True)
+
+    async def delete(self, name: str) -> None:
+        """Ask for the deletion of a Workload."""
+        await self._api.delete(WORKLOADS, name, self._namespace)
+
+    async def look(self) -> Picture:
+        """How things are. The lists are read one after the other."""
+        return read_picture(
+            await self._list(WORKLOADS), await self._list(LEDGERS), await self._list(CLAIMS, OURS)
+        )
+
+    async def drain(self, node: str) -> None:
+        """Close a node to new Pods and delete the workers' Pods that are there, as `kubectl drain` does."""
+        await self._cordon(node, on=True)
+        for pod in await self._list(PODS, Selectors(fields=f"spec.nodeName={node}")):
+            with suppress(NotFound):  # it went by itself
+                await self._api.delete(PODS, pod["metadata"]["name"], self._namespace)
+
+    async def reopen(self, node: str) -> None:
+        """Open a node again, as `kubectl uncordon` does."""
+        await self._cordon(node, on=False)
+
+    async def _cordon(self, node: str, *, on: bool) -> None:
+        await self._api.patch(NODES, node, {"spec": {"unschedulable": True if on else None}})
+
+    async def _list(self, resource: Resource[Whole], selectors: Selectors = _EVERYTHING) -> list[Document]:
+        page = await self._api.list_page(resource, self._namespace, selectors=selectors)
+        return [item.document for item in page.items]
