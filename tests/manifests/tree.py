@@ -1,7 +1,7 @@
 """Reads the manifests as kustomize would list them, without kustomize: files, and the objects in them.
 
-Only `resources` is followed. What the top level adds to every object (labels, the image's tag) is not
-applied; the scenario test installs the real build.
+Only `resources` is followed, and the files of generated ConfigMaps are listed. What the top level adds to every
+object (labels, the image's tag) is not applied; the scenario test installs the real build.
 """
 
 from __future__ import annotations
@@ -36,7 +36,10 @@ def load_all(path: Path) -> list[Object]:
 def listed_files(folder: Path) -> Iterator[Path]:
     """The files that the kustomization of a folder leads to, itself included, in its order."""
     yield folder / KUSTOMIZATION
-    for entry in load(folder / KUSTOMIZATION)["resources"]:
+    kustomization = load(folder / KUSTOMIZATION)
+    for generator in kustomization.get("configMapGenerator", []):
+        yield from (folder / file for file in generator["files"])
+    for entry in kustomization["resources"]:
         path = folder / entry
         if path.is_dir():
             yield from listed_files(path)
@@ -46,7 +49,7 @@ def listed_files(folder: Path) -> Iterator[Path]:
 
 def objects(folder: Path = MANIFESTS) -> list[Object]:
     """The objects that the kustomization of a folder installs."""
-    files = [path for path in listed_files(folder) if path.name != KUSTOMIZATION]
+    files = [path for path in listed_files(folder) if path.suffix == ".yaml" and path.name != KUSTOMIZATION]
     return [document for path in files for document in load_all(path)]
 
 

@@ -1,0 +1,140 @@
+"""Alerts and dashboard ask for metrics that are exported, by labels that they have; alerts have sections."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+
+from controller.metrics.definitions import DEFINITIONS, MetricType
+from placement.explain import _CAUSES
+from tests.docs.metrics_table import PAGE
+from tests.docs.settings_table import ROOT
+
+MONITORING = ROOT / "manifests" / "monitoring"
+RULES = yaml.safe_load((MONITORING / "prometheus_rule.yaml").read_text(encoding="utf-8"))
+DASHBOARD = json.loads((MONITORING / "dashboard.json").read_text(encoding="utf-8"))
+TEXT = PAGE.read_text(encoding="utf-8")
+
+TARGET_LABELS = {"job", "instance", "namespace", "pod", "le"}
+"""What a scrape adds to every series, and what every histogram has."""
+
+EXPORTED_BY_THE_CLIENT = {"process_resident_memory_bytes"}
+
+WORDS = {
+    "max", "min", "sum", "by", "rate", "increase", "absent", "histogram_quantile", "or", "label_values",
+}  # fmt: skip
+
+
+def series() -> dict[str, set[str]]:
+    """The labels of everything that a query may name: of a histogram only its three series."""
+    known: dict[str, set[str]] = {name: set() for name in EXPORTED_BY_THE_CLIENT}
+    for each in DEFINITIONS:
+        suffixes = ("_bucket", "_sum", "_count") if each.type is MetricType.HISTOGRAM else ("",)
+        known |= {f"{each.name}{suffix}": set(each.labels) for suffix in suffixes}
+    return known
+
+
+def alerts() -> list[dict[str, Any]]:
+    return [rule for group in RULES["spec"]["groups"] for rule in group["rules"]]
+
+
+def queries() -> Iterator[str]:
+    """Every expression, and what the dashboard's variables ask for."""
+    yield from (str(rule["expr"]) for rule in alerts())
+    for panel in DASHBOARD["panels"]:
+        yield from (str(target["expr"]) for target in panel.get("targets", []))
+    for variable in DASHBOARD["templating"]["list"]:
+        if variable["type"] == "query":
+            yield str(variable["definition"])
+
+
+def names(query: str) -> set[str]:
+    """The metrics that an expression names: words that are no function, label, value or duration."""
+    bare = re.sub(r'"[^"]*"|\[[^]]*\]|\bby \([^)]*\)|\{[^}]*\}|, \w+\)$', " ", query)
+    return set(re.findall(r"[A-Za-z_][A-Za-z0-9_]*", bare)) - WORDS
+
+
+def labels(query: str) -> set[str]:
+    """The labels that an expression selects or groups by."""
+    groups = (group.split(",") for group in re.findall(r"\bby \(([^)]*)\)", query))
+    selected = re.findall(r'(\w+)=~?"', query)
+    return {label.strip() for group in groups for label in group} | set(selected)
+
+
+@pytest.mark.parametrize("query", sorted(set(queries())))
+def test_a_query_names_what_is_exported(query: str) -> None:
+    known = series()
+    asked = names(query)
+
+    assert asked
+    assert asked <= known.keys()
+    assert labels(query) <= TARGET_LABELS.union(*(known[name] for name in asked))
+
+
+def test_reasons_and_phases_in_queries_exist() -> None:
+    helps = " ".join(each.help for each in DEFINITIONS)
+    values = {
+        value for query in queries() for value in re.findall(r'(?:reason|phase|state|kind)="(\w+)"', query)
+    }
+
+    assert values
+    for value in values:
+        assert re.search(rf"\b{value}\b", helps), value
+
+
+def headings() -> set[str]:
+    """The anchors of the page for operators, as GitHub makes them."""
+    titles = re.findall(r"^#+ (.+)$", TEXT, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title).lower().replace(" ", "-") for title in titles}
+
+
+def test_every_alert_is_complete_and_has_a_section_of_the_page() -> None:
+    for rule in alerts():
+        page, _, anchor = rule["annotations"]["runbook"].partition("#")
+        assert re.fullmatch(r"OpenRLScheduler[A-Za-z]+", rule["alert"])
+        assert rule["labels"]["severity"] in {"critical", "warning", "info"}
+        assert rule["annotations"]["summary"].endswith(".")
+        assert "{{" not in rule["annotations"]["summary"], "the summary groups alerts: it has no values"
+        assert ROOT / page == PAGE
+        assert anchor in headings(), anchor
+
+
+def test_the_table_of_alerts_is_that_of_the_rules() -> None:
+    table = re.findall(r"^\| `(OpenRLScheduler\w+)` \| (\w+) \| \[.+\]\((#[\w-]+)\) \|$", TEXT, re.MULTILINE)
+
+    assert table == [
+        (
+            rule["alert"],
+            rule["labels"]["severity"],
+            rule["annotations"]["runbook"].removeprefix("docs/operations.md"),
+        )
+        for rule in alerts()
+    ]
+
+
+def test_links_within_the_page_lead_somewhere() -> None:
+    for anchor in re.findall(r"\]\(#([\w-]+)\)", TEXT):
+        assert anchor in headings(), anchor
+
+
+def test_every_cause_of_a_wait_is_explained() -> None:
+    rows = {cell for row in re.findall(r"^\| ([^|]+) \|", TEXT, re.MULTILINE) for cell in row.split("; ")}
+
+    assert set(_CAUSES.values()) <= rows
+
+
+def test_the_dashboard_imports_as_it_is() -> None:
+    assert DASHBOARD["uid"] == "open-rl-scheduler"
+    numbers = [panel["id"] for panel in DASHBOARD["panels"]]
+    assert len(numbers) == len(set(numbers))
+    variables = {variable["name"] for variable in DASHBOARD["templating"]["list"]}
+    used = set(re.findall(r"\$\{?([A-Za-z]\w*)", json.dumps(DASHBOARD["panels"]))) - {"__rate_interval"}
+    assert used == variables
+    for panel in DASHBOARD["panels"]:
+        assert panel["type"] == "row" or panel["targets"], panel["title"]
+        assert panel["gridPos"]["x"] + panel["gridPos"]["w"] <= 24
