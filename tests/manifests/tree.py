@@ -1,7 +1,7 @@
 """Reads the manifests as kustomize would list them, without kustomize: files, and the objects in them.
 
-Only `resources` is followed, and the files of generated ConfigMaps are listed. What the top level adds to every
-object (labels, the image's tag) is not applied; the scenario test installs the real build.
+Only `resources` is followed, and the files of generated ConfigMaps are listed. What the top level adds to
+every object (labels, the image's tag) is not applied; the scenario test installs the real build.
 """
 
 from __future__ import annotations
