@@ -91,6 +91,8 @@ class Surroundings:
     """Monotonic clocks go wrong by up to this part."""
     failures: list[str] = field(default_factory=list)
     """What ended a process although nothing ever should."""
+    on_kill: Callable[[], None] = lambda: None
+    """Told just before a process is killed."""
 
 
 class Deployment:
@@ -104,8 +106,8 @@ class Deployment:
         self._closed = False
         self.settings = settings
         self.slots: dict[str, Replica | None] = {f"{name}-{number}": None for number in range(replicas)}
-        self.past: list[Replica] = []
-        """Those that were killed: kept, so that nothing of them is collected."""
+        self.all: list[Replica] = []
+        """Every one that was ever started: kept, so that nothing of them is collected during a run."""
 
     def __repr__(self) -> str:
         return f"<Deployment {self._name} {list(self.slots.values())}>"
@@ -133,6 +135,7 @@ class Deployment:
         settings = self.settings.model_copy(update={"pod_name": name})
         replica = self._compose(slot, process, settings)
         self.slots[slot] = replica
+        self.all.append(replica)
         around.trace.add(name, "start", "process", slot, f"limit {settings.max_seats_per_claim}")
         with inside(process):
             around.tasks.start_soon(self._run, replica, name=name)
@@ -185,11 +188,11 @@ class Deployment:
         """End it as SIGKILL does: none of its code runs any more, not even clean-up."""
         if not replica.runs:
             return
+        self._around.on_kill()
         self._around.loop.kill(replica.process)
         replica.link.cut = True
         for client in replica.clients:
             client.crash()
-        self.past.append(replica)
         self._around.trace.add(replica.process.name, "kill", "process", replica.slot)
         self._restart_later(replica)
 
@@ -217,9 +220,10 @@ class Deployment:
     def bury(self) -> None:
         """The run is over: let what the dead hold be cancelled."""
         self._closed = True
-        for replica in self.past:
-            replica.scope.cancel()
-            self._around.loop.bury(replica.process)
+        for replica in self.all:
+            if not replica.process.alive:
+                self._around.loop.bury(replica.process)
+                replica.scope.cancel()
 
 
 

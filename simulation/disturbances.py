@@ -16,6 +16,7 @@ from simulation.deployment import Deployment, Replica, Surroundings
 from simulation.hands import Hands
 from simulation.plan import Parameters, Plan
 from simulation.scenario import Scenario
+from simulation.sometimes import Sometimes
 
 Disturb = Callable[[Random, Parameters], Awaitable[None]]
 
@@ -24,13 +25,20 @@ class Disturbances:
     """All periodic faults of one run."""
 
     def __init__(
-        self, around: Surroundings, plan: Plan, scenario: Scenario, deployment: Deployment, hands: Hands
+        self,
+        around: Surroundings,
+        plan: Plan,
+        scenario: Scenario,
+        deployment: Deployment,
+        hands: Hands,
+        sometimes: Sometimes,
     ) -> None:
         self._around = around
         self._plan = plan
         self._scenario = scenario
         self._deployment = deployment
         self._hands = hands
+        self._sometimes = sometimes
         self._calm = anyio.Event()
 
     def __repr__(self) -> str:
@@ -135,8 +143,11 @@ class Disturbances:
         lease_seconds = self._scenario.settings.lease_duration_seconds
         seconds = rng.choice((1.0, lease_seconds * 0.8, lease_seconds * 1.5, lease_seconds * 4)) * rng.random()
         self._note("freeze", replica.process.name, f"{seconds:.1f} s")
+        led, began = replica.leadership.leading, anyio.current_time()
         self._around.loop.freeze(replica.process)
         await self._pass(seconds)
+        if led and replica.process.alive and anyio.current_time() - began > lease_seconds:
+            self._sometimes.hit("overslept")
         self._note("thaw", replica.process.name)
         self._around.loop.thaw(replica.process)
 

@@ -82,6 +82,8 @@ class Network:
         self.last_write = ""
         self.burst_share = 0.0
         """The share of calls that are refused at the moment."""
+        self.observe: Callable[[Link, Request], None] = lambda _link, _request: None
+        """Told of every write as it is sent."""
         self.rogue: Callable[[Request], None] = lambda _request: None
         self._latency = plan.of("latency") or {}
 
@@ -90,6 +92,8 @@ class Network:
 
     def send(self, link: Link, request: Request, apply: Apply) -> asyncio.Future[bytes]:
         """Put a request on its way; the answer to come."""
+        if request.writes:
+            self.observe(link, request)
         answer: asyncio.Future[bytes] = self._loop.create_future()
         fate = self._fate(link, request)
         self._later(fate.there_seconds, self._arrive, link, request, apply, answer, fate)
@@ -165,6 +169,7 @@ class Network:
             link.kill()
             return
         if fate.lost_answer:
+            self._note(request, "answer lost" if isinstance(outcome, bytes) else "refusal lost")
             outcome = OutcomeUnknown(f"{request}: the connection was lost")
         self._answer(link, answer, outcome, fate)
 

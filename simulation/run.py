@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import gc
 import logging
+import traceback
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import anyio
 import structlog
@@ -82,10 +84,20 @@ async def _run(streams: Streams, scenario: Scenario, plan: Plan) -> World:
     try:
         await world.live()
     except Exception as error:  # noqa: BLE001 - whatever broke is a failure of the run, and said
-        world.failures.append(f"the run broke: {type(error).__name__}: {error}")
+        world.failures += [f"the run broke: {text}" for text in _leaves(error)]
     for state in streams.states():
         world.trace.mix(state)
     return world
+
+
+def _leaves(error: BaseException) -> Iterator[str]:
+    """What an error consists of, one line each, with the place where it was raised."""
+    if isinstance(error, BaseExceptionGroup):
+        for each in error.exceptions:
+            yield from _leaves(each)
+        return
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    yield f"{type(error).__name__}: {error} ({Path(frame.filename).name}:{frame.lineno})"
 
 
 @contextmanager

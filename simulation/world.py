@@ -10,20 +10,22 @@ from collections.abc import Mapping
 from contextvars import copy_context
 
 import anyio
+from anyio.abc import TaskGroup
 
 from simulation.apiserver.interception import Request
 from simulation.apiserver.kinds import EVENTS, LEASES
 from simulation.apiserver.store import Change
 from simulation.cluster import CONTROLLER_NAMESPACE, WORKER_NAMESPACE, SimulatedCluster
 from simulation.actors.delays import Delays
-from simulation.deployment import Deployment, Surroundings
+from simulation.deployment import Deployment, Replica, Surroundings
 from simulation.disturbances import Disturbances
 from simulation.hands import Hands
 from simulation.invariants import Watchdog
 from simulation.liveness import Liveness
-from simulation.network import Network
+from simulation.network import Link, Network
 from simulation.plan import Plan
 from simulation.scenario import CHAOS_SECONDS, Scenario
+from simulation.sometimes import Sometimes
 from simulation.streams import Streams
 from simulation.trace import Trace
 from simulation.virtualtime import running_virtual_loop
@@ -42,14 +44,16 @@ class World:
         self._scenario = scenario
         self._plan = plan
         self.failures: list[str] = []
-        self.sometimes: Mapping[str, int] = {}
         self.seconds = 0.0
+        self.sometimes: Mapping[str, int] = {}
         self._loop = loop = running_virtual_loop()
         self.trace = Trace(lambda: loop.world_seconds)
         self.cluster = SimulatedCluster(seed=streams.seed, delays=Delays(spread=0.5))
         self.watchdog = Watchdog(self.cluster, limit=self._limit)
         self.hands = Hands(self.cluster, self.watchdog, self.trace)
         self.network = Network(self._loop, copy_context(), plan, self.trace)
+        self._points = Sometimes(self.cluster.server, self.trace)
+        self.network.observe = self._on_send
         self.network.rogue = self.hands.touch
         self._liveness = Liveness(self.cluster, self.network)
         self._limits: dict[str, tuple[int, float]] = {}
@@ -59,6 +63,13 @@ class World:
     def __repr__(self) -> str:
         return f"<World {self.cluster!r} failures={len(self.failures)}>"
 
+    @property
+    def _deployments(self) -> list[Deployment]:
+        return [self.deployment, *self.hands.rivals] if self.deployment is not None else []
+
+    def _replicas(self) -> list[Replica]:
+        return [replica for deployment in self._deployments for replica in deployment.running()]
+
     async def live(self) -> None:
         """All three phases."""
         self._set_servers()
@@ -66,34 +77,41 @@ class World:
             self.cluster.fleet.ensure_device_class()
             self.cluster.fleet.add_node(name, shape)
         async with self.cluster, anyio.create_task_group() as tasks:
-            around = Surroundings(
-                self.cluster,
-                self._loop,
-                self.network,
-                self._streams,
-                self.trace,
-                tasks,
-                rate_part=self._plan.value("clock-rates", "part"),
-            )
-            self.deployment = Deployment(
-                around, "controller", self._scenario.settings, replicas=self._scenario.replicas
-            )
-            self.deployment.start()
-            disturbances = Disturbances(around, self._plan, self._scenario, self.deployment, self.hands)
-            disturbances.start(tasks)
-            await self._users()
-            disturbances.stop()
-            await self._heal()
-            await self._judge()
-            self.failures += around.failures
-            self.seconds = anyio.current_time()
-            self._end(tasks)
+            try:
+                await self._live(tasks)
+            finally:
+                # Whatever ends a run: the dead cannot be cancelled, and would be waited for for ever.
+                for deployment in self._deployments:
+                    deployment.bury()
+                tasks.cancel_scope.cancel()
 
-    def _end(self, tasks: anyio.abc.TaskGroup) -> None:
-        assert self.deployment is not None
-        for deployment in (self.deployment, *self.hands.rivals):
-            deployment.bury()
-        tasks.cancel_scope.cancel()
+    async def _live(self, tasks: TaskGroup) -> None:
+        around = Surroundings(
+            self.cluster,
+            self._loop,
+            self.network,
+            self._streams,
+            self.trace,
+            tasks,
+            rate_part=self._plan.value("clock-rates", "part"),
+            on_kill=self._points.on_kill,
+        )
+        self.deployment = Deployment(
+            around, "controller", self._scenario.settings, replicas=self._scenario.replicas
+        )
+        self.deployment.start()
+        disturbances = Disturbances(
+            around, self._plan, self._scenario, self.deployment, self.hands, self._points
+        )
+        disturbances.start(tasks)
+        await self._users()
+        disturbances.stop()
+        await self._heal()
+        await self._judge()
+        self.failures += around.failures
+        self.seconds = self._loop.world_seconds
+        self._points.hit("stale list", self.cluster.server.replicas.stale_lists_total)
+        self.sometimes = self._points.report(self._deployments)
 
     def _set_servers(self) -> None:
         if self._plan.of("clock-rates"):
@@ -170,12 +188,23 @@ class World:
         if change.kind is not EVENTS and change.kind is not LEASES:
             self.trace.mix(change.record.data)
 
+    def _on_send(self, link: Link, request: Request) -> None:
+        """A controller sends a write: may it?"""
+        if request.kind is EVENTS or request.kind is LEASES:
+            return
+        running = self._replicas()
+        self._points.hit("two leaders", sum(replica.leadership.leading for replica in running) > 1)
+        self._points.hit("rival", link.process.startswith("rival"))
+        limits = [replica.settings.max_seats_per_claim for replica in running]
+        self._points.lowest_limit = min((limit for limit in limits if limit), default=0)
+        sender = next((replica for replica in running if replica.link is link), None)
+        if sender is not None and not sender.leadership.may_write():
+            self.failures.append(f"{request} was sent by a process that may not write")
+
     def _limit(self) -> int:
         """The highest limit that anybody went by lately; 0 is none."""
-        now = anyio.current_time()
-        deployments = [self.deployment, *self.hands.rivals] if self.deployment is not None else []
-        for deployment in deployments:
-            for replica in deployment.running():
-                self._limits[replica.process.name] = (replica.settings.max_seats_per_claim, now)
+        now = self._loop.world_seconds
+        for replica in self._replicas():
+            self._limits[replica.process.name] = (replica.settings.max_seats_per_claim, now)
         recent = [limit for limit, seen in self._limits.values() if now - seen < MEMORY_OF_LIMITS_SECONDS]
         return 0 if not recent or 0 in recent else max(recent)

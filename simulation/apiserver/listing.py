@@ -67,6 +67,7 @@ class Listing:
         matches = compile_selectors(kind, selectors)
         current = revision == self._store.revision or revision < self._store.compacted
         records = self._store.all(kind, namespace) if current else self._store.all_at(kind, namespace, revision)
+        self._replicas.stale_lists_total += not current
         found = [record for record in records if matches(record.document)]
         # A list that need not be consistent comes from the watch cache, which has no pages of its own.
         scope = f"{kind}/{namespace}?{selectors.labels}&{selectors.fields}"

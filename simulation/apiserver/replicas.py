@@ -50,6 +50,8 @@ class Replicas:
 
     def __init__(self) -> None:
         self._all: list[Replica] = []
+        self.stale_lists_total = 0
+        """Lists that showed less than there was."""
         self._rng: Random | None = None
 
     def __repr__(self) -> str:

@@ -26,6 +26,8 @@ from simulation.apiserver.store import Change, Store
 BOOKMARK_SECONDS = 60.0
 """How often a server says how far it has come, where there is nothing else to say."""
 
+WAIT_MIN_SECONDS = 1e-6
+
 
 class Cut(Exception):
     """The connection of a watch broke."""
@@ -202,7 +204,8 @@ class Watch:
             if until_seconds <= now:
                 return None
             self._news = anyio.Event()
-            with anyio.move_on_after(min(next_seconds, until_seconds) - now):
+            # The reader's clock may be the faster one: what is left in the end may be less than it can tell.
+            with anyio.move_on_after(max(WAIT_MIN_SECONDS, min(next_seconds, until_seconds) - now)):
                 await self._news.wait()
 
     @property
