@@ -29,7 +29,7 @@ def test_the_table_has_its_rows() -> None:
     assert [row[0] for row in ROWS] == ["0", "4", "2", "1"]
 
 
-@pytest.mark.parametrize(("limit", "running", "first", "second", "awaited"), ROWS, ids=lambda cell: str(cell))
+@pytest.mark.parametrize(("limit", "running", "first", "second", "awaited"), ROWS, ids=str)
 def test_ten_workers_on_two_gpus(limit: str, running: str, first: str, second: str, awaited: str) -> None:
     async def place() -> tuple[int, list[int], str]:
         async with SimulatedCluster() as cluster:
