@@ -77,6 +77,12 @@ _BY_REASON: Mapping[str, str] = {
     "InvalidSpec": "invalid",
 }
 
+_BY_END: Mapping[tuple[str, str], str] = {
+    ("kill", ""): "crash",
+    ("end", "stopped"): "stopped in order",
+    ("end", "lost its lease"): "lease lost",
+}
+
 
 def missing(hits: Mapping[str, int]) -> list[str]:
     """The points that were never hit."""
@@ -130,7 +136,9 @@ class Sometimes:
         elif outcome == "Gone":
             self.hit("history expired", times)
         elif kind == "process":
-            self.hit({"kill": "crash", "terminate": "stopped in order"}.get(verb, ""), times * (verb != "start"))
+            name = _BY_END.get((verb, outcome))
+            if name is not None:
+                self.hit(name, times)
 
     # From the statistics of controllers.
 

@@ -1,0 +1,5 @@
+"""`python -m simulation`."""
+
+from simulation.cli import main
+
+main()
