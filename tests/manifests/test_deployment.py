@@ -5,7 +5,16 @@ from __future__ import annotations
 import re
 
 from controller.settings import OPTIONS, Settings, resolve
-from tests.manifests.tree import CONTROLLER_NAMESPACE, MANIFESTS, WORKER_NAMESPACE, Object, load, only
+from tests.manifests.tree import (
+    BASE,
+    CONTROLLER_NAMESPACE,
+    KUSTOMIZATION,
+    MANIFESTS,
+    WORKER_NAMESPACE,
+    Object,
+    load,
+    only,
+)
 
 PATH = MANIFESTS / "controller" / "deployment.yaml"
 DEPLOYMENT = load(PATH)
@@ -122,7 +131,7 @@ def test_two_replicas_can_be_drained_one_at_a_time() -> None:
 
 
 def test_the_image_is_the_one_whose_name_and_tag_kustomize_sets() -> None:
-    (image,) = load(MANIFESTS / "kustomization.yaml")["images"]
+    (image,) = load(BASE / KUSTOMIZATION)["images"]
 
     assert CONTAINER["image"] == image["name"]
 

@@ -1,14 +1,18 @@
 from __future__ import annotations
 
 import tomllib
+from pathlib import Path
 
 import pytest
 
 from tests.manifests.tree import (
+    BASE,
+    BESIDE,
     CHECKOUT,
     CONTROLLER_NAMESPACE,
     KUSTOMIZATION,
     MANIFESTS,
+    OVERLAYS,
     WORKER_NAMESPACE,
     Object,
     listed_files,
@@ -23,16 +27,32 @@ def identity(item: Object) -> tuple[str, str, str]:
     return item["kind"], item["metadata"].get("namespace", ""), item["metadata"]["name"]
 
 
-@pytest.mark.parametrize("name", [path.name for path in sorted(MANIFESTS.iterdir()) if path.is_dir()])
-def test_every_file_is_listed_by_its_folder(name: str) -> None:
-    folder = MANIFESTS / name
-
-    assert sorted(listed_files(folder)) == sorted(path for path in folder.rglob("*") if path.is_file())
+FOLDERS = sorted(path.parent for path in MANIFESTS.rglob(KUSTOMIZATION))
 
 
-def test_everything_but_samples_and_monitoring_is_installed() -> None:
+def test_every_file_is_listed_by_its_folder() -> None:
+    listed = {path for folder in FOLDERS for path in listed_files(folder)}
+
+    assert listed == {path for path in MANIFESTS.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize(
+    "folder", [folder for folder in FOLDERS if folder != MANIFESTS], ids=lambda f: f.name
+)
+def test_a_folder_takes_files_of_its_own_only(folder: Path) -> None:
+    """What belongs elsewhere is taken as a folder, as it is built there."""
+    kustomization = load(folder / KUSTOMIZATION)
+    files = [entry for entry in kustomization["resources"] if entry.endswith(".yaml")]
+
+    assert [entry for entry in files if "/" in entry] == []
+
+
+def test_everything_but_overlays_and_what_goes_beside_is_installed() -> None:
+    elsewhere = [OVERLAYS, *(MANIFESTS / name for name in BESIDE)]
     everything = {
-        path for path in MANIFESTS.rglob("*.yaml") if path.parent.name not in {"samples", "monitoring"}
+        path
+        for path in MANIFESTS.rglob("*.yaml")
+        if not any(path.is_relative_to(folder) for folder in elsewhere)
     }
 
     assert set(listed_files(MANIFESTS)) == everything
@@ -46,7 +66,7 @@ def test_no_object_is_installed_twice() -> None:
 
 def test_version_and_image_tag_are_the_projects_version() -> None:
     version = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]["version"]
-    top = load(MANIFESTS / KUSTOMIZATION)
+    top = load(BASE / KUSTOMIZATION)
     pairs = {key: value for entry in top["labels"] for key, value in entry["pairs"].items()}
 
     assert pairs["app.kubernetes.io/version"] == version
@@ -54,7 +74,7 @@ def test_version_and_image_tag_are_the_projects_version() -> None:
 
 
 def test_labels_that_change_with_a_release_stay_out_of_selectors() -> None:
-    for entry in load(MANIFESTS / KUSTOMIZATION)["labels"]:
+    for entry in load(BASE / KUSTOMIZATION)["labels"]:
         assert not entry.get("includeSelectors", False)
 
 

@@ -14,6 +14,10 @@ import yaml
 
 CHECKOUT = Path(__file__).parents[2]
 MANIFESTS = CHECKOUT / "manifests"
+BASE = MANIFESTS / "base"
+OVERLAYS = MANIFESTS / "overlays"
+BESIDE = ("monitoring", "samples", "template-policy")
+"""Folders that are applied by themselves, next to an installation."""
 KUSTOMIZATION = "kustomization.yaml"
 
 CONTROLLER_NAMESPACE = "open-rl-scheduler"
@@ -39,17 +43,28 @@ def listed_files(folder: Path) -> Iterator[Path]:
     kustomization = load(folder / KUSTOMIZATION)
     for generator in kustomization.get("configMapGenerator", []):
         yield from (folder / file for file in generator["files"])
+    yield from patch_files(folder)
     for entry in kustomization["resources"]:
-        path = folder / entry
+        path = (folder / entry).resolve()
         if path.is_dir():
             yield from listed_files(path)
         else:
             yield path
 
 
+def patch_files(folder: Path) -> list[Path]:
+    """The patches that the kustomization of a folder applies."""
+    return [folder / patch["path"] for patch in load(folder / KUSTOMIZATION).get("patches", [])]
+
+
 def objects(folder: Path = MANIFESTS) -> list[Object]:
-    """The objects that the kustomization of a folder installs."""
-    files = [path for path in listed_files(folder) if path.suffix == ".yaml" and path.name != KUSTOMIZATION]
+    """The objects that the kustomization of a folder leads to, before any patch."""
+    patches = patch_files(folder)
+    files = [
+        path
+        for path in listed_files(folder)
+        if path.suffix == ".yaml" and path.name != KUSTOMIZATION and path not in patches
+    ]
     return [document for path in files for document in load_all(path)]
 
 

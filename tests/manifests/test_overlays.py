@@ -1,0 +1,121 @@
+"""Overlays change what they say and nothing else; what goes beside an installation fits to it.
+
+Patches are applied here by hand; the scenario tests build and apply everything with the real kubectl.
+"""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controller.settings import resolve
+from tests.manifests.test_deployment import DEPLOYMENT
+from tests.manifests.tree import BASE, KUSTOMIZATION, MANIFESTS, OVERLAYS, Object, load, objects
+
+DEV, METRICS = OVERLAYS / "dev", OVERLAYS / "metrics"
+POLICY_FOLDER = MANIFESTS / "template-policy"
+(POLICY,) = (item for item in objects(POLICY_FOLDER) if item["kind"] == "ValidatingAdmissionPolicy")
+(BINDING,) = (item for item in objects(POLICY_FOLDER) if item["kind"] == "ValidatingAdmissionPolicyBinding")
+(SERVICE,) = (item for item in objects(METRICS) if item["kind"] == "Service")
+(MONITOR,) = (item for item in objects(METRICS) if item["kind"] == "ServiceMonitor")
+
+
+def step(path: str) -> tuple[list[Any], Any]:
+    """A JSON pointer as the keys and indices that lead to a container, and the last one."""
+    parts: list[Any] = [int(part) if part.isdigit() else part for part in path.removeprefix("/").split("/")]
+    return parts[:-1], parts[-1]
+
+
+def patched(deployment: Object, patch: Path) -> Object:
+    """The Deployment with the operations of a patch file; a `test` that does not hold is an error."""
+    result = copy.deepcopy(deployment)
+    operations: Any = load(patch)
+    for operation in operations:
+        way, last = step(operation["path"])
+        parent: Any = result
+        for key in way:
+            parent = parent[key]
+        match operation["op"]:
+            case "test":
+                assert parent[last] == operation["value"], operation["path"]
+            case "add" if last == "-":
+                parent.append(operation["value"])
+            case "replace":
+                assert parent[last]
+                parent[last] = operation["value"]
+            case other:
+                raise AssertionError(other)
+    return result
+
+
+def container(deployment: Object) -> Object:
+    (only,) = deployment["spec"]["template"]["spec"]["containers"]
+    return dict(only)
+
+
+def flags(deployment: Object) -> dict[str, str]:
+    return dict(argument.split("=", 1) for argument in container(deployment)["args"])
+
+
+@pytest.mark.parametrize(
+    ("folder", "changes"),
+    [
+        (DEV, {"--leader-elect": "false", "--log-level": "debug", "--log-format": "text"}),
+        (METRICS, {"--metrics-bind-address": ":8080"}),
+    ],
+    ids=["dev", "metrics"],
+)
+def test_an_overlay_begins_with_the_base_and_changes_these_flags(
+    folder: Path, changes: dict[str, str]
+) -> None:
+    overlaid = patched(DEPLOYMENT, folder / "deployment.yaml")
+
+    assert load(folder / KUSTOMIZATION)["resources"][0] == "../../base"
+    assert (folder / "../../base").resolve() == BASE
+    assert flags(overlaid) == {**flags(DEPLOYMENT), **changes}
+    resolve(flags(overlaid), {})
+
+
+def test_dev_is_one_replica_that_ends_before_the_next_one_begins() -> None:
+    kustomization = load(DEV / KUSTOMIZATION)
+    overlaid = patched(DEPLOYMENT, DEV / "deployment.yaml")
+    removed = load(DEV / "no_pod_disruption_budget.yaml")
+
+    assert kustomization["replicas"] == [{"name": DEPLOYMENT["metadata"]["name"], "count": 1}]
+    assert overlaid["spec"]["strategy"] == {"type": "Recreate"}
+    assert (removed["kind"], removed["$patch"]) == ("PodDisruptionBudget", "delete")
+
+
+def test_prometheus_finds_the_port_of_every_replica_by_name() -> None:
+    overlaid = patched(DEPLOYMENT, METRICS / "deployment.yaml")
+    ports = {port["name"]: port["containerPort"] for port in container(overlaid)["ports"]}
+    (port,), (endpoint,) = SERVICE["spec"]["ports"], MONITOR["spec"]["endpoints"]
+
+    assert flags(overlaid)["--metrics-bind-address"] == f":{ports['metrics']}"
+    assert (port["targetPort"], port["port"]) == ("metrics", ports["metrics"])
+    assert (endpoint["port"], endpoint["path"]) == (port["name"], "/metrics")
+    assert MONITOR["spec"]["selector"]["matchLabels"].items() <= SERVICE["metadata"]["labels"].items()
+    labels = overlaid["spec"]["template"]["metadata"]["labels"]
+    assert SERVICE["spec"]["selector"].items() <= labels.items()
+    namespaces = {item["metadata"]["namespace"] for item in (SERVICE, MONITOR, DEPLOYMENT)}
+    assert len(namespaces) == 1
+
+
+def test_the_policy_is_bound_and_looks_at_new_workloads_only() -> None:
+    (rule,) = POLICY["spec"]["matchConstraints"]["resourceRules"]
+
+    assert (rule["apiGroups"], rule["resources"]) == (["openrl.io"], ["workloads"])
+    assert rule["operations"] == ["CREATE"]
+    assert POLICY["spec"]["failurePolicy"] == "Fail"
+    assert BINDING["spec"]["policyName"] == POLICY["metadata"]["name"]
+    assert BINDING["spec"]["validationActions"] == ["Deny"]
+
+
+def test_every_refusal_of_the_policy_says_where_and_what() -> None:
+    for validation in POLICY["spec"]["validations"]:
+        message = validation.get("message") or validation["messageExpression"].removeprefix('"')
+        assert message.startswith("spec.template.spec"), message
+        assert validation["reason"] == "Forbidden"
