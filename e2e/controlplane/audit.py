@@ -6,6 +6,7 @@ everything else when its answer is complete, which may be an instant after the c
 """
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 LINE_BYTES_MAX = 1 << 17  # far more than a line of metadata has
+ALLOWED_BY = re.compile(r'RBAC: allowed by (?P<kind>\w+) "(?P<name>[^"]+)" of ')
 
 
 class RequestKind(NamedTuple):
@@ -34,6 +36,9 @@ class Request:
     code: int
     user_agent: str
     received: str  # RFC 3339 with microseconds
+    group: str = ""  # API group of the resource; empty for the core and for what is no resource
+    of_resource: bool = True  # or of a path, such as /readyz or discovery's
+    binding: str = ""  # what allowed it: `<kind> <name>[/<namespace>]`; empty if RBAC did not
 
 
 class AuditLog:
@@ -108,4 +113,15 @@ def _request(line: bytes) -> Request | None:
         code=event.get("responseStatus", {}).get("code", 0),
         user_agent=event.get("userAgent", ""),
         received=event.get("requestReceivedTimestamp", ""),
+        group=target.get("apiGroup", ""),
+        of_resource=bool(target.get("resource")),
+        binding=_binding(event.get("annotations") or {}),
     )
+
+
+def _binding(annotations: dict[str, str]) -> str:
+    """Read the authorizer's own words on why it said yes."""
+    if annotations.get("authorization.k8s.io/decision") != "allow":
+        return ""
+    found = ALLOWED_BY.match(annotations.get("authorization.k8s.io/reason", ""))
+    return f"{found['kind']} {found['name']}" if found else ""

@@ -86,3 +86,24 @@ def test_refusals_name_what_was_forbidden(path: Path) -> None:
     (refusal,) = AuditLog(path).refusals(user="me")
     assert refusal.kind == RequestKind("me", "list", "secrets")
     assert AuditLog(path).refusals(user="you") == []
+
+
+def test_a_request_shows_what_allowed_it(path: Path) -> None:
+    reason = 'RBAC: allowed by RoleBinding "ours/workers" of Role "ours" to ServiceAccount "ours/home"'
+    allowed = {"authorization.k8s.io/decision": "allow", "authorization.k8s.io/reason": reason}
+    ledgers = {"resource": "claimledgers", "apiGroup": "openrl.io"}
+    path.write_text(
+        event("get", "", objectRef=ledgers, annotations=allowed)
+        + event(
+            "get", "", objectRef=ledgers, annotations={**allowed, "authorization.k8s.io/decision": "forbid"}
+        )
+        + event("get", "", objectRef=None, requestURI="/apis", annotations=allowed)
+    )
+
+    found = [(r.group, r.of_resource, r.binding) for r in AuditLog(path).requests()]
+
+    assert found == [
+        ("openrl.io", True, "RoleBinding ours/workers"),
+        ("openrl.io", True, ""),
+        ("", False, "RoleBinding ours/workers"),
+    ]
