@@ -14,7 +14,6 @@ from e2e.kind.kit import Kit
 from e2e.kind.settings import find_kit
 from e2e.kind.tools import Tools, own_environment
 
-
 PACKAGE = "open-rl-scheduler"
 
 
