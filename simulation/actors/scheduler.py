@@ -26,6 +26,8 @@ from simulation.apiserver.refusals import Refusal
 from simulation.apiserver.store import Change
 
 PROTECTION = "resource.kubernetes.io/delete-protection"
+PROFILE = "default-scheduler"
+"""Pods that name another scheduler are left to it."""
 BACKOFF_MIN_SECONDS = 1.0
 BACKOFF_MAX_SECONDS = 10.0
 FLUSH_SECONDS = 300.0
@@ -227,7 +229,8 @@ class Scheduler(Actor):
 def _schedulable(pod: Record) -> bool:
     spec = pod.document["spec"]
     bound_or_gated = spec.get("nodeName") or spec.get("schedulingGates")
-    return not bound_or_gated and not pod.deleting and _phase(pod) not in FINAL_PHASES
+    ours = spec.get("schedulerName", PROFILE) == PROFILE
+    return ours and not bound_or_gated and not pod.deleting and _phase(pod) not in FINAL_PHASES
 
 
 def _claim_keys(pod: Record) -> list[ObjectKey]:

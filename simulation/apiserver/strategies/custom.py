@@ -86,6 +86,7 @@ def _accelerator_faults(accelerator: Document) -> Iterator[str]:
 
 
 def _immutable_part(document: Document) -> list[Any]:
-    spec = dict(document.get("spec") or {})
-    template = spec.pop("template", None) or {}
-    return [spec, template.get("spec")]
+    spec = document.get("spec")
+    if not isinstance(spec, dict) or not isinstance(spec.get("template"), dict):
+        return [spec]
+    return [{**spec, "template": None}, spec["template"].get("spec")]
