@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from datetime import datetime
+from http import HTTPStatus
 from random import Random
 from urllib.parse import urlsplit
 
@@ -18,7 +19,7 @@ from simulation.apiserver.watches import Watches
 from simulation.embedded import discovery, openapi
 from simulation.embedded.objects import Objects, json_response
 from simulation.embedded.parameters import read_options
-from simulation.embedded.refusals import forbidden_host, internal, not_found
+from simulation.embedded.refusals import forbidden_host, internal
 from simulation.embedded.served import resolve
 from simulation.embedded.watching import Watching
 
@@ -61,38 +62,39 @@ class Frontend:
             named = path == "/apis"
             if path in {"/api", "/apis"} and discovery.AGGREGATED in request.headers.get("Accept", ""):
                 return json_response(discovery.aggregated(named=named), content_type=discovery.AGGREGATED)
-            return json_response(_about(path, request.host))
+            about = _about(path, request.host)
+            return _nothing_there() if about is None else json_response(about)
         if request.method == "GET" and (target.watch or read_options(request.query).watch):
             return await self.watching.answer(request, target)
         return await self._objects.answer(request, target)
 
 
-def _about(path: str, host: str) -> Document:
-    """What the server says about itself. Raises `Refusal` (404)."""
-    parts = [part for part in path.split("/") if part]
-    found: Document | None = None
-    match parts:
+def _about(path: str, host: str) -> Document | None:
+    """What the server says about itself; `None` where nothing is served."""
+    match [part for part in path.split("/") if part]:
         case ["api"]:
-            found = discovery.legacy_versions(host)
+            return discovery.legacy_versions(host)
         case ["api", "v1"]:
-            found = discovery.resource_list("", "v1")
+            return discovery.resource_list("", "v1")
         case ["apis"]:
-            found = discovery.group_list()
+            return discovery.group_list()
         case ["apis", group]:
-            found = discovery.group(group)
+            return discovery.group(group)
         case ["apis", group, version]:
-            found = discovery.resource_list(group, version)
+            return discovery.resource_list(group, version)
         case ["openapi", "v3"]:
-            found = openapi.index()
+            return openapi.index()
         case ["openapi", "v3", *_]:
-            found = openapi.document(path.removeprefix(openapi.INDEX))
+            return openapi.document(path.removeprefix(openapi.INDEX))
         case ["version"]:
-            found = _version()
+            return _version()
         case _:
-            pass
-    if found is None:
-        raise not_found(path)
-    return found
+            return None
+
+
+def _nothing_there() -> web.Response:
+    """No `Status`: that is how real servers answer under a path that nobody has registered."""
+    return web.Response(status=HTTPStatus.NOT_FOUND, text="404 page not found\n")
 
 
 def _version() -> Document:

@@ -14,6 +14,7 @@ from aiohttp import web
 
 from informers.api import Json
 from simulation.apiserver.documents import Document
+from simulation.apiserver.kinds import Kind
 from simulation.apiserver.refusals import bad_request
 from simulation.embedded.refusals import unsupported_media_type
 
@@ -43,20 +44,25 @@ class _Metadata(msgspec.Struct, rename="camel"):
     owner_references: list[_Owner] | None = None
 
 
-class _Envelope(msgspec.Struct, rename="camel"):
+class _Custom(msgspec.Struct, rename="camel"):
+    """Whatever else there is, its schema judges."""
+
     api_version: str | None = None
     kind: str | None = None
     metadata: _Metadata | None = None
+
+
+class _BuiltIn(_Custom, rename="camel"):
     spec: dict[str, Any] | None = None
     status: dict[str, Any] | None = None
 
 
-async def read_object(request: web.Request) -> Document:
-    """The object in the body. Raises `Refusal` (400, 415)."""
+async def read_object(request: web.Request, kind: Kind) -> Document:
+    """The object of that kind in the body. Raises `Refusal` (400, 415)."""
     document = _decoded(await request.read(), _media_type(request, (JSON, YAML)))
     if not isinstance(document, dict):
         raise bad_request("the body is no object")
-    check_types(document)
+    check_types(document, kind)
     return document
 
 
@@ -78,13 +84,12 @@ async def read_patch(request: web.Request, accepted: tuple[str, ...]) -> tuple[s
     return media_type, patch
 
 
-def check_types(document: Document) -> None:
+def check_types(document: Document, kind: Kind) -> None:
     """Refuse an object whose outline has other types than Kubernetes objects have: 400."""
     try:
-        msgspec.convert(document, _Envelope)
+        msgspec.convert(document, _Custom if kind.custom else _BuiltIn)
     except msgspec.ValidationError as error:
-        kind = document.get("kind") or "object"
-        raise bad_request(f"{kind} in the body cannot be handled as a {kind}: {error}") from error
+        raise bad_request(f"the body cannot be handled as a {kind.kind}: {error}") from error
 
 
 def _media_type(request: web.Request, accepted: tuple[str, ...]) -> str:

@@ -14,7 +14,7 @@ from aiohttp import web
 
 from simulation.apiserver.documents import Document, Record
 from simulation.apiserver.kinds import EVENTS
-from simulation.apiserver.refusals import Refusal, expired
+from simulation.apiserver.refusals import Refusal, expired, not_found
 from simulation.apiserver.selectors import compile_selectors
 from simulation.apiserver.server import ApiServer, Deletion
 from simulation.embedded.bodies import JSON, read_object, read_options_body, read_patch
@@ -33,7 +33,7 @@ from simulation.embedded.parameters import (
 from simulation.embedded.patching import Write, accepted_patches, write_of
 from simulation.embedded.printing.tables import Rendering, negotiate
 from simulation.embedded.refusals import method_not_allowed
-from simulation.embedded.served import EVICTION, OLD_EVENTS, Target, verbs_of
+from simulation.embedded.served import EVICTION, OLD_EVENTS, STATUS, Target, verbs_of
 
 _UNKNOWN_FIELDS = "strict decoding error: "
 
@@ -50,6 +50,8 @@ class Objects:
 
     async def answer(self, request: web.Request, target: Target) -> web.Response:
         """Carry out one request. Raises `Refusal`."""
+        if target.subresource == STATUS and not target.kind.status:
+            raise not_found(target.kind, target.name)
         verb = verb_of(request, target)
         everywhere = target.kind.namespaced and not target.namespace
         allowed = (*verbs_of(target.kind), "evict")
@@ -117,7 +119,7 @@ class Objects:
 
     async def _create(self, request: web.Request, target: Target) -> web.Response:
         options = write_options(request.query)
-        body = await read_object(request)
+        body = await read_object(request, target.kind)
         server = self._server_for(dry_run=options.dry_run)
 
         def create(*, strict: bool) -> Record:
@@ -127,7 +129,7 @@ class Objects:
 
     async def _update(self, request: web.Request, target: Target) -> web.Response:
         options = write_options(request.query)
-        body = await read_object(request)
+        body = await read_object(request, target.kind)
         server = self._server_for(dry_run=options.dry_run)
 
         def update(*, strict: bool) -> Record:
@@ -175,7 +177,7 @@ class Objects:
 
     async def _evict(self, request: web.Request, target: Target) -> web.Response:
         """There are no disruption budgets here, so an eviction is a deletion."""
-        body = await read_object(request)
+        body = await read_object(request, target.kind)
         options = delete_options({}, body.get("deleteOptions") or {})
         self._remove(target, options)
         return json_response(_success({}), HTTPStatus.CREATED)

@@ -49,7 +49,7 @@ def write_of(server: ApiServer, target: Target, media_type: str, patch: Json | l
             )
 
         # What a patch makes of an object is known only afterwards, and may be no object any more.
-        check_types(apply_to(rehearsal(server)).document)
+        check_types(apply_to(rehearsal(server)).document, target.kind)
         return apply_to(server)
 
     return write
@@ -60,7 +60,7 @@ def _strategic(server: ApiServer, target: Target, patch: Document) -> Write:
 
     def change(document: Document) -> None:
         merged: Document = without_nulls(strategic_merged(document, patch))
-        check_types(merged)
+        check_types(merged, target.kind)
         for name in _FIXED:
             if merged.get("metadata", {}).get(name) != document["metadata"].get(name):
                 raise bad_request(f"metadata.{name}: Invalid value: field is immutable")

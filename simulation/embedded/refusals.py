@@ -25,12 +25,6 @@ def method_not_allowed(method: str, what: str) -> Refusal:
     return Refusal(HTTPStatus.METHOD_NOT_ALLOWED, "MethodNotAllowed", text)
 
 
-def not_found(path: str) -> Refusal:
-    """404: nothing is served at the path."""
-    text = f"the server could not find the requested resource ({path})"
-    return Refusal(HTTPStatus.NOT_FOUND, "NotFound", text)
-
-
 def invalid_option(name: str, value: str, allowed: str) -> Refusal:
     """422: a parameter or option that is not allowed."""
     text = f'{name}: Unsupported value: "{value}": supported values: {allowed}'

@@ -37,7 +37,7 @@ SERVED = (*KINDS, OLD_EVENTS)
 
 READING = ("get", "list", "watch")
 EVERYTHING = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
-EVICTION = "eviction"
+EVICTION, STATUS = "eviction", "status"
 
 _SHORT_NAMES = {NAMESPACES: ["ns"], NODES: ["no"], PODS: ["po"], NEW_EVENTS: ["ev"], OLD_EVENTS: ["ev"]}
 _CATEGORIES = {PODS: ["all"]}
@@ -130,7 +130,7 @@ def _target(kind: Kind, namespace: str, rest: list[str]) -> Target | None:
             return Target(kind, namespace)
         case [name]:
             return Target(kind, namespace, name)
-        case [name, "status" as subresource] if kind.status:
+        case [name, "status" as subresource] if kind.status or kind.custom:
             return Target(kind, namespace, name, subresource)
         case [name, "eviction" as subresource] if kind is PODS:
             return Target(kind, namespace, name, subresource)

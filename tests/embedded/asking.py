@@ -1,0 +1,76 @@
+"""Requests as they go over the wire, and objects to send."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from aiohttp import ClientSession
+
+from simulation.apiserver.documents import Document
+
+NAMESPACE = "openrl-system"
+WORKLOADS_PATH = f"/apis/openrl.io/v1alpha1/namespaces/{NAMESPACE}/workloads"
+LEDGERS_PATH = f"/apis/openrl.io/v1alpha1/namespaces/{NAMESPACE}/claimledgers"
+PODS_PATH = f"/api/v1/namespaces/{NAMESPACE}/pods"
+
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
+MERGE, JSON_PATCH, STRATEGIC = (
+    f"application/{name}+json" for name in ("merge-patch", "json-patch", "strategic-merge-patch")
+)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came back."""
+
+    status: int
+    body: Any
+    headers: dict[str, str]
+
+    @property
+    def refused(self) -> tuple[int, str]:
+        """Code and reason of a `Status`, which must agree with the code of HTTP."""
+        assert self.body["kind"] == "Status"
+        assert self.body["code"] == self.status
+        return self.status, self.body["reason"]
+
+
+class Asker:
+    """Sends requests and reads whole answers."""
+
+    def __init__(self, session: ClientSession) -> None:
+        self.session = session
+
+    async def __call__(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        *,
+        content: str = "application/json",
+        accept: str = "application/json",
+        host: str = "",
+        **query: str,
+    ) -> Answer:
+        headers = {"Accept": accept} | ({"Host": host} if host else {})
+        data = None
+        if body is not None:
+            headers["Content-Type"] = content
+            data = body if isinstance(body, bytes) else msgspec.json.encode(body)
+        async with self.session.request(method, path, data=data, headers=headers, params=query) as response:
+            text = await response.read()
+            is_json = response.content_type == "application/json"
+            decoded = msgspec.json.decode(text) if is_json and text else text
+            return Answer(response.status, decoded, dict(response.headers))
+
+
+def ledger(name: str = "ledger-a", **metadata: object) -> Document:
+    return {"metadata": {"name": name, **metadata}, "spec": {"claimName": f"claim-of-{name}"}}
+
+
+def pod(name: str = "pod-a", **spec: object) -> Document:
+    """A Pod that no scheduler takes."""
+    containers = [{"name": "main", "image": "main:1"}]
+    return {"metadata": {"name": name}, "spec": {"schedulerName": "nobody", "containers": containers, **spec}}

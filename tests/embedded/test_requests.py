@@ -1,0 +1,323 @@
+"""The edge of the server: what it can be asked besides objects, and how it refuses what it cannot do."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from simulation.embedded.cluster import EmbeddedCluster
+from simulation.openrl import workload
+from tests.embedded.asking import (
+    JSON_PATCH,
+    LEDGERS_PATH,
+    MERGE,
+    PODS_PATH,
+    STRATEGIC,
+    WORKLOADS_PATH,
+    Asker,
+    ledger,
+    pod,
+)
+
+pytestmark = pytest.mark.anyio
+
+AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+
+
+# What it says about itself.
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz", "/readyz?verbose"])
+async def test_it_is_healthy(ask: Asker, path: str) -> None:
+    answer = await ask("GET", path)
+
+    assert (answer.status, answer.body) == (200, b"ok")
+
+
+async def test_discovery_names_every_group_and_kind(ask: Asker) -> None:
+    groups = (await ask("GET", "/apis")).body["groups"]
+    ours = (await ask("GET", "/apis/openrl.io/v1alpha1")).body["resources"]
+    core = (await ask("GET", "/api/v1")).body["resources"]
+
+    assert {group["name"] for group in groups} == {
+        "coordination.k8s.io",
+        "events.k8s.io",
+        "openrl.io",
+        "resource.k8s.io",
+    }
+    assert [(item["name"], item.get("shortNames")) for item in ours] == [
+        ("workloads", ["owl"]),
+        ("workloads/status", None),
+        ("claimledgers", ["ocl"]),
+    ]
+    assert {"pods/eviction", "nodes/status", "events"} <= {item["name"] for item in core}
+
+
+async def test_aggregated_discovery_says_the_same_in_one_answer(ask: Asker) -> None:
+    answer = await ask("GET", "/apis", accept=f"{AGGREGATED},application/json")
+
+    assert answer.headers["Content-Type"] == AGGREGATED
+    (ours,) = (item for item in answer.body["items"] if item["metadata"]["name"] == "openrl.io")
+    assert [item["resource"] for item in ours["versions"][0]["resources"]] == ["workloads", "claimledgers"]
+
+
+async def test_openapi_tells_kubectl_that_fields_are_validated_here(ask: Asker) -> None:
+    index = (await ask("GET", "/openapi/v3")).body["paths"]
+    url = index["apis/openrl.io/v1alpha1"]["serverRelativeURL"]
+    document = (await ask("GET", url)).body
+
+    patch = document["paths"]["/apis/openrl.io/v1alpha1/namespaces/{namespace}/workloads/{name}"]["patch"]
+    assert "fieldValidation" in [parameter["name"] for parameter in patch["parameters"]]
+    assert patch["x-kubernetes-group-version-kind"]["kind"] == "Workload"
+    described = document["components"]["schemas"]["io.openrl.v1alpha1.Workload"]
+    assert "accelerator" in described["properties"]["spec"]["properties"]
+
+
+# Unknown fields and dry runs.
+
+
+async def test_unknown_fields_are_refused_told_or_dropped_as_asked(ask: Asker) -> None:
+    body = workload("worker", colour="red")
+
+    strict = await ask("POST", WORKLOADS_PATH, body, fieldValidation="Strict")
+    warned = await ask("POST", WORKLOADS_PATH, body, fieldValidation="Warn")
+    ignored = await ask(
+        "PATCH", f"{WORKLOADS_PATH}/worker", {"spec": {"a": 1}}, content=MERGE, fieldValidation="Ignore"
+    )
+    again = await ask(
+        "PATCH", f"{WORKLOADS_PATH}/worker", {"spec": {"a": 1}}, content=MERGE, fieldValidation="Strict"
+    )
+    unknown = await ask("POST", WORKLOADS_PATH, body, fieldValidation="Maybe")
+
+    assert strict.refused == again.refused == (400, "BadRequest")
+    assert (warned.status, warned.headers["Warning"]) == (201, r'299 - "unknown field \"spec.colour\""')
+    assert "colour" not in warned.body["spec"]
+    assert (ignored.status, ignored.headers.get("Warning")) == (200, None)
+    assert unknown.refused == (422, "Invalid")
+
+
+async def test_a_dry_run_answers_as_if_and_changes_nothing(cluster: EmbeddedCluster, ask: Asker) -> None:
+    await ask("POST", LEDGERS_PATH, ledger("kept"))
+    revision = cluster.server.store.revision
+    dry = {"dryRun": "All"}
+
+    created = await ask("POST", LEDGERS_PATH, ledger("new"), **dry)
+    taken = await ask("POST", LEDGERS_PATH, ledger("kept"), **dry)
+    patched = await ask(
+        "PATCH", f"{LEDGERS_PATH}/kept", {"metadata": {"labels": {"a": "b"}}}, content=MERGE, **dry
+    )
+    deleted = await ask("DELETE", f"{LEDGERS_PATH}/kept", **dry)
+    unknown = await ask("POST", LEDGERS_PATH, ledger("new"), dryRun="Some")
+
+    assert [answer.status for answer in (created, patched, deleted)] == [201, 200, 200]
+    assert patched.body["metadata"]["labels"] == {"a": "b"}
+    assert taken.refused == (409, "AlreadyExists")
+    assert unknown.refused == (422, "Invalid")
+    assert cluster.server.store.revision == revision
+
+
+# Patches and deletions as kubectl sends them.
+
+
+async def test_a_strategic_patch_merges_lists_by_name(cluster: EmbeddedCluster, ask: Asker) -> None:
+    cluster.fleet.add_nodes(1)
+    conditions = [{"type": "DiskPressure", "status": "False"}]
+    node = "/api/v1/nodes/gpu-node-0"
+
+    await ask("PATCH", f"{node}/status", {"status": {"conditions": conditions}}, content=STRATEGIC)
+    cordoned = await ask("PATCH", node, {"spec": {"unschedulable": True}}, content=STRATEGIC)
+    opened = await ask("PATCH", node, {"spec": {"unschedulable": None}}, content=STRATEGIC)
+
+    types = [item["type"] for item in opened.body["status"]["conditions"]]
+    assert types == ["Ready", "DiskPressure"]
+    assert cordoned.body["spec"] == {"unschedulable": True}
+    assert opened.body["spec"] == {}
+
+
+async def test_no_patch_makes_another_object_of_it(ask: Asker) -> None:
+    await ask("POST", PODS_PATH, pod())
+    renamed = {"metadata": {"name": "pod-b"}}
+
+    answers = [
+        await ask("PATCH", f"{PODS_PATH}/pod-a", renamed, content=content) for content in (MERGE, STRATEGIC)
+    ]
+
+    assert [answer.refused for answer in answers] == [(400, "BadRequest")] * 2
+
+
+async def test_custom_kinds_take_no_strategic_patch(ask: Asker) -> None:
+    await ask("POST", LEDGERS_PATH, ledger())
+
+    answer = await ask("PATCH", f"{LEDGERS_PATH}/ledger-a", {}, content=STRATEGIC)
+
+    assert answer.refused == (415, "UnsupportedMediaType")
+    assert f"{JSON_PATCH}, {MERGE}" in answer.body["message"]
+
+
+async def test_an_eviction_deletes_the_pod(ask: Asker) -> None:
+    await ask("POST", PODS_PATH, pod())
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "pod-a"}}
+
+    evicted = await ask("POST", f"{PODS_PATH}/pod-a/eviction", eviction)
+
+    assert (evicted.status, evicted.body["status"]) == (201, "Success")
+    assert (await ask("GET", f"{PODS_PATH}/pod-a")).refused == (404, "NotFound")
+
+
+async def test_a_collection_is_deleted_as_far_as_it_is_chosen(ask: Asker) -> None:
+    await ask("POST", LEDGERS_PATH, ledger("a", labels={"go": "yes"}))
+    await ask("POST", LEDGERS_PATH, ledger("b"))
+
+    removed = await ask("DELETE", LEDGERS_PATH, labelSelector="go=yes")
+    left = await ask("GET", LEDGERS_PATH)
+
+    names = [[item["metadata"]["name"] for item in answer.body["items"]] for answer in (removed, left)]
+    assert names == [["a"], ["b"]]
+
+
+async def test_grace_and_policy_of_a_deletion_come_from_body_or_query(ask: Asker) -> None:
+    for name in ("a", "b"):
+        await ask("POST", PODS_PATH, pod(name, nodeName="nowhere"))
+    orphan = {"propagationPolicy": "Orphan"}
+
+    held = await ask("DELETE", f"{PODS_PATH}/a", {"gracePeriodSeconds": 7})
+    gone = await ask("DELETE", f"{PODS_PATH}/b", gracePeriodSeconds="0", propagationPolicy="Foreground")
+    refused = await ask("DELETE", f"{PODS_PATH}/a", orphan)
+
+    assert held.body["metadata"]["deletionGracePeriodSeconds"] == 7
+    assert gone.status == 200
+    assert (await ask("GET", f"{PODS_PATH}/b")).refused == (404, "NotFound")
+    assert refused.refused == (422, "Invalid")
+
+
+# What it does not do.
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "refused"),
+    [
+        ("GET", f"{LEDGERS_PATH}/nothing", (404, "NotFound")),
+        ("POST", "/api/v1/pods", (405, "MethodNotAllowed")),
+        ("PUT", PODS_PATH, (405, "MethodNotAllowed")),
+        ("DELETE", "/api/v1/namespaces/default", (405, "MethodNotAllowed")),
+        ("GET", f"{PODS_PATH}/pod-a/eviction", (405, "MethodNotAllowed")),
+        ("GET", f"{PODS_PATH}?limit=many", (400, "BadRequest")),
+        ("GET", f"{PODS_PATH}?watch=perhaps", (400, "BadRequest")),
+        ("GET", f"{PODS_PATH}?labelSelector=a+in+b", (400, "BadRequest")),
+        ("GET", f"{PODS_PATH}?resourceVersion=1&resourceVersionMatch=Exact", (410, "Expired")),
+        ("GET", f"{PODS_PATH}?resourceVersion=999999", (504, "Timeout")),
+        ("GET", f"{PODS_PATH}?continue=nonsense", (400, "BadRequest")),
+        ("GET", f"{PODS_PATH}?watch=true&fieldSelector=spec.hostname%3Da", (400, "BadRequest")),
+        ("GET", f"{PODS_PATH}?watch=true&resourceVersion=new", (500, "")),
+    ],
+)
+async def test_what_makes_no_sense_is_refused_in_the_servers_own_words(
+    ask: Asker, method: str, path: str, refused: tuple[int, str]
+) -> None:
+    assert (await ask(method, path, {} if method in {"POST", "PUT"} else None)).refused == refused
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/apis/openrl.io/v2/workloads", "/apis/apps/v1/deployments", f"{WORKLOADS_PATH}/worker/scale", "/x"],
+)
+async def test_where_nothing_is_served_there_is_no_page(ask: Asker, path: str) -> None:
+    answer = await ask("GET", path)
+
+    assert (answer.status, answer.body) == (404, b"404 page not found\n")
+
+
+@pytest.mark.parametrize(
+    ("body", "refused"),
+    [
+        (b"{", (400, "BadRequest")),
+        (b"[]", (400, "BadRequest")),
+        (b'{"metadata": []}', (400, "BadRequest")),
+        (b'{"metadata": {"name": "a", "labels": {"a": 1}}}', (400, "BadRequest")),
+        (b'{"metadata": {"name": "a", "finalizers": "b"}}', (400, "BadRequest")),
+        (b'{"metadata": {"name": "a"}, "spec": "b"}', (400, "BadRequest")),
+        (b'{"metadata": {"name": "a"}, "kind": "Node"}', (400, "BadRequest")),
+        (b'{"metadata": {"name": "a", "namespace": "default"}}', (400, "BadRequest")),
+        (b'{"metadata": {"name": "A"}}', (422, "Invalid")),
+    ],
+)
+async def test_a_body_that_is_no_such_object_is_refused(
+    ask: Asker, body: bytes, refused: tuple[int, str]
+) -> None:
+    assert (await ask("POST", PODS_PATH, body)).refused == refused
+
+
+async def test_patches_that_leave_no_object_are_refused(ask: Asker) -> None:
+    await ask("POST", PODS_PATH, pod())
+    path = f"{PODS_PATH}/pod-a"
+    breaking = [{"op": "add", "path": "/metadata/labels", "value": "none"}]
+
+    merged = await ask("PATCH", path, {"metadata": {"labels": {"a": 1}}}, content=MERGE)
+    patched = await ask("PATCH", path, breaking, content=JSON_PATCH)
+
+    assert merged.refused == patched.refused == (400, "BadRequest")
+    assert "labels" not in (await ask("GET", path)).body["metadata"]
+
+
+async def test_yaml_is_read_and_protobuf_is_not(ask: Asker) -> None:
+    text = b"metadata: {name: ledger-a, annotations: {day: '2026-01-01'}}\nspec: {claimName: claim-a}"
+
+    made = await ask("POST", LEDGERS_PATH, text, content="application/yaml")
+    sent = await ask("POST", LEDGERS_PATH, b"k8s\x00", content="application/vnd.kubernetes.protobuf")
+    wanted = await ask("GET", LEDGERS_PATH, accept="application/vnd.kubernetes.protobuf")
+
+    assert made.status == 201
+    assert sent.refused == (415, "UnsupportedMediaType")
+    assert wanted.refused == (406, "NotAcceptable")
+
+
+async def test_a_fault_of_the_server_is_one_answer_and_not_its_end(
+    ask: Asker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with monkeypatch.context() as broken:
+        broken.setattr("simulation.apiserver.server.new_metadata", lambda *_args, **_kwargs: 1 / 0)
+        answer = await ask("POST", LEDGERS_PATH, ledger())
+
+    assert answer.refused == (500, "InternalError")
+    assert "ZeroDivisionError" in caplog.text
+    assert (await ask("POST", LEDGERS_PATH, ledger())).status == 201
+
+
+async def test_an_object_that_an_actor_stumbles_over_stops_no_other(
+    cluster: EmbeddedCluster, ask: Asker, caplog: pytest.LogCaptureFixture
+) -> None:
+    def stumble() -> None:
+        raise KeyError("nothing")
+
+    cluster.fleet.add_nodes(1)
+    cluster.agenda.after(0.0, ("test", "stumble"), stumble)
+    containers = [{"name": "main", "image": "main:1"}]
+    await ask("POST", PODS_PATH, {"metadata": {"name": "pod-a"}, "spec": {"containers": containers}})
+    query = {"watch": "true", "fieldSelector": "status.phase=Running"}
+    async with ask.session.get(PODS_PATH, params=query) as running:
+        assert b'"pod-a"' in await running.content.readline()
+
+    assert "An actor gave up on an object" in caplog.text
+
+
+# Who may ask.
+
+
+@pytest.mark.parametrize("host", ["example.com", "127.0.0.1.example.com:80", "10.0.0.1"])
+async def test_requests_under_a_name_that_is_not_loopback_are_refused(ask: Asker, host: str) -> None:
+    assert (await ask("GET", PODS_PATH, host=host)).refused == (403, "Forbidden")
+
+
+@pytest.mark.parametrize("host", ["localhost:1", "127.0.0.1", "[::1]:80"])
+async def test_requests_under_a_loopback_name_are_answered(ask: Asker, host: str) -> None:
+    assert (await ask("GET", PODS_PATH, host=host)).status == 200
+
+
+async def test_it_listens_on_the_loopback_interface_and_on_a_free_port(cluster: EmbeddedCluster) -> None:
+    port = int(cluster.url.rpartition(":")[2])
+
+    with pytest.raises(OSError, match="in use"):
+        socket.create_server(("127.0.0.1", port))
+    # It would be taken, too, if every interface were listened on.
+    socket.create_server(("127.0.0.2", port)).close()

@@ -1,0 +1,201 @@
+"""Watches over the socket: order, resumption, expiry, selectors, and an informer that keeps up with them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from random import Random
+
+import anyio
+import msgspec
+import pytest
+
+from informers.errors import Gone
+from informers.informer import SharedInformer
+from informers.transport import KubeApi
+from simulation.apiserver.documents import Document
+from simulation.demo.objects import LEDGERS, Whole
+from simulation.embedded.cluster import EmbeddedCluster
+from tests.embedded.asking import LEDGERS_PATH, NAMESPACE, TABLE, Asker, ledger
+
+pytestmark = pytest.mark.anyio
+
+SECONDS = 10.0
+
+
+@asynccontextmanager
+async def watched(
+    ask: Asker, path: str, *, accept: str = "", **query: str
+) -> AsyncIterator[AsyncIterator[Document]]:
+    """The lines of a raw watch."""
+    headers = {"Accept": accept or "application/json"}
+    with anyio.fail_after(SECONDS):
+        async with ask.session.get(path, params={"watch": "true", **query}, headers=headers) as response:
+            assert response.status == 200
+
+            async def lines() -> AsyncIterator[Document]:
+                async for line in response.content:
+                    yield msgspec.json.decode(line)
+
+            yield lines()
+
+
+async def take(lines: AsyncIterator[Document], count: int) -> list[Document]:
+    return [await anext(lines) for _ in range(count)]
+
+
+def told(lines: list[Document]) -> list[tuple[str, str]]:
+    return [(line["type"], line["object"]["metadata"]["name"]) for line in lines]
+
+
+async def test_changes_come_in_order_as_they_are_made(api: KubeApi) -> None:
+    page = await api.list_page(LEDGERS, NAMESPACE)
+    seen: list[tuple[str, str]] = []
+    with anyio.fail_after(SECONDS):
+        async with api.watch(
+            LEDGERS,
+            NAMESPACE,
+            resource_version=page.resource_version,
+            timeout_seconds=60,
+            idle_seconds=SECONDS,
+        ) as events:
+            await api.create(LEDGERS, ledger("a"), NAMESPACE)
+            await api.patch(LEDGERS, "a", {"metadata": {"labels": {"x": "y"}}}, NAMESPACE)
+            await api.create(LEDGERS, ledger("b"), NAMESPACE)
+            await api.delete(LEDGERS, "a", NAMESPACE)
+            async for event in events:
+                assert event.object is not None
+                seen.append((event.type.value, event.object.metadata.name))
+                if event.type.value == "DELETED":
+                    break
+
+    assert seen == [("ADDED", "a"), ("MODIFIED", "a"), ("ADDED", "b"), ("DELETED", "a")]
+
+
+async def test_a_watch_resumes_where_another_ended(api: KubeApi, ask: Asker) -> None:
+    first = await api.create(LEDGERS, ledger("a"), NAMESPACE)
+    await api.create(LEDGERS, ledger("b"), NAMESPACE)
+    await api.create(LEDGERS, ledger("c"), NAMESPACE)
+
+    async with watched(ask, LEDGERS_PATH, resourceVersion=first.metadata.resource_version) as lines:
+        assert told(await take(lines, 2)) == [("ADDED", "b"), ("ADDED", "c")]
+
+
+async def test_a_version_that_is_compacted_is_gone(cluster: EmbeddedCluster, api: KubeApi) -> None:
+    old = await api.create(LEDGERS, ledger("a"), NAMESPACE)
+    await api.create(LEDGERS, ledger("b"), NAMESPACE)
+    cluster.server.store.compact()
+
+    async def watch_from_there() -> None:
+        async with api.watch(
+            LEDGERS,
+            NAMESPACE,
+            resource_version=old.metadata.resource_version,
+            timeout_seconds=60,
+            idle_seconds=SECONDS,
+        ) as events:
+            await anext(events)
+
+    with pytest.raises(Gone):
+        await watch_from_there()
+
+
+@pytest.fixture
+def frequent_bookmarks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("simulation.apiserver.watches.BOOKMARK_SECONDS", 0.05)
+
+
+@pytest.mark.usefixtures("frequent_bookmarks")
+async def test_a_watch_ends_when_its_time_is_up_and_has_no_bookmarks_that_nobody_asked_for(
+    ask: Asker,
+) -> None:
+    async with watched(ask, LEDGERS_PATH, timeoutSeconds="1") as lines:
+        assert [line async for line in lines] == []
+
+
+@pytest.mark.usefixtures("frequent_bookmarks")
+async def test_bookmarks_say_how_far_the_watch_has_come(cluster: EmbeddedCluster, ask: Asker) -> None:
+    async with watched(ask, LEDGERS_PATH, allowWatchBookmarks="true") as lines:
+        (bookmark,) = await take(lines, 1)
+
+    assert bookmark["type"] == "BOOKMARK"
+    assert bookmark["object"]["metadata"] == {"resourceVersion": str(cluster.server.store.revision)}
+
+
+async def test_what_comes_to_match_is_added_and_what_ceases_to_is_deleted(api: KubeApi, ask: Asker) -> None:
+    async with watched(ask, LEDGERS_PATH, labelSelector="tier=gold") as lines:
+        await api.create(LEDGERS, ledger("a"), NAMESPACE)
+        for label in ("gold", None):
+            await api.patch(LEDGERS, "a", {"metadata": {"labels": {"tier": label}}}, NAMESPACE)
+
+        assert told(await take(lines, 2)) == [("ADDED", "a"), ("DELETED", "a")]
+
+
+async def test_a_watch_of_one_name_shows_that_one(api: KubeApi, ask: Asker) -> None:
+    path = LEDGERS_PATH.replace("/v1alpha1/", "/v1alpha1/watch/")
+    async with watched(ask, f"{path}/b") as lines:
+        await api.create(LEDGERS, ledger("a"), NAMESPACE)
+        await api.create(LEDGERS, ledger("b"), NAMESPACE)
+
+        assert told(await take(lines, 1)) == [("ADDED", "b")]
+
+
+async def test_a_streaming_list_says_where_it_is_complete(api: KubeApi, ask: Asker) -> None:
+    await api.create(LEDGERS, ledger("a"), NAMESPACE)
+    streaming = {
+        "sendInitialEvents": "true",
+        "resourceVersionMatch": "NotOlderThan",
+        "allowWatchBookmarks": "true",
+    }
+    async with watched(ask, LEDGERS_PATH, **streaming) as lines:
+        added, bookmark = await take(lines, 2)
+        await api.create(LEDGERS, ledger("b"), NAMESPACE)
+        (live,) = await take(lines, 1)
+
+    assert told([added, live]) == [("ADDED", "a"), ("ADDED", "b")]
+    assert bookmark["type"] == "BOOKMARK"
+    assert bookmark["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
+
+
+async def test_a_watch_of_tables_declares_its_columns_once(api: KubeApi, ask: Asker) -> None:
+    async with watched(ask, LEDGERS_PATH, accept=TABLE) as lines:
+        await api.create(LEDGERS, ledger("a"), NAMESPACE)
+        await api.create(LEDGERS, ledger("b"), NAMESPACE)
+        tables = [line["object"] for line in await take(lines, 2)]
+
+    assert [column["name"] for column in tables[0]["columnDefinitions"]] == ["Name", "Claim", "Age"]
+    assert tables[1]["columnDefinitions"] is None
+    assert [table["rows"][0]["cells"][:2] for table in tables] == [
+        ["a", "claim-of-a"],
+        ["b", "claim-of-b"],
+    ]
+
+
+async def test_a_client_that_goes_leaves_no_watch_behind(cluster: EmbeddedCluster, ask: Asker) -> None:
+    async with watched(ask, LEDGERS_PATH):
+        assert len(cluster.watches.matching()) == 1
+
+    with anyio.fail_after(SECONDS):
+        while cluster.watches.matching():
+            await anyio.lowlevel.checkpoint()
+
+
+async def test_an_informer_keeps_up_across_a_compaction(cluster: EmbeddedCluster, api: KubeApi) -> None:
+    informer = SharedInformer(api, LEDGERS, namespace=NAMESPACE, rng=Random(0))
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(informer.run)
+        await informer.wait_for_sync()
+        await api.create(LEDGERS, ledger("before"), NAMESPACE)
+        await until_known(informer, "before")
+        for watch in cluster.watches.matching():
+            watch.end()  # before it can be asked for what is compacted next
+        await api.create(LEDGERS, ledger("between"), NAMESPACE)
+        cluster.server.store.compact()
+        await until_known(informer, "between")
+        tasks.cancel_scope.cancel()
+
+
+async def until_known(informer: SharedInformer[Whole], name: str) -> None:
+    with anyio.fail_after(SECONDS):
+        while name not in {item.metadata.name for item in informer.store}:
+            await anyio.lowlevel.checkpoint()
