@@ -1,0 +1,79 @@
+"""The witnesses of the scenarios: what they report as lost or disturbed, and what they do not."""
+
+from typing import Any
+
+from e2e.ledgerwatch import LedgerWitness
+from e2e.podwatch import PodWitness
+
+
+def ledger(name: str, *workers: str) -> dict[str, Any]:
+    return {"metadata": {"name": name}, "spec": {"seats": [{"workload": worker} for worker in workers]}}
+
+
+def witness(*revisions: dict[str, Any]) -> LedgerWitness:
+    made = LedgerWitness()
+    for revision in revisions:
+        made.see("MODIFIED", revision)
+    return made
+
+
+def test_a_seat_that_stays_once_it_is_taken_is_not_lost() -> None:
+    seen = witness(ledger("l", "a"), ledger("other"), ledger("l", "a", "b"), ledger("l", "b", "a"))
+
+    assert seen.lost_seats({"l": ["a", "b"]}) == []
+    assert seen.most_seats == 2
+
+
+def test_a_seat_that_one_revision_lacks_is_lost_even_if_it_comes_back() -> None:
+    seen = witness(ledger("l", "a", "b"), ledger("l", "a"), ledger("l", "a", "b"))
+
+    assert seen.lost_seats({"l": ["a", "b"]}) == ["b on l"]
+
+
+def test_a_seat_that_was_never_seen_is_lost() -> None:
+    assert witness(ledger("l", "a")).lost_seats({"l": ["b"], "unseen": ["c"]}) == ["b on l", "c on unseen"]
+
+
+def pod(*, node: str = "", **status: Any) -> dict[str, Any]:
+    return {
+        "metadata": {"uid": "1", "name": "p"},
+        "spec": {"nodeName": node} if node else {},
+        "status": status,
+    }
+
+
+def container(restarts: int = 0, **state: Any) -> dict[str, Any]:
+    return {"containerStatuses": [{"restartCount": restarts, "state": state}]}
+
+
+def test_a_pod_that_goes_before_it_has_a_node_disturbs_nobody() -> None:
+    seen = PodWitness()
+    seen.see("ADDED", pod())
+    seen.see("DELETED", pod())
+
+    assert seen.disturbed() == []
+
+
+def test_a_pod_with_a_node_is_disturbed_by_its_end_and_by_a_restart() -> None:
+    for kind, version in (
+        ("DELETED", pod(node="n")),
+        ("MODIFIED", pod(node="n", **container(restarts=1, running={}))),
+    ):
+        seen = PodWitness()
+        seen.see("ADDED", pod(node="n", **container(running={})))
+        assert seen.disturbed() == []
+        seen.see(kind, version)
+        assert seen.disturbed() == ["p"]
+
+
+def test_a_grace_period_begins_when_the_deletion_is_asked_for() -> None:
+    seen = PodWitness()
+    ending = pod(node="n", **container(terminated={"exitCode": 3, "finishedAt": "2026-01-01T00:00:07Z"}))
+    ending["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:30Z", "deletionGracePeriodSeconds": 25}
+    seen.see("MODIFIED", ending)
+
+    ended = seen.named("p")
+    assert ended.exit_code == 3
+    assert ended.ended is not None
+    assert ended.asked_to_go is not None
+    assert (ended.ended - ended.asked_to_go).total_seconds() == 2
