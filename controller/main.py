@@ -23,6 +23,7 @@ from controller.commands import find_command
 from controller.controller import Controller
 from controller.endpoints import serve
 from controller.health import LoopMonitor, health_application
+from controller.heap import freeze_when_synced
 from controller.leadership import Leadership
 from controller.metrics.access import request_metrics
 from controller.metrics.program import controller_metrics
@@ -87,7 +88,7 @@ async def operate(controller: Controller, leadership: Leadership, stop: anyio.Ev
 async def _endpoints(
     controller: Controller, leadership: Leadership, settings: Settings, metrics: Metrics
 ) -> AsyncIterator[None]:
-    """Serve probes and metrics while the block runs."""
+    """Serve probes and metrics, and look after the process, while the block runs."""
     monitor = LoopMonitor()
     metrics.add(loop_metrics(monitor.statistics))
     metrics.add(build_metrics(build_info()))
@@ -101,6 +102,7 @@ async def _endpoints(
         anyio.create_task_group() as tasks,
     ):
         tasks.start_soon(monitor.run)
+        tasks.start_soon(freeze_when_synced, controller.caches)
         yield
         tasks.cancel_scope.cancel()
 

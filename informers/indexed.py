@@ -14,7 +14,7 @@ from operator import itemgetter
 from typing import Generic
 
 from informers.api import T
-from informers.keys import ObjectKey
+from informers.keys import Key
 
 IndexFunction = Callable[[T], Iterable[str]]
 """Maps an object to the values under which it is to be found; none to leave it out."""
@@ -26,17 +26,17 @@ class _Bucket(Generic[T]):
     __slots__ = ("_members", "_ordered")
 
     def __init__(self) -> None:
-        self._members: dict[ObjectKey, T] = {}
+        self._members: dict[Key, T] = {}
         self._ordered: tuple[T, ...] | None = None
 
     def __len__(self) -> int:
         return len(self._members)
 
-    def put(self, key: ObjectKey, obj: T) -> None:
+    def put(self, key: Key, obj: T) -> None:
         self._members[key] = obj
         self._ordered = None
 
-    def discard(self, key: ObjectKey) -> None:
+    def discard(self, key: Key) -> None:
         self._members.pop(key, None)
         self._ordered = None
 
@@ -50,7 +50,7 @@ class IndexedObjects(Generic[T]):
     """The objects and the buckets of every index."""
 
     def __init__(self, functions: Mapping[str, IndexFunction[T]]) -> None:
-        self.objects: dict[ObjectKey, T] = {}
+        self.objects: dict[Key, T] = {}
         self._functions = dict(functions)
         self._buckets: dict[str, dict[str, _Bucket[T]]] = {index: {} for index in functions}
 
@@ -62,7 +62,7 @@ class IndexedObjects(Generic[T]):
         """No objects, the same indexes."""
         return IndexedObjects(self._functions)
 
-    def put(self, key: ObjectKey, obj: T) -> None:
+    def put(self, key: Key, obj: T) -> None:
         """Add `obj`, or put it in the place of the object that has this key."""
         old = self.objects.get(key)
         if old is obj:
@@ -70,7 +70,7 @@ class IndexedObjects(Generic[T]):
         values = {index: tuple(function(obj)) for index, function in self._functions.items()}
         if old is not None:
             self._leave_buckets(key, old, values)
-        self.objects[key] = obj
+        self.objects[key[0], key[1]] = obj
         for index, names in values.items():
             buckets = self._buckets[index]
             for value in names:
@@ -78,7 +78,7 @@ class IndexedObjects(Generic[T]):
                     buckets[value] = _Bucket()
                 buckets[value].put(key, obj)
 
-    def discard(self, key: ObjectKey) -> None:
+    def discard(self, key: Key) -> None:
         """Remove the object that has this key, if there is one."""
         old = self.objects.get(key)
         if old is not None:
@@ -98,7 +98,7 @@ class IndexedObjects(Generic[T]):
         """The number of buckets by index."""
         return {index: len(buckets) for index, buckets in self._buckets.items()}
 
-    def _leave_buckets(self, key: ObjectKey, old: T, staying: Mapping[str, tuple[str, ...]]) -> None:
+    def _leave_buckets(self, key: Key, old: T, staying: Mapping[str, tuple[str, ...]]) -> None:
         for index, function in self._functions.items():
             buckets = self._buckets[index]
             for value in dict.fromkeys(function(old)):

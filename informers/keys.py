@@ -11,6 +11,10 @@ from typing import NamedTuple, Self
 
 from informers.api import Object, UnreadableObject
 
+Key = tuple[str, str]
+"""What an `ObjectKey` is equal to. The garbage collector stops following plain tuples of texts, but never those
+of a class of their own: what is held by the hundred thousand is keyed by these."""
+
 
 class ObjectKey(NamedTuple):
     """Namespace and name of an object; the namespace is empty for cluster scope."""
@@ -26,6 +30,12 @@ class ObjectKey(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+def plain_key(obj: Object) -> Key:
+    """The key of `obj`, to be held."""
+    metadata = obj.metadata
+    return metadata.namespace, metadata.name
 
 
 def version_number(resource_version: str) -> int:

@@ -13,19 +13,19 @@ Whoever changes the store at a key has to say so first (`doubt`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Final, Generic
+
+from msgspec import Struct
 
 from informers.api import T, UnreadableObject
 from informers.indexed import IndexedObjects
-from informers.keys import ObjectKey, version_of
+from informers.keys import Key, ObjectKey, plain_key, version_of
 
 SLICE: Final = 250
 """Objects that are looked at, or told of, before other tasks get their turn: a few milliseconds."""
 
 
-@dataclass(frozen=True, slots=True)
-class Step(Generic[T]):
+class Step(Struct, Generic[T], frozen=True, gc=False):
     """What a list makes of one key; `None`: no object. The two differ."""
 
     old: T | None
@@ -36,7 +36,7 @@ class Replacement(Generic[T]):
     """Filled page by page with `add` and `add_unreadable`; the store takes it over when it is complete."""
 
     def __init__(
-        self, current: IndexedObjects[T], is_suspect: Callable[[ObjectKey], bool], slice_objects: int
+        self, current: IndexedObjects[T], is_suspect: Callable[[Key], bool], slice_objects: int
     ) -> None:
         self._slice_objects = slice_objects
         self._current = current
@@ -45,13 +45,13 @@ class Replacement(Generic[T]):
         """What the store will hold, as far as it is settled."""
         self.unreadable: dict[ObjectKey, UnreadableObject] = {}
         """What the list holds and cannot be decoded."""
-        self.doubtful: dict[ObjectKey, T | None] = {}
+        self.doubtful: dict[Key, T | None] = {}
         """What the list has at the keys that are not settled yet."""
-        self.gone: dict[ObjectKey, Step[T]] = {}
-        self.changed: dict[ObjectKey, Step[T]] = {}
+        self.gone: dict[Key, Step[T]] = {}
+        self.changed: dict[Key, Step[T]] = {}
         self.items = 0
         """Objects listed so far, unreadable ones included."""
-        self._kept: set[ObjectKey] = set()
+        self._kept: set[Key] = set()
 
     def __repr__(self) -> str:
         return (
@@ -62,7 +62,7 @@ class Replacement(Generic[T]):
     def add(self, obj: T) -> None:
         """Take in one object; where the store holds the same version, that one is kept and `obj` is freed."""
         self.items += 1
-        key = ObjectKey.of(obj)
+        key = plain_key(obj)
         known = self._current.objects.get(key)
         if key in self.doubtful or self._is_suspect(key):
             listed = known if known is not None and same(known, obj) else obj
@@ -103,7 +103,7 @@ class Replacement(Generic[T]):
             if number % self._slice_objects == 0:
                 yield
 
-    def doubt(self, key: ObjectKey) -> None:
+    def doubt(self, key: Key) -> None:
         """The store is about to learn something else of `key`: it is settled anew at the exchange."""
         if key not in self.doubtful:
             self.doubtful[key] = None if key in self._kept else self.contents.objects.get(key)
@@ -119,7 +119,7 @@ class Replacement(Generic[T]):
             *((unreadable.uid,) if unreadable is not None else ()),
         )
 
-    def settle(self, key: ObjectKey, new: T | None) -> None:
+    def settle(self, key: Key, new: T | None) -> None:
         """Decide what the store will hold at a key that is in doubt. The doubt stays until the exchange."""
         old = self._current.objects.get(key)
         if new is None:

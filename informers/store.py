@@ -30,7 +30,7 @@ from weakref import ref
 from informers.api import T, UnreadableObject, WatchEvent, WatchEventType
 from informers.changes import Added, Change, Deleted, Synced, Updated
 from informers.indexed import IndexedObjects, IndexFunction
-from informers.keys import ObjectKey, version_number, version_of
+from informers.keys import Key, ObjectKey, version_number, version_of
 from informers.replacement import SLICE, Replacement, Step, same
 from informers.tombstones import FOR_EVER, Tombstones
 
@@ -83,7 +83,7 @@ class Store(Generic[T]):
         self._telling = False
         self._untold: deque[Change[T]] = deque()
         # What the last list brought and has not told yet.
-        self._untold_steps: dict[ObjectKey, Step[T]] = {}
+        self._untold_steps: dict[Key, Step[T]] = {}
         self._telling_initial = False
 
     def __repr__(self) -> str:
@@ -110,7 +110,7 @@ class Store(Generic[T]):
 
     def keys(self) -> tuple[ObjectKey, ...]:
         """All keys, sorted."""
-        return tuple(sorted(self._contents.objects))
+        return tuple(ObjectKey(*key) for key in sorted(self._contents.objects))
 
     def by_index(self, index: str, value: str) -> tuple[T, ...]:
         """The objects under `value`, in the order of their keys. Raises `KeyError` for an unknown index."""
@@ -316,7 +316,7 @@ class Store(Generic[T]):
 
     # Exchanging the contents for those of a list.
 
-    def _is_suspect(self, key: ObjectKey) -> bool:
+    def _is_suspect(self, key: Key) -> bool:
         """Whether more is known of `key` than the object that is shown."""
         return key in self._unreadable or key in self._tombstones
 
@@ -328,7 +328,7 @@ class Store(Generic[T]):
             self._tombstones.clear()
         self._tombstones.pass_list(listed.uids_at, version)
         for key, obj in listed.doubtful.items():
-            listed.settle(key, self._merge(listed, key, obj, version, restored=restored))
+            listed.settle(key, self._merge(listed, ObjectKey(*key), obj, version, restored=restored))
         self._listing = None
         self._contents = listed.contents
         self._unreadable = listed.unreadable
@@ -371,7 +371,7 @@ class Store(Generic[T]):
             return [Deleted(step.old)] if step.old is not None else []
         return self._transition(step.old, step.new, initial=initial)
 
-    def _about_to_learn(self, key: ObjectKey) -> None:
+    def _about_to_learn(self, key: Key) -> None:
         """News of `key` is here: a list that is being made ready and one that is being told have to know."""
         listed = self._listing() if self._listing is not None else None
         if listed is not None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from informers.api import Object
-from informers.keys import ObjectKey, version_of
+from informers.keys import Key, ObjectKey, version_of
 
 TOMBSTONES_MAX: Final = 8192
 """A bound against deletions that are never shown, far above what can be on its way; the oldest go first."""
@@ -40,7 +40,7 @@ class Tombstones:
     def __len__(self) -> int:
         return len(self._by_key)
 
-    def __contains__(self, key: ObjectKey) -> bool:
+    def __contains__(self, key: Key) -> bool:
         return key in self._by_key
 
     def __repr__(self) -> str:
