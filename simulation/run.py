@@ -27,6 +27,7 @@ from simulation.plan import Plan, draw_plan
 from simulation.scenario import Scenario, draw_scenario
 from simulation.streams import Streams
 from simulation.trace import TraceEvent
+from simulation.tripwire import tripwire
 
 from simulation.virtualtime import Deadlock, Livelock, run_virtual
 
@@ -62,10 +63,10 @@ def simulate(
     """Run one seed; the faults in `without` are off. Raises nothing for what goes wrong in the run."""
     streams = Streams(seed)
     scenario, plan = draw_scenario(streams), draw_plan(streams, without=without)
-    with _undisturbed(), ordered_scopes(), around or nullcontext():
+    with _undisturbed(), ordered_scopes(), tripwire() as trips, around or nullcontext():
         world = run_virtual(_run, streams, scenario, plan)
     trace = world.trace
-    failures = tuple(world.failures)
+    failures = (*world.failures, *(f"nothing can replay this: {line}" for line in trips.lines()))
     return Outcome(
         seed=seed,
         digest=trace.digest,
