@@ -6,8 +6,8 @@ server's answers, so nothing here knows those classes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from http import HTTPStatus
 
 import msgspec
@@ -24,7 +24,8 @@ class Refusal(Exception):
     code: HTTPStatus
     reason: str
     message: str
-    causes: tuple[str, ...] = ()
+    details: Mapping[str, object] = field(default_factory=dict)
+    """What it is about and why, for programs: kubectl words its message by them."""
 
     def __str__(self) -> str:
         return f"{self.code} {self.reason}: {self.message}"
@@ -32,7 +33,6 @@ class Refusal(Exception):
     @property
     def data(self) -> bytes:
         """The `Status` as sent over the wire."""
-        details = {"causes": [{"reason": cause} for cause in self.causes]} if self.causes else None
         status = {
             "kind": "Status",
             "apiVersion": "v1",
@@ -41,7 +41,7 @@ class Refusal(Exception):
             "reason": self.reason,
             "code": self.code.value,
         }
-        return msgspec.json.encode(status | ({"details": details} if details else {}))
+        return msgspec.json.encode(status | ({"details": self.details} if self.details else {}))
 
 
 def not_found(kind: Kind, name: str) -> Refusal:
@@ -76,7 +76,14 @@ def invalid(kind: Kind, name: str, faults: Sequence[str]) -> Refusal:
     listed = faults[0] if len(faults) == 1 else f"[{', '.join(faults)}]"
     subject = f"{kind.kind}.{kind.group}" if kind.group else kind.kind
     text = f'{subject} "{name}" is invalid: {listed}'
-    return Refusal(HTTPStatus.UNPROCESSABLE_ENTITY, "Invalid", text)
+    causes = [_cause(fault) for fault in faults]
+    details = {"name": name, "group": kind.group, "kind": kind.kind, "causes": causes}
+    return Refusal(HTTPStatus.UNPROCESSABLE_ENTITY, "Invalid", text, details)
+
+
+def _cause(fault: str) -> dict[str, str]:
+    path, _, message = fault.partition(": ")
+    return {"reason": "FieldValueInvalid", "message": message, "field": path}
 
 
 def unprocessable(message: str) -> Refusal:
@@ -97,7 +104,8 @@ def expired(message: str) -> Refusal:
 def too_large(asked: int, current: int) -> Refusal:
     """504: the version asked for is not reached yet."""
     text = f"Too large resource version: {asked}, current: {current}"
-    return Refusal(HTTPStatus.GATEWAY_TIMEOUT, "Timeout", text, causes=("ResourceVersionTooLarge",))
+    details = {"causes": [{"reason": "ResourceVersionTooLarge"}]}
+    return Refusal(HTTPStatus.GATEWAY_TIMEOUT, "Timeout", text, details)
 
 
 def unreadable_version(version: str) -> Refusal:

@@ -5,6 +5,7 @@ A change is not held against what was wrong before and is the same now (validati
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -63,8 +64,12 @@ class WorkloadStrategy(CustomStrategy):
     def update_faults(self, old: Document, new: Document) -> Iterator[str]:
         """The spec never changes, but for labels and annotations of the template."""
         yield from super().update_faults(old, new)
-        if _immutable_part(old) != _immutable_part(new):
-            yield "spec: Invalid value: is immutable after creation"
+        before, after = _immutable_part(old), _immutable_part(new)
+        for name in dict.fromkeys((*before, *after)):
+            if before.get(name) != after.get(name):
+                value = after.get(name)
+                shown = f"{json.dumps(value)}: " if isinstance(value, str | int) else ""
+                yield f"spec.{name}: Invalid value: {shown}is immutable after creation"
 
 
 class LedgerStrategy(CustomStrategy):
@@ -85,8 +90,10 @@ def _accelerator_faults(accelerator: Document) -> Iterator[str]:
         yield "spec.accelerator.devices: Forbidden: only mode MultiGPU asks for several devices"
 
 
-def _immutable_part(document: Document) -> list[Any]:
+def _immutable_part(document: Document) -> dict[str, Any]:
+    """The fields of the spec; of the template only the Pod's. Nothing of what is no object."""
     spec = document.get("spec")
-    if not isinstance(spec, dict) or not isinstance(spec.get("template"), dict):
-        return [spec]
-    return [{**spec, "template": None}, spec["template"].get("spec")]
+    if not isinstance(spec, dict):
+        return {}
+    template = spec.get("template")
+    return {**spec, "template": template.get("spec") if isinstance(template, dict) else template}
