@@ -40,6 +40,7 @@ EVERYTHING = ("create", "delete", "deletecollection", "get", "list", "patch", "u
 EVICTION, STATUS = "eviction", "status"
 
 _SHORT_NAMES = {NAMESPACES: ["ns"], NODES: ["no"], PODS: ["po"], NEW_EVENTS: ["ev"], OLD_EVENTS: ["ev"]}
+_CUSTOM_ORDER = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 _CATEGORIES = {PODS: ["all"]}
 _BY_PLACE = {(kind.group, kind.version, kind.plural): kind for kind in SERVED}
 _GROUPLESS = ("api", "v1")
@@ -87,6 +88,8 @@ def verbs_of(kind: Kind) -> tuple[str, ...]:
     """What may be asked of a kind. Namespaces stay, since nobody here would empty them."""
     if kind is OLD_EVENTS:
         return READING
+    if kind.custom:
+        return _CUSTOM_ORDER
     if kind is NAMESPACES:
         return tuple(verb for verb in EVERYTHING if not verb.startswith("delete"))
     return EVERYTHING

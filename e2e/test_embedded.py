@@ -1,0 +1,218 @@
+"""kubectl cannot tell the cluster in memory from a real one: the same commands, the same words.
+
+One script of commands is run on both, without a controller, and what kubectl prints is compared: columns,
+messages, exit statuses. What differs between any two runs (ages, UIDs, versions, times) is masked.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from e2e.controlplane import Cluster, Fleet, NodeShape, Object
+from e2e.controlplane.cluster import CHECKOUT
+from e2e.embedded import EmbeddedKubernetes, embedded_kubernetes
+
+pytest_plugins = ("e2e.controlplane.fixtures",)
+
+NAMESPACE = "openrl-system"
+SAMPLES = CHECKOUT / "manifests" / "samples"
+SHARED, EXCLUSIVE = SAMPLES / "fft-trainers-shared.yaml", SAMPLES / "lora-trainer-exclusive.yaml"
+SECONDS = 30
+
+_MASKS = (
+    (re.compile(r"(?<![\w.-])\d+[smhd](\d+[smhd])?(?![\w.-])"), "AGE"),
+    (re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"), "UID"),
+    (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z"), "TIME"),
+    (re.compile(r'(resourceVersion: |Resource Version: +)"?\d+"?'), r"\1VERSION"),
+    (re.compile(r" +"), " "),
+)
+
+
+@dataclass(frozen=True)
+class Command:
+    """One call of kubectl in the workers' namespace. `told` says whether its words must agree, too."""
+
+    arguments: tuple[str, ...]
+    stdin: str = ""
+    told: bool = True
+
+    def __str__(self) -> str:
+        return " ".join(("kubectl", *self.arguments)).replace(f"{CHECKOUT}/", "")
+
+
+def command(line: str, *, stdin: object = None, told: bool = True) -> Command:
+    """A command written as on a terminal; words with spaces are given as JSON in `stdin` instead."""
+    return Command(tuple(line.split()), "" if stdin is None else json.dumps(stdin), told)
+
+
+POD: Object = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "pod-a", "labels": {"app": "a"}},
+    "spec": {"schedulerName": "nobody", "containers": [{"name": "main", "image": "main:1"}]},
+}
+LEDGER: Object = {
+    "apiVersion": "openrl.io/v1alpha1",
+    "kind": "ClaimLedger",
+    "metadata": {"name": "ledger-a", "finalizers": ["example.com/hold"]},
+    "spec": {"claimName": "claim-a"},
+}
+CLAIM = {
+    "apiVersion": "resource.k8s.io/v1",
+    "kind": "ResourceClaim",
+    "metadata": {"name": "claim-a"},
+    "spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com"}}]}},
+}
+LEASE = {
+    "apiVersion": "coordination.k8s.io/v1",
+    "kind": "Lease",
+    "metadata": {"name": "lease-a"},
+    "spec": {"holderIdentity": "somebody"},
+}
+EVENT = {
+    "apiVersion": "events.k8s.io/v1",
+    "kind": "Event",
+    "metadata": {"name": "event-a"},
+    "type": "Warning",
+    "reason": "Unschedulable",
+    "action": "Place",
+    "note": "No room.",
+    "regarding": {"kind": "Workload", "name": "fft-trainer-a", "namespace": NAMESPACE},
+    "reportingController": "example.com/test",
+    "reportingInstance": "test",
+    "eventTime": "2026-01-01T00:00:00.000000Z",
+}
+
+
+def renamed(document: Object, **metadata: object) -> Object:
+    return {**document, "metadata": {**document["metadata"], **metadata}}
+
+
+TEST = [{"op": "test", "path": "/spec/claimName", "value": "claim-b"}]
+
+SCRIPT = (
+    command("get owl"),
+    # Create and apply.
+    command(f"apply -f {SHARED}"),
+    command(f"apply -f {SHARED}"),
+    command(f"create -f {EXCLUSIVE}"),
+    command(f"create -f {EXCLUSIVE}"),
+    command("apply -f -", stdin=LEDGER),
+    command("apply -f -", stdin=renamed(LEDGER, labels={"tier": "gold"})),
+    command("create -f -", stdin=renamed(LEDGER, name="Ledger"), told=False),
+    command("create -f -", stdin={**LEDGER, "spec": {"claimName": 1}}, told=False),
+    command("create -f - --dry-run=server", stdin=renamed(LEDGER, name="ledger-dry")),
+    command("apply -f -", stdin=POD),
+    command("apply -f -", stdin={**POD, "spec": {**POD["spec"], "hostname": "a"}}, told=False),
+    command("apply -f -", stdin=renamed(POD, labels={"app": "a", "tier": "gold"})),
+    command("create -f -", stdin={**POD, "colour": "red"}, told=False),
+    command("create -f -", stdin=CLAIM),
+    command("create -f -", stdin=LEASE),
+    command("create -f -", stdin=EVENT),
+    # Look.
+    command("get owl"),
+    command("get owl,ocl -o wide"),
+    command("get owl fft-trainer-a"),
+    command("get owl nobody"),
+    command("get nothings"),
+    command("get owl -l tier=gold"),
+    command("get ocl -l tier=gold --show-labels"),
+    command("get owl --sort-by=.spec.ownerID -o name"),
+    command("get owl lora-trainer -o yaml"),
+    command("get owl -o jsonpath={.items[*].spec.ownerID}"),
+    command("get owl -o custom-columns=WHO:.metadata.name,OWNER:.spec.ownerID"),
+    command("get nodes"),
+    command("get nodes -o wide"),
+    command("get nodes -L openrl.io/enabled"),
+    command("get pods -o wide"),
+    command("get pods --field-selector=spec.nodeName="),
+    command("get resourceclaims,leases -o wide"),
+    command("get resourceslices,deviceclasses -o wide"),
+    command("get ns default openrl-system"),
+    command("get events -o wide"),
+    command("events"),
+    command("describe owl fft-trainer-a"),
+    command("describe ocl ledger-a"),
+    command("explain owl.spec"),
+    command("explain owl.spec.accelerator.mode"),
+    command("explain ocl.spec.seats --recursive"),
+    command("api-resources --api-group=openrl.io -o wide"),
+    command("api-resources --api-group=resource.k8s.io --namespaced=true --no-headers", told=False),
+    # Change.
+    command("label owl lora-trainer tier=gold"),
+    command("label owl lora-trainer tier=silver"),
+    command("label owl lora-trainer tier-"),
+    command("annotate owl lora-trainer note=a"),
+    command('patch ocl ledger-a --type=merge -p {"spec":{"seats":[{"workload":"a"}]}}'),
+    command(f"patch ocl ledger-a --type=json -p {json.dumps(TEST, separators=(',', ':'))}", told=False),
+    command('patch owl lora-trainer --type=merge -p {"spec":{"modelID":"other"}}'),
+    command('patch pod pod-a -p {"spec":{"containers":[{"name":"main","image":"main:2"}]}}'),
+    command("get pod pod-a -o jsonpath={.spec.containers[*].image}"),
+    command("replace -f -", stdin={**LEDGER, "spec": {"claimName": "claim-b"}}, told=False),
+    command("cordon gpu-node-0"),
+    command("cordon gpu-node-0"),
+    command("get nodes"),
+    command("uncordon gpu-node-0"),
+    command("taint node gpu-node-1 key=value:NoSchedule"),
+    command("get node gpu-node-1 -o jsonpath={.spec.taints}"),
+    command("taint node gpu-node-1 key-"),
+    command("label node gpu-node-1 pool=a"),
+    # Delete.
+    command("delete owl nobody"),
+    command("delete ocl ledger-a --wait=false"),
+    command("get ocl ledger-a -o jsonpath={.metadata.finalizers}"),
+    command('patch ocl ledger-a --type=merge -p {"metadata":{"finalizers":[]}}'),
+    command("wait --for=delete ocl/ledger-a --timeout=10s"),
+    command("delete pod,lease,resourceclaim --all"),
+    command("delete owl -l tier=gold"),
+    command("delete owl --all"),
+    command("get owl,ocl"),
+)  # fmt: skip
+
+
+def run(cluster: Cluster, call: Command) -> tuple[int, str]:
+    """Exit status and words of one command, without what differs between any two runs."""
+    arguments = [f"--kubeconfig={cluster.admin_kubeconfig}", f"--namespace={NAMESPACE}", *call.arguments]
+    answer = subprocess.run(
+        [cluster.kubectl_path, *arguments],
+        input=call.stdin,
+        env=cluster.kubectl_environment(),
+        capture_output=True,
+        check=False,
+        text=True,
+        timeout=SECONDS,
+    )
+    text = answer.stdout + answer.stderr
+    for pattern, mask in _MASKS:
+        text = pattern.sub(mask, text)
+    lines = (line.rstrip() for line in text.splitlines())
+    return answer.returncode, "\n".join(lines) if call.told else ""
+
+
+def perform(cluster: Cluster, script: Sequence[Command]) -> list[str]:
+    """What all commands print, one after the other, on a fleet of two nodes."""
+    cluster.furnish(Fleet(nodes=2, shape=NodeShape(gpus=2)))
+    told = []
+    for call in script:
+        status, text = run(cluster, call)
+        told.append(f"$ {call}\n{text}\n({status})")
+    return told
+
+
+@pytest.fixture
+def embedded(tmp_path: Path) -> Iterator[EmbeddedKubernetes]:
+    with embedded_kubernetes(tmp_path) as cluster:
+        yield cluster
+
+
+def test_kubectl_says_the_same_as_on_a_real_cluster(cluster: Cluster, embedded: EmbeddedKubernetes) -> None:
+    real = perform(cluster, SCRIPT)
+
+    assert perform(embedded, SCRIPT) == real
