@@ -25,7 +25,7 @@ from bench.report.document import with_results
 from bench.report.table import print_tables
 from bench.runner import Plan, measure
 from bench.samples import Results
-from bench.scenarios.catalog import TITLES
+from bench.scenarios.catalog import INFORMER_GROUP, TITLES
 from e2e.controlplane import ControlPlaneError
 
 INTERRUPTED = 130
@@ -41,8 +41,8 @@ FILE = click.Path(dir_okay=False, path_type=Path)
     "--scenario",
     "names",
     multiple=True,
-    type=click.Choice(list(TITLES)),
-    help="Measure only this one; may be given several times  [default: all]",
+    type=click.Choice([*TITLES, INFORMER_GROUP]),
+    help="Measure only this one, or all of one kind; may be given several times  [default: all]",
 )
 @click.option("--rounds", type=click.IntRange(1), help="Rounds of each scenario  [default: its own number]")
 @click.option("--quick", is_flag=True, help="Small sizes: shows that it works, the figures mean little")
@@ -66,13 +66,13 @@ def cli(
     source: Path | None,
     profile: Path | None,
 ) -> None:
-    """Measure the controller on a real control plane, side by side with a bare writer.
+    """Measure the controller on a real control plane, side by side with a bare writer; and its informers.
 
     The programs of the control plane are built on first use, which takes some minutes and needs Go.
     """
     if list_only:
         for name, title in TITLES.items():
-            click.echo(f"{name:15} {title}")
+            click.echo(f"{name:17} {title}")
         return
     if source is not None:
         results = Results.read(source)

@@ -62,6 +62,11 @@ def rss_peak_bytes(pid: int) -> int:
     return parse_peak_bytes(_read(pid, "status"))
 
 
+def own_rss_peak_bytes() -> int:
+    """The largest resident set of this process so far. Raises `NotMeasurable`."""
+    return rss_peak_bytes(os.getpid())
+
+
 def _read(pid: int, name: str) -> str:
     try:
         return Path(f"/proc/{pid}/{name}").read_text(encoding="utf-8")

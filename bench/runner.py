@@ -7,7 +7,7 @@ that a drift of the machine or of the control plane favours nobody.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
@@ -17,8 +17,9 @@ from bench.client import connect
 from bench.contender import Contender
 from bench.samples import Sample
 from bench.scenarios.base import Scenario, load_average
-from bench.scenarios.catalog import DECISION, ON_CLUSTER, TITLES, WARM_UP
+from bench.scenarios.catalog import DECISION, INFORMER_GROUP, INFORMERS, ON_CLUSTER, TITLES, WARM_UP
 from bench.scenarios.decision import Decision
+from bench.scenarios.informers import InformerScenario
 from bench.stage import Stage
 from e2e.controlplane import ControlPlane
 
@@ -31,6 +32,7 @@ class Plan:
 
     decision: Decision | None
     scenarios: tuple[Scenario, ...]
+    informers: tuple[InformerScenario, ...] = ()
     rounds: int | None = None
     """Instead of each scenario's own number."""
 
@@ -38,13 +40,18 @@ class Plan:
     def of(cls, names: Sequence[str], *, quick: bool, rounds: int | None) -> Plan:
         """A plan of the scenarios with these names, all if there is none, in the catalog's order."""
         chosen = set(names or TITLES)
+        if INFORMER_GROUP in chosen:
+            chosen.update(scenario.name for scenario in INFORMERS)
+        informers = [scenario for scenario in INFORMERS if scenario.name in chosen]
         scenarios = [scenario for scenario in ON_CLUSTER if scenario.name in chosen]
         decision = DECISION if DECISION.name in chosen else None
         if not quick:
-            return cls(decision=decision, scenarios=tuple(scenarios), rounds=rounds)
+            asked = [replace(scenario, rounds=rounds or scenario.rounds) for scenario in informers]
+            return cls(decision=decision, scenarios=tuple(scenarios), informers=tuple(asked), rounds=rounds)
         return cls(
             decision=decision.quick() if decision else None,
             scenarios=tuple(scenario.quick() for scenario in scenarios),
+            informers=tuple(scenario.quick() for scenario in informers),
             rounds=rounds or 1,
         )
 
@@ -66,6 +73,9 @@ async def measure(plan: Plan, profiles: Path | None, progress: Progress) -> list
     if plan.decision is not None:
         progress(plan.decision.title)
         samples += await to_thread.run_sync(plan.decision.measure)
+    for scenario in plan.informers:
+        progress(scenario.title)
+        samples += await to_thread.run_sync(scenario.measure)
     if plan.scenarios:
         samples += await _measure_on_cluster(plan, profiles, progress)
     return samples

@@ -7,6 +7,7 @@ from statistics import median
 
 from bench.percentiles import Spread
 from bench.report.headline import headline
+from bench.report.informers import figures, targets
 from bench.report.measured import Measured, latest
 from bench.report.table import Table
 from bench.samples import Sample
@@ -28,6 +29,8 @@ def all_tables(samples: Sequence[Sample]) -> list[Table]:
         latencies(measured),
         requests(measured),
         decision(measured),
+        targets(samples),
+        figures(samples),
     ]
     return [table for table in tables if table.rows]
 

@@ -1,24 +1,44 @@
-"""Results inside a hand-written Markdown document: only what stands between two markers is replaced."""
+"""Results inside a hand-written Markdown document: only what stands between two markers is replaced.
+
+The informers have a place of their own, so that measuring them again leaves the rest as it was.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from bench.errors import BenchError
 from bench.report.details import all_tables
+from bench.report.informers import informer_samples
 from bench.report.table import markdown
-from bench.samples import Facts, Results
+from bench.samples import Facts, Results, Sample
 
 BEGIN = "<!-- results: written by `python -m bench`, do not edit -->"
 END = "<!-- end of results -->"
+INFORMERS_BEGIN = "<!-- results of the informers: written by `python -m bench`, do not edit -->"
+INFORMERS_END = "<!-- end of the results of the informers -->"
 
 
 def with_results(document: str, results: Results) -> str:
-    """The document with the results of this run. Raises `BenchError` if it has no place for them."""
-    head, begin, rest = document.partition(BEGIN)
-    _, end, tail = rest.partition(END)
-    if not begin or not end:
-        raise BenchError(f"the document has no lines {BEGIN!r} and {END!r} to write the results between")
-    body = f"{_facts(results.facts)}\n\n{markdown(all_tables(results.samples))}"
-    return f"{head}{BEGIN}\n\n{body}\n{END}{tail}"
+    """The document with the results of this run; parts that it did not measure stay as they are.
+
+    Raises `BenchError` if the document has no place for them.
+    """
+    informers = informer_samples(results.samples)
+    others = [sample for sample in results.samples if sample not in informers]
+    if others:
+        document = _replaced(document, BEGIN, END, results.facts, others)
+    if informers:
+        document = _replaced(document, INFORMERS_BEGIN, INFORMERS_END, results.facts, informers)
+    return document
+
+
+def _replaced(document: str, begin: str, end: str, facts: Facts, samples: Sequence[Sample]) -> str:
+    head, found_begin, rest = document.partition(begin)
+    _, found_end, tail = rest.partition(end)
+    if not found_begin or not found_end:
+        raise BenchError(f"the document has no lines {begin!r} and {end!r} to write the results between")
+    return f"{head}{begin}\n\n{_facts(facts)}\n\n{markdown(all_tables(samples))}\n{end}{tail}"
 
 
 def _facts(facts: Facts) -> str:

@@ -9,6 +9,7 @@ from bench.scenarios.base import Scenario
 from bench.scenarios.decision import Decision
 from bench.scenarios.drain import Drain
 from bench.scenarios.handoff import SEATS_PER_GPU, HandOffs
+from bench.scenarios.informers import Bursts, Held, InformerScenario, ProgramMemory, Queue, Relists, Sync
 from bench.scenarios.late import LatePlacement
 from bench.scenarios.placement import Placement
 from bench.scenarios.rest import AtRest
@@ -26,6 +27,47 @@ DECISION: Final = Decision(
     claims=(100, 1_000, 10_000),
     batches=30,
 )
+
+INFORMERS: Final[tuple[InformerScenario, ...]] = (
+    Sync(
+        name="informers-sync",
+        title="The first list of 20,000 Pods, against typed models and plain JSON, without a cluster",
+        pods=20_000,
+        rounds=3,
+    ),
+    Held(name="informers-held", title="What is held for each of 20,000 foreign Pods", pods=20_000),
+    ProgramMemory(
+        name="informers-memory",
+        title="The program's memory with 100,000 foreign Pods and two relists",
+        pods=100_000,
+        relists=2,
+    ),
+    Relists(
+        name="informers-relist",
+        title="How long relists of 100,000 Pods hold the event loop",
+        pods=100_000,
+        rounds=3,
+    ),
+    Bursts(
+        name="informers-events",
+        title="100,000 changes over one watch",
+        pods=20_000,
+        events=100_000,
+        rounds=3,
+    ),
+    Queue(
+        name="informers-queue",
+        title="200,000 keys through the work queue, with 0 and 10,000 delayed",
+        pods=200_000,
+        delayed=(0, 10_000),
+        rounds=5,
+    ),
+)
+
+INFORMER_GROUP: Final = "informers"
+"""Stands for all of these on the command line."""
+
+INFORMER_NAMES: Final = tuple(scenario.name for scenario in INFORMERS)
 
 WARM_UP: Final = Placement(
     name="warm-up",
@@ -99,4 +141,8 @@ ON_CLUSTER: Final[tuple[Scenario, ...]] = (
     ),
 )
 
-TITLES: Final = {DECISION.name: DECISION.title} | {scenario.name: scenario.title for scenario in ON_CLUSTER}
+TITLES: Final = {
+    DECISION.name: DECISION.title,
+    **{scenario.name: scenario.title for scenario in INFORMERS},
+    **{scenario.name: scenario.title for scenario in ON_CLUSTER},
+}

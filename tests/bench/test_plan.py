@@ -4,7 +4,7 @@ import pytest
 
 from bench.contender import Contender, Kind
 from bench.runner import Plan, turns
-from bench.scenarios.catalog import ON_CLUSTER, TITLES
+from bench.scenarios.catalog import INFORMERS, ON_CLUSTER, TITLES
 from bench.scenarios.decision import Decision
 from bench.scenarios.placement import Placement
 
@@ -19,15 +19,25 @@ def test_a_plan_without_names_measures_everything_in_the_catalogs_order() -> Non
     plan = Plan.of([], quick=False, rounds=None)
 
     assert plan.decision is not None
-    assert [plan.decision.name, *(scenario.name for scenario in plan.scenarios)] == list(TITLES)
+    informers = [scenario.name for scenario in plan.informers]
+    assert [plan.decision.name, *informers, *(s.name for s in plan.scenarios)] == list(TITLES)
 
 
 def test_a_plan_measures_what_is_named_and_nothing_else() -> None:
     plan = Plan.of(["late", "shared-40"], quick=False, rounds=None)
 
     assert plan.decision is None
+    assert plan.informers == ()
     assert [scenario.name for scenario in plan.scenarios] == ["shared-40", "late"]
     assert [plan.rounds_of(scenario) for scenario in plan.scenarios] == [3, 1]
+
+
+def test_the_informers_can_be_named_together() -> None:
+    plan = Plan.of(["informers"], quick=False, rounds=None)
+
+    assert plan.decision is None
+    assert plan.scenarios == ()
+    assert plan.informers == INFORMERS
 
 
 def test_rounds_that_are_asked_for_replace_each_scenarios_own() -> None:

@@ -1,0 +1,86 @@
+"""A watch under load: `python -m bench.informers.bursts PORT FOLDER EVENTS`.
+
+The controller's informer of Pods syncs; then the server sends so many changes of Pods over one socket, as
+fast as they are taken. Prints one JSON object: what it took from the first event until the last one was in
+the store and told.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from random import Random
+
+import aiohttp
+import anyio
+
+from bench.informers.kubeconfig import url_of, write_kubeconfig
+from bench.informers.readers import Clock
+from bench.informers.stalls import Stalls
+from controller.caches import make_caches
+from controller.pods import AnyPod
+from informers.transport import connect
+
+WATCH_POLL_SECONDS = 0.05
+
+
+class _Counter:
+    """Hears of changes in the step that makes them; starts a clock at the first and says when all came."""
+
+    def __init__(self, expected: int) -> None:
+        self._expected = expected
+        self._clock: Clock | None = None
+        self.report: dict[str, float] = {}
+        self.done = anyio.Event()
+        self._seen = 0
+
+    def on_add(self, obj: AnyPod, initial: bool) -> None:
+        """The first list does not count."""
+
+    def on_delete(self, obj: AnyPod) -> None:
+        """None is sent."""
+
+    def on_update(self, old: AnyPod, new: AnyPod) -> None:  # noqa: ARG002 - part of the handler protocol
+        if self._clock is None:
+            self._clock = Clock()
+        self._seen += 1
+        if self._seen == self._expected:
+            self.report = self._clock.report(self._seen)
+            self.done.set()
+
+
+async def main(port: int, folder: Path, events: int) -> None:
+    """Sync, then take a burst."""
+    stalls = Stalls()
+    kubeconfig = str(write_kubeconfig(folder, port))
+    async with (
+        connect(kubeconfig=kubeconfig) as api,
+        aiohttp.ClientSession(url_of(port)) as play,
+        anyio.create_task_group() as tasks,
+    ):
+        pods = make_caches(api, "openrl-system", Random(0)).pods
+        counter = _Counter(events)
+        pods.add_handler(counter, inline=True)
+        tasks.start_soon(pods.run)
+        await pods.wait_for_sync()
+        while not pods.statistics().reflector.watches_total:  # noqa: ASYNC110 - there is no event to wait for
+            await anyio.sleep(WATCH_POLL_SECONDS)
+        await anyio.sleep(WATCH_POLL_SECONDS)
+        tasks.start_soon(stalls.run)
+        await (await play.post(f"/play/events?count={events}")).read()
+        await counter.done.wait()
+        stall = {"stall_wall_seconds": stalls.wall_seconds, "stall_cpu_seconds": stalls.cpu_seconds}
+        print(json.dumps(counter.report | stall))  # noqa: T201 - whoever started it reads this
+        tasks.cancel_scope.cancel()
+
+
+if __name__ == "__main__":
+    _, given_port, given_folder, given_events = sys.argv
+    anyio.run(
+        main,
+        int(given_port),
+        Path(given_folder),
+        int(given_events),
+        backend_options={"use_uvloop": True},
+    )

@@ -1,0 +1,26 @@
+"""How a reader reaches the server of Pods."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+
+def url_of(port: int) -> str:
+    """Where the server of Pods listens."""
+    return f"http://127.0.0.1:{port}"
+
+
+def write_kubeconfig(folder: Path, port: int) -> Path:
+    """A kubeconfig for it; no login is asked for."""
+    path = folder / "kubeconfig"
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "pods",
+        "clusters": [{"name": "pods", "cluster": {"server": url_of(port)}}],
+        "users": [{"name": "nobody", "user": {}}],
+        "contexts": [{"name": "pods", "context": {"cluster": "pods", "user": "nobody"}}],
+    }
+    path.write_text(json.dumps(document), encoding="utf-8")
+    return path
