@@ -62,8 +62,10 @@ class PodWitness:
             seen.asked_to_go = min(seen.asked_to_go or began, began)
         for container in status.get("containerStatuses", []):
             seen.restarts = max(seen.restarts, container["restartCount"])
-            if ended := container["state"].get("terminated"):
-                seen.exit_code, seen.ended = ended["exitCode"], _time(ended["finishedAt"])
+            ended = container["state"].get("terminated") or {}
+            # Without a time the kubelet says that it does not know (ContainerStatusUnknown), and 137 means nothing.
+            if finished := ended.get("finishedAt"):
+                seen.exit_code, seen.ended = ended["exitCode"], _time(finished)
 
 
 def _time(text: str) -> datetime:

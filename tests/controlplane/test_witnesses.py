@@ -77,3 +77,11 @@ def test_a_grace_period_begins_when_the_deletion_is_asked_for() -> None:
     assert ended.ended is not None
     assert ended.asked_to_go is not None
     assert (ended.ended - ended.asked_to_go).total_seconds() == 2
+
+
+def test_an_end_that_the_kubelet_knows_nothing_of_is_no_exit_status() -> None:
+    seen = PodWitness()
+    unknown = {"exitCode": 137, "reason": "ContainerStatusUnknown", "startedAt": None, "finishedAt": None}
+    seen.see("MODIFIED", pod(node="n", **container(terminated=unknown)))
+
+    assert (seen.named("p").exit_code, seen.named("p").ended) == (None, None)
