@@ -74,7 +74,7 @@ class Mend(Enum):
 
 @dataclass(frozen=True)
 class TallyStatistics:
-    """Counts since the start; every label is there."""
+    """Counts since the start; what is known to happen is there from the start."""
 
     assignments_total: Mapping[str, int]
     """Claims that workers were assigned to, by how."""
@@ -127,8 +127,8 @@ class Tally:
         kinds = (*ASSIGNMENT_KINDS.values(), RESTORED)
         return TallyStatistics(
             assignments_total={kind: self._assignments[kind] for kind in kinds},
-            cleared_total={code.value: self._cleared[code.value] for code in CLEARING_CODES},
-            ended_total={reason: self._ended[reason] for reason in ENDING_REASONS},
+            cleared_total={code.value: 0 for code in CLEARING_CODES} | self._cleared,
+            ended_total=dict.fromkeys(ENDING_REASONS, 0) | self._ended,
             repairs_total=dict(self._repairs),
             wait_seconds=self._wait_seconds.statistics(),
         )

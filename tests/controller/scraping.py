@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from prometheus_client import generate_latest
+from prometheus_client.core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from controller.metrics.definitions import Definition
@@ -36,11 +37,20 @@ class Scrape:
         )
         return {labels[definition.labels[0]]: value for labels, value in found if value}
 
+    def labels(self, definition: Definition) -> list[dict[str, str]]:
+        """The labels of every series of a counter or gauge."""
+        return [dict(labels) for name, labels in self._series if name == definition.name]
+
     def observations(self, definition: Definition, **labels: str) -> tuple[int, float]:
         """How many values a histogram has taken in, and their sum."""
         key = frozenset(labels.items())
         count = self._series[f"{definition.name}_count", key]
         return int(count), self._series[f"{definition.name}_sum", key]
+
+
+def family_name(family: Metric) -> str:
+    """A family's name as a query has it."""
+    return f"{family.name}_total" if family.type == "counter" else family.name
 
 
 def scrape(metrics: Metrics) -> Scrape:

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 from aiohttp import ClientSession
-from prometheus_client.core import Metric
 
 from controller.endpoints import serve
 from controller.health import LoopStatistics
@@ -40,7 +39,7 @@ from informers.watchstream import WatchCounts
 from informers.workqueue import WorkQueueStatistics
 from simulation.cluster import SimulatedCluster
 from simulation.process import simulated_controller
-from tests.controller.scraping import Scrape, scrape
+from tests.controller.scraping import Scrape, family_name, scrape
 from tests.virtualtime import run_virtual
 
 GOLDEN = Path(__file__).parent / "golden" / "metrics.txt"
@@ -114,10 +113,6 @@ def of_the_project(text: str) -> str:
 def test_every_series_is_there_from_the_start() -> None:
     """To renew the golden text, write what this test scrapes."""
     assert of_the_project(run_virtual(a_process).text) == GOLDEN.read_text()
-
-
-def family_name(family: Metric) -> str:
-    return f"{family.name}_total" if family.type == "counter" else family.name
 
 
 def test_what_is_served_is_what_is_defined_name_by_name() -> None:

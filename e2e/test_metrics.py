@@ -1,0 +1,56 @@
+"""What the installed program serves on `/metrics` while it places workers on a real control plane."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.request import urlopen
+
+from controller.metrics import definitions as m
+from controller.metrics.registry import FOREIGN_PREFIXES
+from e2e.controlplane import Cluster
+from e2e.controlplane.layout import free_ports
+from e2e.openrl import OpenRL, one_gpu_nodes, workload
+from e2e.program import running_controller
+from tests.controller.scraping import Scrape, family_name
+
+pytest_plugins = ("e2e.controlplane.fixtures",)
+
+
+def scrape(port: int) -> Scrape:
+    with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as response:
+        return Scrape(response.read().decode())
+
+
+def test_a_hand_off_and_what_it_took_are_on_the_metrics_page(
+    cluster: Cluster, openrl: OpenRL, tmp_path: Path
+) -> None:
+    one_gpu_nodes(cluster, 1)
+    (port,) = free_ports(1)
+    flags = {"--max-seats-per-claim": "2", "--metrics-bind-address": f"127.0.0.1:{port}"}
+    with running_controller(cluster, tmp_path / "controller.log", flags):
+        openrl.submit(workload("a"), workload("b"))
+        openrl.await_phases(["a", "b"], "Running")
+        openrl.submit(workload("waits"))
+        openrl.await_pending("waits", "WaitingForCapacity")
+        before = scrape(port)
+        openrl.delete("a")
+        openrl.await_phase("waits", "Running")
+        openrl.await_that(lambda: scrape(port).observations(m.WAIT)[0] == 3, "the wait has not ended")
+        after = scrape(port)
+
+    names = {family_name(family) for family in after.families}
+    assert {name for name in names if not name.startswith(FOREIGN_PREFIXES)} == {
+        d.name for d in m.DEFINITIONS
+    }
+    assert before.values(m.WAITING_WORKERS) == {"WaitingForCapacity": 1}
+    assert before.observations(m.HAND_OFF) == (0, 0)
+    assert after.values(m.WAITING_WORKERS) == {}
+    assert after.observations(m.HAND_OFF)[0] == 1
+    assert after.values(m.SEATS) == {"shareable": 2}
+    assert after.value(m.LEDGERS_AT_LIMIT) == 1
+    assert after.value(m.LEADING, name="placement.openrl.io") == 1
+    answers = {labels["code"] for labels in after.labels(m.REQUESTS)}
+    assert {"200", "201"} <= answers
+    assert not answers & {"401", "403", "422", "<error>"}, (
+        "the shipped rights suffice, and nothing was malformed"
+    )
