@@ -215,9 +215,12 @@ class Disturbances:
         node = rng.choice(sorted(self._scenario.nodes))
         if not self._hands.has_node(node):
             return
-        how = rng.choice(("cordon", "taint", "not ready"))
+        how = rng.choice(("cordon", "taint", "not ready", "drain", "drain"))
         self._note(how, node)
-        self._hands.close_node(node, how)
+        if how == "drain":
+            self._hands.drain(node)
+        else:
+            self._hands.close_node(node, how)
         await self._pass(rng.expovariate(1 / parameters["lasts_seconds"]))
         if self._hands.has_node(node):
             self._note("open", node)

@@ -6,13 +6,14 @@ write that does so is excused from the checks for itself, never for what the con
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from random import Random
+from typing import Any
 
 from informers.keys import ObjectKey
 from simulation.apiserver.documents import Document, Record
 from simulation.apiserver.interception import Request
-from simulation.apiserver.kinds import CLAIMS, DEVICE_CLASSES, LEDGERS, NODES, PODS, SLICES, Kind
+from simulation.apiserver.kinds import CLAIMS, DEVICE_CLASSES, LEDGERS, NODES, PODS, SLICES, WORKLOADS, Kind
 from simulation.apiserver.store import Store
 from simulation.cluster import SimulatedCluster
 from simulation.deployment import Deployment
@@ -34,6 +35,8 @@ class Hands:
         self._watchdog = watchdog
         self._trace = trace
         self._touched = 0
+        self.expected: dict[str, str] = {}
+        """The Workloads that users want to be there, with their UIDs."""
         self.rivals: list[Deployment] = []
         """Controllers that were started beside the Deployment."""
         self.held: list[ObjectKey] = []
@@ -57,9 +60,10 @@ class Hands:
         known = openrl.get(act.name)
         if act.what == "submit" and known is None:
             self._note("submit", "workloads", act.name, "user")
-            openrl.submit(dict(act.body))
+            self._submit(act.body)
         elif act.what == "delete" and known is not None:
             self._note("delete", "workloads", act.name, "user")
+            self.expected.pop(act.name, None)
             openrl.delete(act.name)
         elif act.what in {"succeed", "fail"} and self._runs(key):
             self._note(act.what, "pods", key.name, "kubelet")
@@ -67,6 +71,12 @@ class Hands:
                 self._cluster.kubelet.succeed(key)
             else:
                 self._cluster.kubelet.fail(key)
+
+    def _submit(self, body: Mapping[str, Any]) -> None:
+        self._cluster.openrl.submit(dict(body))
+        name = body["metadata"]["name"]
+        created = self._cluster.openrl.get(name)
+        self.expected[name] = created["metadata"]["uid"] if created is not None else ""
 
     def _runs(self, key: ObjectKey) -> bool:
         pod = self._store.get(PODS, key)
@@ -94,6 +104,8 @@ class Hands:
             (PODS, self._delete_pod),
             (PODS, self._delete_pod),
             (PODS, self._strip_labels_of_pod),
+            (WORKLOADS, self._force_out),
+            (WORKLOADS, self._force_anew),
         )
         kind, deed = deeds[rng.randrange(len(deeds))]
         records = self._store.all(kind, self._cluster.openrl.namespace)
@@ -125,6 +137,27 @@ class Hands:
 
     def _delete_pod(self, record: Record) -> None:
         self._server.delete(PODS, record.key.name, record.key.namespace)
+
+    def _force_out(self, record: Record) -> None:
+        """Delete a Workload and take its finalizer away: nobody releases what it holds."""
+        self.expected.pop(record.key.name, None)
+        if not record.deleting:
+            self._server.delete(WORKLOADS, record.key.name, record.key.namespace)
+        if self._store.get(WORKLOADS, record.key) is not None:
+            self._server.edit(WORKLOADS, record.key, lambda document: document["metadata"].pop("finalizers", None))
+
+    def _force_anew(self, record: Record) -> None:
+        """The same, and one of its name in the next moment."""
+        self._force_out(record)
+        body = record.copy()
+        self._submit({**body, "metadata": {"name": record.key.name}, "status": None})
+
+    def drain(self, node: str) -> None:
+        """Cordon a node and delete its Pods."""
+        self.close_node(node, "cordon")
+        for pod in self._store.all(PODS):
+            if pod.document["spec"].get("nodeName") == node and not pod.deleting:
+                self._delete_pod(pod)
 
     def disrupt(self, rng: Random) -> None:
         """Evict or reject a Pod, or do not start the next one of its name."""

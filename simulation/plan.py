@@ -93,9 +93,11 @@ FAULTS: Mapping[str, Fault] = {
     ),
     "rolling-updates": Fault("the controllers are replaced in order, one by one", 0.25, _every(200, 900)),
     "limit-changes": Fault("an update changes the limit of seats", 0.2, _every(300, 1200)),
-    "hand-edits": Fault("somebody removes a seat, a claim, labels or a Pod", 0.3, _every(40, 400)),
+    "hand-edits": Fault("somebody removes a seat, a ledger, a claim, labels, a Pod, or a Workload by force", 0.3, _every(40, 400)),
     "node-loss": Fault("a node goes and comes back", 0.3, _every(120, 900, lasts_seconds=(5, 400))),
-    "cordons": Fault("a node is cordoned or tainted for a while", 0.3, _every(100, 900, lasts_seconds=(5, 300))),
+    "cordons": Fault(
+        "a node is cordoned, tainted or drained for a while", 0.3, _every(100, 900, lasts_seconds=(5, 400))
+    ),
     "withdrawn-devices": Fault(
         "the devices of a node are withdrawn for a while", 0.25, _every(120, 900, lasts_seconds=(5, 300))
     ),

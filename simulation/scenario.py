@@ -12,6 +12,7 @@ from random import Random
 from typing import Any
 
 from controller.settings import PlacementStrategy, Settings
+from simulation.actors.delays import Delays
 from simulation.fleet import NodeShape
 from simulation.openrl import workload
 from simulation.streams import Streams
@@ -43,6 +44,8 @@ class Scenario:
     replicas: int
     acts: tuple[Act, ...]
     ample: bool
+    delays: Delays
+    """How long the components of the cluster take."""
 
     def __str__(self) -> str:
         limit, strategy = self.settings.max_seats_per_claim, self.settings.placement_strategy.value
@@ -63,11 +66,26 @@ def draw_scenario(streams: Streams) -> Scenario:
     users = streams.stream("users")
     acts = _ample_acts(users) if ample else _mixed_acts(users)
     nodes = _ample_fleet(rng) if ample else _mixed_fleet(rng)
-    return Scenario(nodes, _settings(rng, ample=ample), rng.choice((1, 2, 2, 2)), tuple(acts), ample)
+    settings, replicas = _settings(rng, ample=ample), rng.choice((1, 2, 2, 2))
+    return Scenario(nodes, settings, replicas, tuple(acts), ample, _delays(streams.stream("delays")))
+
+
+def _delays(rng: Random) -> Delays:
+    """Most clusters are quick; some have Pods that take their time, or components that lag."""
+    return Delays(
+        scheduling_seconds=rng.choice((0.01, 0.01, 0.5)),
+        binding_seconds=rng.choice((0.02, 0.02, 1.0)),
+        pod_start_seconds=rng.choice((0.2, 2.0, 20.0)),
+        pod_stop_seconds=rng.choice((0.2, 2.0, 25.0)),
+        claim_release_seconds=rng.choice((0.02, 0.02, 2.0)),
+        garbage_seconds=rng.choice((0.3, 0.3, 5.0)),
+        spread=0.5,
+    )
 
 
 def _settings(rng: Random, *, ample: bool) -> Settings:
-    lease, renew, retry = rng.choice(((15.0, 10.0, 2.0), (60.0, 40.0, 10.0), (45.0, 30.0, 8.0)))
+    # Renewals cost most of a quiet run: the times of production come less often than longer ones.
+    lease, renew, retry = rng.choice(((15.0, 10.0, 2.0), *2 * [(60.0, 40.0, 10.0), (45.0, 30.0, 8.0)]))
     return Settings(
         retry_interval_seconds=rng.choice((10.0, 30.0, 60.0)),
         placement_strategy=rng.choice((PlacementStrategy.BINPACK, PlacementStrategy.SPREAD)),

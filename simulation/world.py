@@ -16,11 +16,11 @@ from simulation.apiserver.interception import Request
 from simulation.apiserver.kinds import EVENTS, LEASES
 from simulation.apiserver.store import Change
 from simulation.cluster import CONTROLLER_NAMESPACE, WORKER_NAMESPACE, SimulatedCluster
-from simulation.actors.delays import Delays
 from simulation.deployment import Deployment, Replica, Surroundings
 from simulation.disturbances import Disturbances
 from simulation.hands import Hands
 from simulation.invariants import Watchdog
+from simulation.endstate import end_faults
 from simulation.liveness import Liveness
 from simulation.network import Link, Network
 from simulation.plan import Plan
@@ -48,7 +48,7 @@ class World:
         self.sometimes: Mapping[str, int] = {}
         self._loop = loop = running_virtual_loop()
         self.trace = Trace(lambda: loop.world_seconds)
-        self.cluster = SimulatedCluster(seed=streams.seed, delays=Delays(spread=0.5))
+        self.cluster = SimulatedCluster(seed=streams.seed, delays=scenario.delays)
         self.watchdog = Watchdog(self.cluster, limit=self._limit)
         self.hands = Hands(self.cluster, self.watchdog, self.trace)
         self.network = Network(self._loop, copy_context(), plan, self.trace)
@@ -171,15 +171,7 @@ class World:
 
     def _end_state(self) -> list[str]:
         """What the end must look like whatever happened in between, as far as that is defined."""
-        statuses = self.cluster.openrl.statuses()
-        wrong = []
-        if self._scenario.ample:
-            wrong += [
-                f"{name} is {status.get('phase')} in the end, and there is a device for everybody"
-                for name, status in statuses.items()
-                if status.get("phase") not in {"Running", "Succeeded", "Failed"}
-            ]
-        return wrong
+        return list(end_faults(self.cluster, self.hands.expected, all_run=self._scenario.ample))
 
     # Watching.
 

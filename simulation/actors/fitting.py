@@ -18,6 +18,8 @@ from simulation.apiserver.documents import Document, Record
 UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", "", TaintEffect.NO_SCHEDULE)
 FINAL_PHASES = ("Succeeded", "Failed")
 
+NOTHING_ASSUMED: Mapping[str, str] = {}
+
 ROOM_REASONS = ("Insufficient cpu", "Insufficient memory", "Too many pods")
 """The reasons that another Pod's end may remove."""
 
@@ -42,11 +44,14 @@ def request_of(pod: Record) -> Amounts:
     return translate.effective_request_of(PODS.decode(pod.data))
 
 
-def uses(pods: Iterable[Record]) -> dict[str, Use]:
-    """What is requested on each node by the Pods that are bound there and have not ended."""
+def uses(pods: Iterable[Record], assumed: Mapping[str, str] = NOTHING_ASSUMED) -> dict[str, Use]:
+    """What is requested on each node by the Pods that are bound there and have not ended.
+
+    `assumed` are the nodes, by UID, of Pods that are about to be bound: they count as if they were.
+    """
     found: dict[str, Use] = {}
     for pod in pods:
-        node = pod.document["spec"].get("nodeName")
+        node = pod.document["spec"].get("nodeName") or assumed.get(pod.uid)
         if node and pod.document["status"].get("phase") not in FINAL_PHASES:
             found.setdefault(node, Use()).add(request_of(pod))
     return found

@@ -126,7 +126,7 @@ class Scheduler(Actor):
         store = self._stage.server.store
         if self._inventory is None:
             self._inventory = read_inventory(store.all(SLICES))
-        verdict = Attempt(store, self._inventory, pod).decide()
+        verdict = Attempt(store, self._inventory, pod, self._binding).decide()
         match verdict:
             case Placement():
                 self._waiting.pop(uid, None)

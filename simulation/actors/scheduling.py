@@ -104,8 +104,9 @@ class _Refusals:
 class Attempt:
     """One look at the whole cluster for one Pod."""
 
-    def __init__(self, store: Store, inventory: Inventory, pod: Record) -> None:
+    def __init__(self, store: Store, inventory: Inventory, pod: Record, assumed: Mapping[str, str]) -> None:
         self._store = store
+        self._assumed = assumed
         self._inventory = inventory
         self._pod = pod
         self._request = request_of(pod)
@@ -138,7 +139,7 @@ class Attempt:
     def _place(
         self, nodes: list[Record], claims: list[Record], classes: Mapping[str, Document]
     ) -> Placement | Unschedulable:
-        used = uses(self._store.all(PODS))
+        used = uses(self._store.all(PODS), self._assumed)
         taken = taken_devices(self._store.all(CLAIMS))
         refusals = _Refusals(len(nodes), has_claims=bool(claims))
         feasible: list[tuple[tuple[int, int, int, str], Placement]] = []

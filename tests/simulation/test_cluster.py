@@ -18,6 +18,7 @@ from simulation.apiserver.interception import Request
 from simulation.apiserver.kinds import CLAIMS, NODES, PODS
 from simulation.cluster import NotSettled, SimulatedCluster
 from simulation.faults import Delay, Faults, LoseAnswer
+from simulation.fleet import NodeShape
 from simulation.openrl import workload
 from simulation.process import SETTINGS, simulated_controller
 from tests.virtualtime import run_virtual
@@ -236,3 +237,16 @@ async def test_a_pod_that_is_deleted_while_it_is_being_bound_keeps_no_device(
         await cluster.settle()
 
     assert cluster.server.documents(CLAIMS) == []
+
+
+async def test_a_pod_that_is_about_to_be_bound_takes_its_room_already() -> None:
+    async with SimulatedCluster(delays=Delays(binding_seconds=5.0)) as cluster:
+        cluster.fleet.add_node("small", NodeShape(host_memory="3Gi"))
+        for name in ("one", "two"):
+            container = {"name": "c", "image": "i", "resources": {"requests": {"memory": "2Gi"}}}
+            body = {"metadata": {"name": name}, "spec": {"containers": [container]}}
+            cluster.server.create(PODS, POD.namespace, body)
+        await cluster.settle()
+        bound = [pod for pod in cluster.server.documents(PODS) if pod["spec"].get("nodeName")]
+
+    assert len(bound) == 1
