@@ -63,7 +63,7 @@ class PodWitness:
         for container in status.get("containerStatuses", []):
             seen.restarts = max(seen.restarts, container["restartCount"])
             ended = container["state"].get("terminated") or {}
-            # Without a time the kubelet says that it does not know (ContainerStatusUnknown), and 137 means nothing.
+            # Without a time the kubelet does not know (ContainerStatusUnknown): its 137 means nothing.
             if finished := ended.get("finishedAt"):
                 seen.exit_code, seen.ended = ended["exitCode"], _time(finished)
 
