@@ -1,0 +1,12 @@
+"""What the tests of the store share."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.informers.told import Told
+
+
+@pytest.fixture
+def told() -> Told:
+    return Told()

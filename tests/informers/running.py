@@ -1,0 +1,39 @@
+"""Informers of coloured things that run on virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from random import Random
+
+import anyio
+
+from informers.informer import SharedInformer
+from tests.informers.scripted_api import THINGS, ListReply, ScriptedApi, Thing, WatchReply, page
+
+
+def informer_of(*watches: WatchReply, lists: tuple[ListReply, ...] = (page(1),)) -> SharedInformer[Thing]:
+    api = ScriptedApi(lists=list(lists), watches=list(watches))
+    return SharedInformer(
+        api,
+        THINGS,
+        rng=Random(0),
+        indexes={"colour": lambda found: found.colours},
+    )
+
+
+@asynccontextmanager
+async def running(*informers: SharedInformer[Thing]) -> AsyncIterator[None]:
+    """The informers run inside; they have nothing left to do at the start and at the end of it."""
+    async with anyio.create_task_group() as tasks:
+        for informer in informers:
+            tasks.start_soon(informer.run)
+        await quiet()
+        yield
+        await quiet()
+        tasks.cancel_scope.cancel()
+
+
+async def quiet() -> None:
+    """Virtual time passes only when nothing else can run."""
+    await anyio.sleep(0.01)
