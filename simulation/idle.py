@@ -27,7 +27,7 @@ GIB = 2**30
 
 
 @dataclass(frozen=True)
-class _Need:
+class Need:
     """What a waiting worker asks for."""
 
     name: str
@@ -65,16 +65,17 @@ class IdleCapacity:
 
     def found(self) -> Iterator[str]:
         """One sentence for each worker and each place that it could have."""
-        for need in self._needs():
+        for need in self.waiting():
             if need.shares:
                 for ledger in self._ledgers:
-                    if self._has_seat(ledger, need):
+                    if self.has_seat(ledger, need):
                         yield f"{need.name} waits although {ledger.document['spec']['claimName']} has a free seat"
             for node in self._nodes.values():
                 if self._has_devices(node, need):
                     yield f"{need.name} waits although {node.key.name} has free devices"
 
-    def _needs(self) -> Iterator[_Need]:
+    def waiting(self) -> Iterator[Need]:
+        """The workers that wait, and what each asks for."""
         for workload in self._workloads:
             status = workload.document.get("status") or {}
             if status.get("phase") != "Pending" or workload.deleting:
@@ -83,7 +84,7 @@ class IdleCapacity:
             spec = workload.document["spec"]
             devices = spec["accelerator"].get("devices") or 1
             template = Record({"metadata": {"name": "template"}, **spec["template"]})
-            yield _Need(
+            yield Need(
                 workload.key.name,
                 spec["role"],
                 parse_bytes(str(spec["accelerator"]["memory"])),
@@ -94,7 +95,8 @@ class IdleCapacity:
 
     # A seat.
 
-    def _has_seat(self, ledger: Record, need: _Need) -> bool:
+    def has_seat(self, ledger: Record, need: Need) -> bool:
+        """Whether a worker could join the claim of a ledger as it stands."""
         seats = ledger.document["spec"].get("seats") or []
         claim = self._claims.get(ObjectKey(self._namespace, ledger.document["spec"]["claimName"]))
         if claim is None or claim.deleting or not 0 < len(seats) < self._limit:
@@ -104,17 +106,17 @@ class IdleCapacity:
         results = allocation_results(claim.document)
         if len(results) != 1:
             return False
-        held = [key for key in self._memory if (key.pool, key.device) == (results[0]["pool"], results[0]["device"])]
+        held = [
+            key
+            for key in self._memory
+            if (key.pool, key.device) == (results[0]["pool"], results[0]["device"])
+        ]
         node = self._nodes.get(held[0].pool) if held else None
-        return (
-            node is not None
-            and self._memory[held[0]] >= need.memory_bytes
-            and self._takes(node, need)
-        )
+        return node is not None and self._memory[held[0]] >= need.memory_bytes and self._takes(node, need)
 
     # Devices.
 
-    def _has_devices(self, node: Record, need: _Need) -> bool:
+    def _has_devices(self, node: Record, need: Need) -> bool:
         free = [
             device
             for device in self._inventory.get(node.key.name, ())
@@ -124,7 +126,7 @@ class IdleCapacity:
 
     # Nodes.
 
-    def _takes(self, node: Record, need: _Need) -> bool:
+    def _takes(self, node: Record, need: Need) -> bool:
         labels, spec = node.metadata.get("labels") or {}, node.document.get("spec") or {}
         if labels.get(ENABLED_LABEL) != "true" or spec.get("unschedulable") or spec.get("taints"):
             return False

@@ -50,6 +50,11 @@ class Watchdog:
         """Look again."""
         self._excused = False
 
+    @property
+    def looks_away(self) -> bool:
+        """Whether the present write is a hand's that may break the rules."""
+        return self._excused
+
     def excuse(self, uid: str) -> None:
         """Say nothing of this object's end: somebody asked for it by hand."""
         self._excused_uids.add(uid)

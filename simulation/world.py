@@ -18,11 +18,13 @@ from simulation.apiserver.store import Change
 from simulation.cluster import CONTROLLER_NAMESPACE, WORKER_NAMESPACE, SimulatedCluster
 from simulation.deployment import Deployment, Replica, Surroundings
 from simulation.disturbances import Disturbances
+from simulation.handover import HandOver
 from simulation.hands import Hands
 from simulation.invariants import Watchdog
 from simulation.endstate import end_faults
 from simulation.liveness import Liveness
 from simulation.network import Link, Network
+from simulation.order import OrderWatch
 from simulation.plan import Plan
 from simulation.scenario import CHAOS_SECONDS, Scenario
 from simulation.sometimes import Sometimes
@@ -50,6 +52,10 @@ class World:
         self.trace = Trace(lambda: loop.world_seconds)
         self.cluster = SimulatedCluster(seed=streams.seed, delays=scenario.delays)
         self.watchdog = Watchdog(self.cluster, limit=self._limit)
+        self._order = OrderWatch(
+            self.cluster.server, lambda: loop.world_seconds, lambda: self.watchdog.looks_away
+        )
+        self._handover = HandOver(self.cluster)
         self.hands = Hands(self.cluster, self.watchdog, self.trace)
         self.network = Network(self._loop, copy_context(), plan, self.trace)
         self._points = Sometimes(self.cluster.server, self.trace)
@@ -165,8 +171,10 @@ class World:
         limit, timeout = settings.max_seats_per_claim, settings.placement_timeout_seconds
         wrong = await self._liveness.converge(limit=limit, timeout_seconds=timeout)
         if not wrong:
-            wrong = [*self._end_state(), *await self._liveness.stay()]
-        self.failures += self.watchdog.violations[:VIOLATIONS_MAX]
+            wrong = [*self._end_state(), *await self._handover.judge(limit=limit)]
+            wrong += await self._liveness.converge(limit=limit, timeout_seconds=timeout)
+            wrong += await self._liveness.stay() if not wrong else []
+        self.failures += [*self.watchdog.violations, *self._order.violations][:VIOLATIONS_MAX]
         self.failures += wrong
 
     def _end_state(self) -> list[str]:
