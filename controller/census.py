@@ -8,17 +8,21 @@ decided from them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Generic, NamedTuple, TypeVar
 
 from controller.caches import Caches
 from controller.objects import ResourceClaim
 from controller.reasons import Code, Phase, code_of
 from controller.status import waiting_since
 from controller.workload import Workload
+from informers.api import T
 from informers.keys import ObjectKey
 from ledger.state import ClaimLedger
+
+C = TypeVar("C", bound=Hashable)
 
 NEW = "New"
 """Phase and cause of a Workload that no status was written for yet."""
@@ -85,34 +89,27 @@ class CensusStatistics:
     """Devices that the allocations of these claims name."""
 
 
-@dataclass(frozen=True)
-class _Ledger:
-    seats: int
-    exclusive: bool
-
-
 class Census:
     """Counts what the caches hold. `seat_limit` is the effective one."""
 
     def __init__(self, seat_limit: int) -> None:
         self._seat_limit = seat_limit
-        self._phases: Counter[str] = Counter()
-        self._reasons: Counter[str] = Counter()
-        self._causes: Counter[str] = Counter()
+        self._workloads = _Kept(_standing)
+        self._ledgers = _Kept(_seating)
+        self._claims = _Kept(_devices)
+        # Workers in line: what they say, and since when they wait.
         self._waiting: dict[ObjectKey, tuple[str, datetime]] = {}
-        self._ledgers: Counter[_Ledger] = Counter()
-        self._claims: Counter[int] = Counter()
-        """Claims by the devices that they hold; -1: not allocated."""
+        self._causes: Counter[str] = Counter()
 
     def __repr__(self) -> str:
-        workloads, ledgers = self._phases.total(), self._ledgers.total()
+        workloads, ledgers = self._workloads.counts.total(), self._ledgers.counts.total()
         return f"<Census workloads={workloads} waiting={len(self._waiting)} ledgers={ledgers}>"
 
     def connect(self, caches: Caches) -> None:
         """Follow the caches; who waits is told by `waits` and `waits_no_more`."""
-        caches.workloads.add_handler(_Workloads(self._phases, self._reasons), inline=True)
-        caches.ledgers.add_handler(_Ledgers(self._ledgers), inline=True)
-        caches.claims.add_handler(_Claims(self._claims), inline=True)
+        caches.workloads.add_handler(self._workloads, name="census", inline=True)
+        caches.ledgers.add_handler(self._ledgers, name="census", inline=True)
+        caches.claims.add_handler(self._claims, name="census", inline=True)
 
     def waits(self, key: ObjectKey, workload: Workload) -> None:
         """This worker is in line, and says why in its status."""
@@ -132,22 +129,26 @@ class Census:
             self._causes[before[0]] -= 1
 
     def statistics(self) -> CensusStatistics:
-        """Numbers of this moment; only the longest wait is looked for, among those who wait."""
-        shareable = {ledger: n for ledger, n in self._ledgers.items() if not ledger.exclusive}
-        exclusive = {ledger: n for ledger, n in self._ledgers.items() if ledger.exclusive}
+        """Numbers of this moment; costs the number of classes, and a look at everybody who waits."""
+        phases: Counter[str] = Counter()
+        reasons: Counter[str] = Counter()
+        for standing, number in self._workloads.counts.items():
+            phases[standing.phase] += number
+            reasons[standing.reason] += number
+        ledgers, claims, limit = self._ledgers.counts, self._claims.counts, self._seat_limit
         return CensusStatistics(
-            workloads={phase: self._phases[phase] for phase in PHASES},
-            reasons={reason: self._reasons[reason] for reason in REASONS},
+            workloads={phase: phases[phase] for phase in PHASES},
+            reasons={reason: reasons[reason] for reason in REASONS},
             waiting={cause: self._causes[cause] for cause in WAITING_CAUSES},
             waiting_since=min((since for _, since in self._waiting.values()), default=None),
-            shareable_ledgers=sum(shareable.values()),
-            exclusive_ledgers=sum(exclusive.values()),
-            shareable_seats=sum(ledger.seats * n for ledger, n in shareable.items()),
-            exclusive_seats=sum(ledger.seats * n for ledger, n in exclusive.items()),
-            ledgers_at_limit=sum(n for ledger, n in shareable.items() if ledger.seats >= self._seat_limit),
-            allocated_claims=sum(n for devices, n in self._claims.items() if devices >= 0),
-            unallocated_claims=self._claims[-1],
-            allocated_devices=sum(devices * n for devices, n in self._claims.items() if devices > 0),
+            shareable_ledgers=_sum(ledgers, lambda ledger: not ledger.exclusive),
+            exclusive_ledgers=_sum(ledgers, lambda ledger: ledger.exclusive),
+            shareable_seats=_sum(ledgers, lambda ledger: 0 if ledger.exclusive else ledger.seats),
+            exclusive_seats=_sum(ledgers, lambda ledger: ledger.seats if ledger.exclusive else 0),
+            ledgers_at_limit=_sum(ledgers, lambda lg: not lg.exclusive and lg.seats >= limit),
+            allocated_claims=_sum(claims, lambda devices: devices >= 0),
+            unallocated_claims=claims[-1],
+            allocated_devices=_sum(claims, lambda devices: max(devices, 0)),
         )
 
 
@@ -158,64 +159,63 @@ def _cause(workload: Workload) -> str:
     return code if code in WAITING_CAUSES else OTHER
 
 
-class _Workloads:
-    def __init__(self, phases: Counter[str], reasons: Counter[str]) -> None:
-        self._phases = phases
-        self._reasons = reasons
+class _Kept(Generic[T, C]):
+    """Objects of one kind by a class of theirs. An inline handler of their cache.
 
-    def on_add(self, obj: Workload, initial: bool) -> None:  # noqa: ARG002 - part of the handler protocol
-        self._count(obj, 1)
+    What an object was counted as is remembered: that of a deletion is its last state, which was never told.
+    """
 
-    def on_update(self, old: Workload, new: Workload) -> None:
-        self._count(old, -1)
-        self._count(new, 1)
+    def __init__(self, class_of: Callable[[T], C]) -> None:
+        self._class_of = class_of
+        self._classes: dict[ObjectKey, C] = {}
+        self.counts: Counter[C] = Counter()
 
-    def on_delete(self, obj: Workload) -> None:
-        self._count(obj, -1)
+    def on_add(self, obj: T, initial: bool, /) -> None:  # noqa: ARG002 - part of the handler protocol
+        self._count(obj)
 
-    def _count(self, workload: Workload, sign: int) -> None:
-        self._phases[workload.status.phase or NEW] += sign
-        code = code_of(workload.status.reason)
-        if code and not workload.terminal:
-            self._reasons[code if code in REASONS else OTHER] += sign
+    def on_update(self, old: T, new: T, /) -> None:  # noqa: ARG002 - part of the handler protocol
+        self._count(new)
 
+    def on_delete(self, obj: T, /) -> None:
+        self._forget(ObjectKey.of(obj))
 
-class _Ledgers:
-    def __init__(self, ledgers: Counter[_Ledger]) -> None:
-        self._ledgers = ledgers
+    def _count(self, obj: T) -> None:
+        key = ObjectKey.of(obj)
+        self._forget(key)
+        self._classes[key] = counted = self._class_of(obj)
+        self.counts[counted] += 1
 
-    def on_add(self, obj: ClaimLedger, initial: bool) -> None:  # noqa: ARG002 - part of the handler protocol
-        self._ledgers[_ledger(obj)] += 1
-
-    def on_update(self, old: ClaimLedger, new: ClaimLedger) -> None:
-        self.on_delete(old)
-        self._ledgers[_ledger(new)] += 1
-
-    def on_delete(self, obj: ClaimLedger) -> None:
-        self._ledgers[_ledger(obj)] -= 1
+    def _forget(self, key: ObjectKey) -> None:
+        if key in self._classes:
+            self.counts[self._classes.pop(key)] -= 1
 
 
-class _Claims:
-    def __init__(self, claims: Counter[int]) -> None:
-        self._claims = claims
-
-    def on_add(self, obj: ResourceClaim, initial: bool) -> None:  # noqa: ARG002 - part of the handler protocol
-        self._claims[_devices(obj)] += 1
-
-    def on_update(self, old: ResourceClaim, new: ResourceClaim) -> None:
-        self.on_delete(old)
-        self._claims[_devices(new)] += 1
-
-    def on_delete(self, obj: ResourceClaim) -> None:
-        self._claims[_devices(obj)] -= 1
+class _Standing(NamedTuple):
+    phase: str
+    reason: str
+    """The code; empty for none, and for a Workload that has ended."""
 
 
-def _ledger(ledger: ClaimLedger) -> _Ledger:
-    return _Ledger(len(ledger.seats), any(seat.exclusive for seat in ledger.seats))
+class _Seating(NamedTuple):
+    seats: int
+    exclusive: bool
+
+
+def _standing(workload: Workload) -> _Standing:
+    code = "" if workload.terminal else code_of(workload.status.reason)
+    return _Standing(workload.status.phase or NEW, code if not code or code in REASONS else OTHER)
+
+
+def _seating(ledger: ClaimLedger) -> _Seating:
+    return _Seating(len(ledger.seats), any(seat.exclusive for seat in ledger.seats))
 
 
 def _devices(claim: ResourceClaim) -> int:
-    """Devices that the claim holds; access as an administrator holds none."""
+    """Devices that the claim holds, -1 where it is not allocated; access as an administrator holds none."""
     if claim.status.allocation is None:
         return -1
     return sum(not result.admin_access for result in claim.status.allocation.devices.results)
+
+
+def _sum(counts: Counter[C], what: Callable[[C], int]) -> int:
+    return sum(what(counted) * number for counted, number in counts.items())
