@@ -74,6 +74,10 @@ class Caches:
         found = self.pods.store.by_index(BY_CLAIM, str(claim))
         return tuple(pod for pod in found if isinstance(pod, Pod))
 
+    def stuck(self) -> tuple[str, ...]:
+        """Which informers show no sign of life, in words for people."""
+        return tuple(reason for informer in self.all() if (reason := informer.stuck()) is not None)
+
     def all(self) -> tuple[SharedInformer[Any], ...]:
         """Every informer, in the order in which they are started and reported."""
         return (

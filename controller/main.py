@@ -93,7 +93,11 @@ async def _endpoints(
     metrics.add(loop_metrics(monitor.statistics))
     metrics.add(build_metrics(build_info()))
     health = health_application(
-        liveness={"event-loop": monitor.check, "leader-election": leadership.check},
+        liveness={
+            "event-loop": monitor.check,
+            "leader-election": leadership.check,
+            "caches": lambda: "; ".join(controller.caches.stuck()) or None,
+        },
         readiness={"caches": lambda: "; ".join(controller.missing()) or None},
     )
     async with (

@@ -31,11 +31,15 @@ from informers.changes import Added, Change, EventHandler, Synced
 from informers.dispatch import HandlerStatistics, InlineRegistration, QueuedRegistration, Registration
 from informers.indexed import IndexFunction
 from informers.progress import ReflectorStatistics
-from informers.reflector import EVERYTHING, Problem, Reflector
+from informers.reflector import EVERYTHING, BackingOff, Problem, Reflector
 from informers.store import Store, StoreStatistics
 
 SYNC_DEADLINE_SECONDS: Final = 120.0
 """How long a start may wait for its caches: client-go-based managers use two minutes too."""
+
+
+STUCK_SECONDS: Final = 300.0
+"""Longer than any wait for the server that a reader allows itself: after that it is stuck."""
 
 
 class NotSynced(Exception):
@@ -116,6 +120,17 @@ class SharedInformer(Generic[T]):
             for registration in self._registrations
             if not registration.has_synced
         )
+
+    def stuck(self) -> str | None:
+        """For a liveness probe: that the reader shows no sign of life although it waits for nothing known.
+
+        `None` while all is well, while it backs off, and while it does not run.
+        """
+        reading = self._reflector.statistics()
+        seconds = reading.last_step_age_seconds
+        if self._tasks is None or isinstance(reading.state, BackingOff) or seconds <= STUCK_SECONDS:
+            return None
+        return f"{self._reflector} shows no sign of life for {seconds:.0f} s in {reading.state}"
 
     def statistics(self) -> InformerStatistics:
         """Counts of this moment."""

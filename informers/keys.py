@@ -12,7 +12,7 @@ from typing import NamedTuple, Self
 from informers.api import Object, UnreadableObject
 
 Key = tuple[str, str]
-"""What an `ObjectKey` is equal to. The garbage collector stops following plain tuples of texts, but never those
+"""What an `ObjectKey` is equal to. The garbage collector stops following plain tuples of texts, never those
 of a class of their own: what is held by the hundred thousand is keyed by these."""
 
 

@@ -209,3 +209,23 @@ async def test_a_handler_cannot_be_added_in_the_middle_of_the_news(caplog: pytes
     async with running(informer):
         informer.store.apply_write(thing("a", 2))
     assert "a handler cannot be added by an inline handler" in caplog.text
+
+
+@pytest.mark.parametrize("inline", [False, True])
+async def test_s7_a_handler_added_while_a_list_is_told_is_told_everything_once(inline: bool) -> None:
+    informer = informer_of()
+    first, late = Recorder(), Recorder()
+    informer.add_handler(first, inline=True)
+    listed = informer.store.begin_replacement()
+    for number in range(600):
+        listed.add(thing(f"thing-{number}", 1))
+    slices = informer.store.replacing(listed, "1")
+    next(slices)
+    registration = informer.add_handler(late, inline=inline)
+    assert len(first.told) == 600, "the others first"
+    for _ in slices:
+        pass
+    async with running(informer):
+        pass
+    assert registration.has_synced
+    assert sorted(late.told) == sorted(first.told)

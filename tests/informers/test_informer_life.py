@@ -6,8 +6,8 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from informers.errors import Forbidden, Gone, Unreachable
-from informers.informer import NotSynced, WatcherEnded
+from informers.errors import Forbidden, Gone, TooManyRequests, Unreachable
+from informers.informer import STUCK_SECONDS, NotSynced, WatcherEnded
 from tests.informers.running import informer_of, quiet, running
 from tests.informers.scripted_api import (
     Recorder,
@@ -183,3 +183,18 @@ async def test_statistics_show_the_parts_and_the_repr_is_one_line() -> None:
         "<SharedInformer things.example.com handlers=1 "
         "<Store objects=1 unreadable=0 resource_version=2 synced=True>>"
     )
+
+
+async def test_m2_a_reader_that_is_stuck_is_named_and_one_that_backs_off_or_is_stopped_is_not() -> None:
+    stuck, backing_off = (
+        informer_of([Step.HANG]),
+        informer_of(lists=(TooManyRequests("later", retry_after_seconds=900),)),
+    )
+    async with running(stuck, backing_off):
+        await anyio.sleep(STUCK_SECONDS - 1)
+        assert stuck.stuck() is None
+        await anyio.sleep(2)
+        assert stuck.stuck() == "things.example.com shows no sign of life for 301 s in Watching(fruitless=0)"
+        assert backing_off.stuck() is None
+    await anyio.sleep(STUCK_SECONDS)
+    assert stuck.stuck() is None

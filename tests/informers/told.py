@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from informers.changes import Added, Change, Deleted, Synced, Updated
 from informers.store import ObjectKey, Store
 from tests.informers.scripted_api import Recorder, Thing
@@ -14,8 +16,8 @@ def key(name: str) -> ObjectKey:
 class Told:
     """A store by colour and what it told, as `Recorder` writes it."""
 
-    def __init__(self) -> None:
-        self.store: Store[Thing] = Store({"colour": lambda found: found.colours})
+    def __init__(self, slice_objects: int = 250) -> None:
+        self.store: Store[Thing] = Store({"colour": lambda found: found.colours}, slice_objects=slice_objects)
         self.recorder = Recorder()
         self.store.subscribe(self.hear)
 
@@ -36,7 +38,11 @@ class Told:
         return told
 
     def list(self, version: int, *things: Thing, restored: bool = False) -> None:
+        for _ in self.list_in_slices(version, *things, restored=restored):
+            pass
+
+    def list_in_slices(self, version: int, *things: Thing, restored: bool = False) -> Iterator[None]:
         listed = self.store.begin_replacement()
         for found in things:
             listed.add(found)
-        self.store.replace(listed, str(version), restored=restored)
+        yield from self.store.replacing(listed, str(version), restored=restored)
