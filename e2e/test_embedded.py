@@ -10,6 +10,7 @@ import json
 import re
 import subprocess
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +19,7 @@ import pytest
 from e2e.controlplane import Cluster, Fleet, NodeShape, Object
 from e2e.controlplane.cluster import CHECKOUT
 from e2e.embedded import EmbeddedKubernetes, embedded_kubernetes
+from e2e.program import running_controller
 
 pytest_plugins = ("e2e.controlplane.fixtures",)
 
@@ -216,3 +218,44 @@ def test_kubectl_says_the_same_as_on_a_real_cluster(cluster: Cluster, embedded: 
     real = perform(cluster, SCRIPT)
 
     assert perform(embedded, SCRIPT) == real
+
+
+RUNNING = "--for=jsonpath={.status.phase}=Running"
+
+
+def test_kubectl_follows_workers_across_a_drain_and_waits_for_a_deletion(
+    embedded: EmbeddedKubernetes, tmp_path: Path
+) -> None:
+    embedded.furnish(Fleet(nodes=2, shape=NodeShape(gpus=1)))
+    with running_controller(embedded, tmp_path / "controller.log", {"--max-seats-per-claim": "2"}):
+        embedded.kubectl("apply", "-f", str(SHARED))
+        embedded.kubectl("wait", RUNNING, "owl", "--all", "--timeout=20s")
+        first = embedded.kubectl("get", "owl", "fft-trainer-a", "-o", "jsonpath={.status.nodeName}")
+        with watching(embedded, "get", "owl", "fft-trainer-a", "-w", "--output-watch-events") as seen:
+            embedded.kubectl("drain", first)
+            elsewhere = next(line for line in seen if "Running" in line and first not in line)
+        embedded.kubectl("wait", RUNNING, "owl", "--all", "--timeout=20s")
+        second = embedded.kubectl("get", "owl", "fft-trainer-a", "-o", "jsonpath={.status.nodeName}")
+        story = embedded.kubectl("describe", "owl", "fft-trainer-a")
+        embedded.kubectl("delete", "owl", "--all")  # returns once they are gone, finalizers and all
+        left = embedded.kubectl("get", "owl,ocl,pods,resourceclaims", "-o", "name")
+
+    assert elsewhere.startswith("MODIFIED")
+    assert {first, second} == {"gpu-node-0", "gpu-node-1"}
+    assert re.search(rf"Normal +Placed .* Running on node {second} ", story)
+    assert left == ""
+
+
+@contextmanager
+def watching(cluster: Cluster, *arguments: str) -> Iterator[Iterator[str]]:
+    """The lines that a kubectl prints which does not end by itself."""
+    command = [str(cluster.kubectl_path), f"--kubeconfig={cluster.admin_kubeconfig}", *arguments]
+    process = subprocess.Popen(
+        command, env=cluster.kubectl_environment(), stdout=subprocess.PIPE, text=True, bufsize=1
+    )
+    with process:
+        try:
+            assert process.stdout is not None
+            yield iter(process.stdout)
+        finally:
+            process.kill()

@@ -46,7 +46,8 @@ COMPACTION_SECONDS = 300.0
 
 SHUTDOWN_SECONDS = 1.0
 
-DELAYS = Delays(spread=0.5)
+DELAYS = Delays()
+"""Without spread: Pods are tried in the order in which they come, as by a real scheduler."""
 
 _log = logging.getLogger(__name__)
 
@@ -54,7 +55,7 @@ _log = logging.getLogger(__name__)
 class EmbeddedCluster:
     """Enter it to start it; leaving it ends every watch and closes the socket.
 
-    `seed` decides UIDs and delays. `port` 0 takes a free one. Raises `OSError` where the port is taken.
+    `seed` decides UIDs. `port` 0 takes a free one. Raises `OSError` where the port is taken.
     """
 
     def __init__(self, *, seed: int = 0, port: int = 0, delays: Delays = DELAYS) -> None:
