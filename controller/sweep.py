@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 
 import anyio
 
@@ -27,7 +26,7 @@ from ledger.names import is_claim_name
 from ledger.state import CLAIM_LEDGERS_KIND, ClaimLedger, Seat, SeatRef
 
 INTERVAL_SECONDS = 600.0
-SUSPICION = timedelta(minutes=2)
+SUSPICION_SECONDS = 120.0
 
 _log = logs.get_logger(__name__)
 
@@ -79,7 +78,8 @@ class Sweep:
     def __init__(self, tools: Tools, wake: Callable[[Workload], None]) -> None:
         self._tools = tools
         self._wake = wake
-        self._suspects: dict[Orphan, datetime] = {}
+        self._suspects: dict[Orphan, float] = {}
+        """When each is due, in the loop's time: a wall clock that is set back would cost a whole round."""
         self._released_kinds = dict.fromkeys(ORPHAN_KINDS.values(), 0)
         self._failures = 0
 
@@ -98,14 +98,21 @@ class Sweep:
 
     async def step(self) -> float:
         """Look once; returns the seconds until the next look."""
-        now = self._tools.now()
+        now = anyio.current_time()
         found = list(self._orphans())
-        self._suspects = {orphan: self._suspects.get(orphan, now) for orphan in found}
+        self._suspects = {orphan: self._suspects.get(orphan, now + SUSPICION_SECONDS) for orphan in found}
         self._wake_unnamed()
-        for orphan, since in tuple(self._suspects.items()):
-            if now - since >= SUSPICION:
+        for orphan, due in tuple(self._suspects.items()):
+            if now >= due:
                 await self._release(orphan)
-        return SUSPICION.total_seconds() if self._suspects else INTERVAL_SECONDS
+        return self._pause_seconds()
+
+    def _pause_seconds(self) -> float:
+        """Until the next suspect is due; what is overdue is looked at once in such a time."""
+        if not self._suspects:
+            return INTERVAL_SECONDS
+        now = anyio.current_time()
+        return min((due - now for due in self._suspects.values() if due > now), default=SUSPICION_SECONDS)
 
     # Looking
 

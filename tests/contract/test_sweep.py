@@ -101,6 +101,16 @@ async def test_an_orphan_goes_two_minutes_after_it_was_first_seen(
     assert row(cluster, "again")[0] in {"", "Running"}
 
 
+async def test_a_wall_clock_that_is_set_back_keeps_no_orphan(cluster: SimulatedCluster) -> None:
+    cluster.fleet.add_nodes(1)
+    await a_seat_of_a_workload_that_is_gone(cluster)
+    async with simulated_controller(cluster):
+        await anyio.sleep(60)
+        cluster.clock.jump(-1)
+        await anyio.sleep(70)
+        assert holdings(cluster) == []
+
+
 async def test_what_comes_later_is_found_within_ten_minutes_and_two_more(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster):
