@@ -39,6 +39,8 @@ class _Try:
     """Those who wait and fit, the oldest first, as of the release."""
     taker: str = ""
     released: bool = False
+    went_elsewhere: bool = False
+    """Whether the oldest of them took another seat: the end of the worker had made room for that, too."""
 
 
 class HandOver:
@@ -76,7 +78,7 @@ class HandOver:
         if not tried.released:
             yield f"no seat of {tried.ledger} was released {PROMPT_SECONDS:g} s after its worker had ended"
             return
-        if not tried.expected:
+        if not tried.expected or tried.went_elsewhere:
             return
         self.rounds += 1
         oldest = tried.expected[0]
@@ -107,8 +109,14 @@ class HandOver:
         if change.kind is WORKLOADS:
             claim = (change.record.document.get("status") or {}).get("claimName")
             self._been_on.add((change.record.uid, str(claim)))
-        elif self._try is not None and change.kind is LEDGERS and change.record.key.name == self._try.ledger:
-            self._on_ledger(self._try, change.before, change.record)
+        elif self._try is not None and change.kind is LEDGERS:
+            if change.record.key.name == self._try.ledger:
+                self._on_ledger(self._try, change.before, change.record)
+            elif self._try.expected:
+                names = {seat["workload"] for seat in seats_of(change.record)}
+                self._try.went_elsewhere |= self._try.expected[0] in names - {
+                    seat["workload"] for seat in seats_of(change.before)
+                }
 
     def _on_ledger(self, tried: _Try, before: Record | None, after: Record) -> None:
         was = {seat["workloadUID"] for seat in seats_of(before)}

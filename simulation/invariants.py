@@ -99,7 +99,9 @@ class Watchdog:
                 yield f"{name} went and left a seat"
             if any(owner_uid(pod.document) == uid for pod in self._server.store.all(PODS)):
                 yield f"{name} went and left a Pod"
-        elif before in TERMINAL and _phase(change.record) != before:
+            return
+        yield from _status_faults(change)
+        if before in TERMINAL and _phase(change.record) != before:
             yield f"{name} was {before} and is {_phase(change.record)} again"
 
     def _pod_faults(self, change: Change) -> Iterator[str]:
@@ -124,6 +126,21 @@ class Watchdog:
             and claim in claim_names(pod.document)
             for pod in self._server.store.all(PODS)
         )
+
+
+def _status_faults(change: Change) -> Iterator[str]:
+    """What the conventions of the API ask of a status: generations, and times that mean something."""
+    name, status = change.record.key.name, _status(change.record.document)
+    generation = change.record.metadata.get("generation", 0)
+    if status.get("observedGeneration", 0) > generation:
+        yield f"{name} observed generation {status['observedGeneration']} of {generation}"
+    before = _status(change.before.document) if change.before is not None else {}
+    known = {item["type"]: item for item in before.get("conditions") or ()}
+    for item in status.get("conditions") or ():
+        old = known.get(item["type"])
+        same = old is not None and old["status"] == item["status"]
+        if old is not None and same and old["lastTransitionTime"] != item["lastTransitionTime"]:
+            yield f"the time of {name}'s condition {item['type']} moved, and its status did not"
 
 
 def at_rest(cluster: SimulatedCluster, *, limit: int = 0, lowered: bool = False) -> list[str]:

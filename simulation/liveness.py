@@ -8,6 +8,8 @@ not even when every cache has to be read again.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import anyio
 
 from simulation.cluster import SimulatedCluster
@@ -49,9 +51,12 @@ class Liveness:
                     wrong.append(f"still being written to: {self._network.last_write}")
                 return [f"not at rest {now - began:.0f} s after the faults: {text}" for text in wrong]
 
-    async def stay(self) -> list[str]:
-        """Watch the rest, then make every cache list again; returns what was written meanwhile."""
+    async def stay(self, retries: Callable[[], int]) -> list[str]:
+        """Watch the rest, then make every cache list again; returns what was written or retried meanwhile."""
+        before = retries()
         wrong = await self._quiet_for(REST_SECONDS, "at rest")
+        if retries() != before:
+            wrong.append(f"{retries() - before} reconciles failed at rest")
         store = self._cluster.server.store
         store.compact()
         for watch in self._cluster.watches.matching():

@@ -12,16 +12,18 @@ from contextvars import copy_context
 import anyio
 from anyio.abc import TaskGroup
 
+from informers.runner import Outcome
 from simulation.apiserver.interception import Request
 from simulation.apiserver.kinds import EVENTS, LEASES
 from simulation.apiserver.store import Change
 from simulation.cluster import CONTROLLER_NAMESPACE, WORKER_NAMESPACE, SimulatedCluster
 from simulation.deployment import Deployment, Replica, Surroundings
 from simulation.disturbances import Disturbances
+from simulation.economy import wasteful
+from simulation.endstate import end_faults
 from simulation.handover import HandOver
 from simulation.hands import Hands
 from simulation.invariants import Watchdog
-from simulation.endstate import end_faults
 from simulation.liveness import Liveness
 from simulation.network import Link, Network
 from simulation.order import OrderWatch
@@ -115,6 +117,8 @@ class World:
         await self._heal()
         await self._judge()
         self.failures += around.failures
+        every = [replica for deployment in self._deployments for replica in deployment.all]
+        self.failures += wasteful(self.trace, every)
         self.seconds = self._loop.world_seconds
         self._points.hit("stale list", self.cluster.server.replicas.stale_lists_total)
         self.sometimes = self._points.report(self._deployments)
@@ -173,9 +177,17 @@ class World:
         if not wrong:
             wrong = [*self._end_state(), *await self._handover.judge(limit=limit)]
             wrong += await self._liveness.converge(limit=limit, timeout_seconds=timeout)
-            wrong += await self._liveness.stay() if not wrong else []
+            wrong += await self._liveness.stay(self._retries) if not wrong else []
         self.failures += [*self.watchdog.violations, *self._order.violations][:VIOLATIONS_MAX]
         self.failures += wrong
+
+    def _retries(self) -> int:
+        """How often a reconcile of a process that runs had to be done again."""
+        total = 0
+        for replica in self._replicas():
+            counts = replica.controller.runner.statistics().reconciles_total
+            total += counts[Outcome.ERROR] + counts[Outcome.REQUEUE]
+        return total
 
     def _end_state(self) -> list[str]:
         """What the end must look like whatever happened in between, as far as that is defined."""

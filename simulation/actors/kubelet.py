@@ -80,6 +80,14 @@ class Kubelet(Actor):
     def _on_change(self, change: Change) -> None:
         if change.kind is PODS and change.type is not WatchEventType.DELETED:
             self._consider(change.record)
+        elif change.kind is NODES and change.type is WatchEventType.ADDED:
+            self._look_at_node(change.record.key.name)
+
+    def _look_at_node(self, name: str) -> None:
+        """A node came (back): its kubelet takes up the Pods that are bound there."""
+        for pod in self._stage.server.store.all(PODS):
+            if pod.document["spec"].get("nodeName") == name:
+                self._consider(pod)
 
     def _look_at_everything(self) -> None:
         for pod in self._stage.server.store.all(PODS):

@@ -250,3 +250,23 @@ async def test_a_pod_that_is_about_to_be_bound_takes_its_room_already() -> None:
         bound = [pod for pod in cluster.server.documents(PODS) if pod["spec"].get("nodeName")]
 
     assert len(bound) == 1
+
+
+async def test_a_node_that_comes_back_takes_up_its_pods(cluster: SimulatedCluster) -> None:
+    cluster.fleet.add_nodes(1)
+    body = {"metadata": {"name": POD.name}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    cluster.server.create(PODS, POD.namespace, body)
+    await cluster.until(lambda: pod_of(cluster)["spec"].get("nodeName"), "it is not bound")
+    cluster.fleet.remove_node("gpu-node-0")
+    await anyio.sleep(1)
+    assert pod_of(cluster)["status"]["phase"] == "Pending"
+    cluster.fleet.add_nodes(1)
+    await cluster.settle()
+
+    assert pod_of(cluster)["status"]["phase"] == "Running"
+
+
+def pod_of(cluster: SimulatedCluster) -> dict[str, Any]:
+    pod = cluster.server.document(PODS, POD.name, POD.namespace)
+    assert pod is not None
+    return pod
