@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import gc
 import json
+import os
 import sys
 import time
 import tracemalloc
@@ -31,10 +32,11 @@ PAGE_LIMIT = 500
 
 
 class Clock:
-    """Wall and CPU time since it was made."""
+    """Wall and CPU time since it was made, and how long there was no processor for what was ready to run."""
 
     def __init__(self) -> None:
         self._wall, self._cpu = time.perf_counter(), time.process_time()
+        self._waited = procfs.cpu_wait_seconds(os.getpid())
 
     def report(self, objects: int) -> dict[str, float]:
         """What was used so far for reading `objects`."""
@@ -42,6 +44,7 @@ class Clock:
             "objects": objects,
             "seconds": time.perf_counter() - self._wall,
             "cpu_seconds": time.process_time() - self._cpu,
+            "cpu_wait_seconds": procfs.cpu_wait_seconds(os.getpid()) - self._waited,
             "rss_peak_bytes": procfs.own_rss_peak_bytes(),
         }
 

@@ -1,4 +1,8 @@
-"""What the informers are held to, and the figures behind it. The only home of these bounds."""
+"""What the informers are held to, and the figures behind it. The only home of these bounds.
+
+The machine may be busy with other things. So a stall is judged by the CPU time of the loop's thread, and a
+rate by the time in which there was a processor; what the clock said stands beside it.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +24,7 @@ PROGRAM_BYTES = 256 * MIB
 STALL_SECONDS = 0.050
 EVENTS_PER_SECOND = 10_000
 CYCLES_PER_SECOND = 50_000
-DELAYED_RATIO = 1.2
+DELAYED_RATIO = 1.15
 
 COLUMNS = ("measure", "of", "figure", "beside", "to reach", "reached")
 Row = tuple[str, ...]
@@ -55,6 +59,7 @@ def figures(samples: Sequence[Sample]) -> Table:
             f"{sample.operations:,}",
             f"{sample.seconds:.2f}",
             f"{sample.cpu_seconds:.2f}" if sample.cpu_seconds else "",
+            f"{sample.cpu_wait_seconds:.2f}" if sample.cpu_wait_seconds else "",
             f"{sample.rss_peak_bytes / MIB:.0f}",
             _stall(sample),
             f"{sample.load_before:.1f}",
@@ -69,8 +74,9 @@ def figures(samples: Sequence[Sample]) -> Table:
         "operations",
         "seconds",
         "CPU seconds",
+        "waited for CPU",
         "peak RSS MiB",
-        "longest stall in ms: wall, CPU, collector",
+        "longest stall in ms: clock, CPU, collector",
         "load before",
     )
     return Table("Informers, round by round", columns, tuple(rows), text_columns=2)
@@ -92,30 +98,44 @@ def _of(samples: Sequence[Sample], scenario: str, contender: str = "") -> list[S
 def _sync(samples: Sequence[Sample]) -> Iterator[Row]:
     ours = _of(samples, "informers-sync", INFORMER)
     bounds: tuple[tuple[str, str, Callable[[float], bool]], ...] = (
-        (TYPED, f"at least {TYPED_RATIO:g} times faster", lambda ratio: ratio <= 1 / TYPED_RATIO),
-        (PLAIN, f"at most {PLAIN_RATIO:g} times as long", lambda ratio: ratio <= PLAIN_RATIO),
+        (TYPED, f"at least {TYPED_RATIO:g} times less", lambda ratio: ratio <= 1 / TYPED_RATIO),
+        (PLAIN, f"at most {PLAIN_RATIO:g} times as much", lambda ratio: ratio <= PLAIN_RATIO),
     )
     for other, bound, reaches in bounds:
         theirs = _of(samples, "informers-sync", other)
         if not ours or not theirs:
             continue
-        ratio = ratio_of_pairs([s.seconds for s in ours], [s.seconds for s in theirs])
-        words = f"{1 / ratio:.1f} times faster" if ratio < 1 else f"{ratio:.2f} times as long"
+        by_clock = ratio_of_pairs([s.seconds for s in ours], [s.seconds for s in theirs])
+        by_cpu = ratio_of_pairs([s.cpu_seconds for s in ours], [s.cpu_seconds for s in theirs])
         yield _row(
             f"first list, against {_NAMES[other]}",
             f"{ours[0].workers:,} Pods",
-            f"{_seconds(ours)}, {words}",
-            _seconds(theirs),
+            f"{_times(ours)}: {_quotient(by_clock)} time, {_quotient(by_cpu)} CPU time",
+            _times(theirs),
             bound,
-            reached=reaches(ratio),
+            reached=reaches(by_clock) and reaches(by_cpu),
         )
 
 
 _NAMES = {TYPED: "typed models", PLAIN: "plain JSON decoding"}
 
 
-def _seconds(samples: Sequence[Sample]) -> str:
-    return f"{median(s.seconds for s in samples):.2f} s ({median(s.cpu_seconds for s in samples):.2f} s CPU)"
+def _quotient(ratio: float) -> str:
+    return f"{1 / ratio:.1f} times less" if ratio < 1 else f"{ratio:.2f} times as much"
+
+
+def _times(samples: Sequence[Sample]) -> str:
+    return f"{median(s.seconds for s in samples):.2f} s, {median(s.cpu_seconds for s in samples):.2f} s CPU"
+
+
+def _rates(samples: Sequence[Sample]) -> list[float]:
+    """Operations per second in which there was a processor for them, by round."""
+    return [s.operations / (s.seconds - s.cpu_wait_seconds) for s in samples]
+
+
+def _rate_beside(samples: Sequence[Sample]) -> str:
+    rate = median(s.operations / s.seconds for s in samples)
+    return f"{rate:,.0f}/s with what it waited for a processor"
 
 
 def _held(samples: Sequence[Sample]) -> Iterator[Row]:
@@ -149,29 +169,28 @@ def _stalls(samples: Sequence[Sample]) -> Iterator[Row]:
         if part.endswith("first list"):
             continue
         rounds = _of(samples, part)
-        wall, cpu = (
-            max(s.notes[name] for s in rounds) for name in ("stall_wall_seconds", "stall_cpu_seconds")
-        )
-        least = min(s.notes["stall_wall_seconds"] for s in rounds)
+        wall = [s.notes["stall_wall_seconds"] * 1000 for s in rounds]
+        cpu_seconds = max(s.notes["stall_cpu_seconds"] for s in rounds)
         yield _row(
             "longest stall of the event loop in a relist",
             f"{rounds[0].workers:,} Pods, {part.partition('/')[2]}",
-            f"{wall * 1000:.1f} ms (least of {len(rounds)} rounds: {least * 1000:.1f})",
-            f"{cpu * 1000:.1f} ms of CPU time",
+            f"{cpu_seconds * 1000:.1f} ms of CPU time",
+            f"{min(wall):.0f} to {max(wall):.0f} ms by the clock",
             f"under {STALL_SECONDS * 1000:.0f} ms",
-            reached=wall < STALL_SECONDS,
+            reached=cpu_seconds < STALL_SECONDS,
         )
 
 
 def _events(samples: Sequence[Sample]) -> Iterator[Row]:
     ours = _of(samples, "informers-events")
     if ours:
-        rate = median(s.operations / s.seconds for s in ours)
+        rate = median(_rates(ours))
+        each_seconds = median(s.cpu_seconds / s.operations for s in ours)
         yield _row(
             "events into the store over one watch",
             f"{ours[0].workers:,} Pods, {ours[0].operations:,} events",
             f"{rate:,.0f}/s",
-            f"{median(s.cpu_seconds / s.operations for s in ours) * 1e6:.1f} µs of CPU time each",
+            f"{_rate_beside(ours)}, {each_seconds * 1e6:.1f} µs CPU each",
             f"at least {EVENTS_PER_SECOND:,}/s",
             reached=rate >= EVENTS_PER_SECOND,
         )
@@ -181,23 +200,23 @@ def _queue(samples: Sequence[Sample]) -> Iterator[Row]:
     by_delayed: dict[int, list[Sample]] = {}
     for sample in _of(samples, "informers-queue"):
         by_delayed.setdefault(sample.workers, []).append(sample)
-    rates = {delayed: [s.operations / s.seconds for s in found] for delayed, found in by_delayed.items()}
-    for delayed, found in sorted(rates.items()):
+    for delayed, found in sorted(by_delayed.items()):
+        rate = median(_rates(found))
         yield _row(
             "keys added, taken and given back, with metrics",
             f"{delayed:,} delayed keys",
-            f"{median(found):,.0f}/s",
-            "",
+            f"{rate:,.0f}/s",
+            _rate_beside(found),
             f"at least {CYCLES_PER_SECOND:,}/s",
-            reached=median(found) >= CYCLES_PER_SECOND,
+            reached=rate >= CYCLES_PER_SECOND,
         )
-    if len(rates) > 1:
-        few, many = min(rates), max(rates)
-        ratio = ratio_of_pairs(rates[few], rates[many])
+    if len(by_delayed) > 1:
+        few, many = ([s.cpu_seconds for s in by_delayed[d]] for d in (min(by_delayed), max(by_delayed)))
+        ratio = ratio_of_pairs(many, few)
         yield _row(
-            "the same with many delayed keys",
-            f"{many:,} against {few:,}",
-            f"{ratio:.2f} times as long",
+            "CPU time of the same with delayed keys",
+            f"{max(by_delayed):,} against {min(by_delayed):,}",
+            f"{ratio:.2f} times as much",
             "",
             f"at most {DELAYED_RATIO:g} times",
             reached=ratio <= DELAYED_RATIO,

@@ -53,12 +53,13 @@ class InformerScenario(ABC):
             operations=int(report["objects"]),
             seconds=report["seconds"],
             cpu_seconds=report.get("cpu_seconds", 0.0),
+            cpu_wait_seconds=report.get("cpu_wait_seconds", 0.0),
             rss_peak_bytes=int(report.get("rss_peak_bytes", 0)),
             notes=notes,
         )
 
 
-_FIELDS = frozenset({"objects", "seconds", "cpu_seconds", "rss_peak_bytes"})
+_FIELDS = frozenset({"objects", "seconds", "cpu_seconds", "cpu_wait_seconds", "rss_peak_bytes"})
 
 
 def loaded(samples: Sequence[Sample], load: float) -> list[Sample]:

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from informers.errors import Undecodable
@@ -43,7 +43,6 @@ def split(text: bytes, cuts: list[int], slice_bytes: int) -> list[Any]:
 
 
 @given(ITEMS, st.lists(st.integers(0, 600), max_size=20), st.integers(1, 300))
-@settings(max_examples=300)
 def test_items_are_the_same_wherever_pieces_end(items: list[Any], cuts: list[int], slice_bytes: int) -> None:
     assert split(compact(listing(*items)), cuts, slice_bytes) == items
 
@@ -66,6 +65,15 @@ def test_a_list_that_arrives_is_neither_held_nor_decoded_at_once() -> None:
         assert len(repr(splitter)) < 60
     assert max(given_at_once) <= 4
     assert sum(given_at_once) >= 95
+
+
+def test_items_that_hold_lists_like_their_own_do_not_stop_the_slicing() -> None:
+    inner = [{"metadata": {"name": f"x{number}"}} for number in range(5)]
+    items = [{"metadata": {"name": f"t{number}"}, "spec": {"template": inner}} for number in range(50)]
+    text = compact(listing(*items))
+    splitter = ListSplitter(slice_bytes=600)
+    before_the_end = sum(len(splitter.feed(text[at : at + 100])) for at in range(0, len(text), 100))
+    assert before_the_end >= 45
 
 
 def test_text_that_is_no_list_is_refused_in_the_end() -> None:
