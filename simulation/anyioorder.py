@@ -1,4 +1,4 @@
-"""One order for what anyio keeps in sets: without it, the children of a cancelled scope are cancelled by address.
+"""One order for what anyio keeps in sets: otherwise the children of a scope are cancelled by address.
 
 anyio 4 holds the tasks and the child scopes of a cancel scope in sets. Cancelling walks over them, so that
 the order of two children differs from run to run. Inside `ordered_scopes` every new scope has sets that
@@ -35,8 +35,6 @@ class OrderedSet(dict[Any, None]):
 
 class OrderedScope(_CancelScope):  # type: ignore[misc] # the class is anyio's own, and private
     """A cancel scope that cancels in the order in which its tasks and scopes came."""
-
-    __slots__ = ()
 
     def __init__(self, deadline: float = math.inf, shield: bool = False) -> None:
         super().__init__(deadline, shield)

@@ -1,8 +1,8 @@
 """Many seeds on all cores, each of them twice, in two processes whose string hashes differ.
 
-The workers are processes that stay (`simulation.worker`); half of them have one hash seed, half another. Seeds
-come in chunks: the one half runs a chunk forwards, the other backwards, so that a run that depends on those
-before it in its process shows as a digest that differs.
+The workers are processes that stay (`simulation.worker`); half of them have one hash seed, half another.
+Seeds come in chunks: the one half runs a chunk forwards, the other backwards, so that a run that depends on
+those before it in its process shows as a digest that differs.
 """
 
 from __future__ import annotations

@@ -30,7 +30,9 @@ REPORTS_MAX = 5
 SEED_MAX = 2**63 - 1
 
 
-def _known_faults(_context: click.Context, _parameter: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:
+def _known_faults(
+    _context: click.Context, _parameter: click.Parameter, names: tuple[str, ...]
+) -> tuple[str, ...]:
     for name in names:
         if name not in FAULTS:
             raise click.BadParameter(f"{name!r} is no fault; the faults are {', '.join(FAULTS)}")
@@ -40,13 +42,18 @@ def _known_faults(_context: click.Context, _parameter: click.Parameter, names: t
 @click.command(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.option("--seed", type=click.IntRange(0, SEED_MAX), help="Run this one seed and print its digest")
 @click.option("--seeds", type=click.IntRange(1), help="Run so many seeds, each twice")
-@click.option("--start", type=click.IntRange(0, SEED_MAX), default=0, show_default=True, help="The first of many seeds")
+@click.option(
+    "--start", type=click.IntRange(0, SEED_MAX), default=0, show_default=True, help="The first of many seeds"
+)
 @click.option("--minutes", type=click.FloatRange(0, min_open=True), help="Run seeds for so long, each twice")
 @click.option(
     "--without", multiple=True, metavar="FAULT", callback=_known_faults, help="Leave a fault out (repeatable)"
 )
 @click.option(
-    "--jobs", type=click.IntRange(1), default=os.cpu_count() or 1, help="Processes to run  [default: one per core]"
+    "--jobs",
+    type=click.IntRange(1),
+    default=os.cpu_count() or 1,
+    help="Processes to run  [default: one per core]",
 )
 @click.pass_context
 def cli(
@@ -104,7 +111,13 @@ def _seeds(start: int, number: int | None, minutes: float | None) -> Iterator[in
 
 def _run_many(seeds: Iterator[int], number: int | None, without: tuple[str, ...], jobs: int) -> int:
     summary, failures = Summary(), list[Outcome]()
-    columns = (TextColumn("seeds"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[state]}"), TimeElapsedColumn())
+    columns = (
+        TextColumn("seeds"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[state]}"),
+        TimeElapsedColumn(),
+    )
     began = time.monotonic()
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         bar = progress.add_task("seeds", total=number, state="")

@@ -146,7 +146,7 @@ class SimulatedCluster:
         identity: str,
         *,
         interceptor: Interceptor = pass_through,
-        latency_seconds: Latency = no_latency,
+        latency_seconds: Latency | None = no_latency,
     ) -> ApiClient:
         """A new client of the server; its calls are kept in `audit`."""
         client = ApiClient(

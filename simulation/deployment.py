@@ -142,7 +142,9 @@ class Deployment:
 
     def _compose(self, slot: str, process: VirtualProcess, settings: Settings) -> Replica:
         around, name = self._around, process.name
-        link = Link(around.network, name, around.streams.stream(f"network {name}"), lambda: self.kill(replica))
+        link = Link(
+            around.network, name, around.streams.stream(f"network {name}"), lambda: self.kill(replica)
+        )
         client, lease_client = (
             around.cluster.client(identity, interceptor=link, latency_seconds=None)
             for identity in (name, name + LEASE_SUFFIX)
@@ -176,7 +178,9 @@ class Deployment:
         self._forget(replica)
         if self.slots.get(replica.slot) is replica:
             seconds = self._rng.uniform(0.5, 10.0)
-            self._around.loop.call_later(seconds, self._start, replica.slot, context=self._around.network.context)
+            self._around.loop.call_later(
+                seconds, self._start, replica.slot, context=self._around.network.context
+            )
 
     def _forget(self, replica: Replica) -> None:
         for client in replica.clients:
@@ -224,6 +228,3 @@ class Deployment:
             if not replica.process.alive:
                 self._around.loop.bury(replica.process)
                 replica.scope.cancel()
-
-
-

@@ -1,4 +1,4 @@
-"""The faults that come by themselves, each from a task of its own: when the next one comes is drawn, then which.
+"""The faults that come by themselves, each from a task of its own, at times and in forms that are drawn.
 
 What a fault did that has to be undone is undone by the same task, at the latest when faults stop. Faults of
 single calls are in `simulation.network`.
@@ -17,6 +17,7 @@ from simulation.hands import Hands
 from simulation.plan import Parameters, Plan
 from simulation.scenario import Scenario
 from simulation.sometimes import Sometimes
+from simulation.streams import happens
 
 Disturb = Callable[[Random, Parameters], Awaitable[None]]
 
@@ -27,6 +28,7 @@ class Disturbances:
     def __init__(
         self,
         around: Surroundings,
+        *,
         plan: Plan,
         scenario: Scenario,
         deployment: Deployment,
@@ -106,13 +108,13 @@ class Disturbances:
         self._on_some_watches(rng, "silence")
 
     async def _cut(self, rng: Random, _parameters: Parameters) -> None:
-        self._on_some_watches(rng, "cut" if rng.random() < 0.7 else "end")
+        self._on_some_watches(rng, "cut" if happens(rng, 0.7) else "end")
 
     def _on_some_watches(self, rng: Random, what: str) -> None:
         watches = self._around.cluster.watches.matching()
         if not watches:
             return
-        chosen = watches if rng.random() < 0.2 else [rng.choice(watches)]
+        chosen = watches if happens(rng, 0.2) else [rng.choice(watches)]
         for watch in chosen:
             self._note(what, f"{watch.client} {watch.kind}")
             {"silence": watch.silence, "cut": watch.cut, "end": watch.end}[what]()
@@ -121,7 +123,7 @@ class Disturbances:
         store = self._around.cluster.server.store
         self._note("compact", "etcd", str(store.revision))
         store.compact(store.revision - rng.choice((0, 0, 5, 50)))
-        if rng.random() < 0.7:
+        if happens(rng, 0.7):
             self._on_some_watches(rng, "cut")
 
     # Controllers.
@@ -141,7 +143,9 @@ class Disturbances:
         if replica is None:
             return
         lease_seconds = self._scenario.settings.lease_duration_seconds
-        seconds = rng.choice((1.0, lease_seconds * 0.8, lease_seconds * 1.5, lease_seconds * 4)) * rng.random()
+        seconds = (
+            rng.choice((1.0, lease_seconds * 0.8, lease_seconds * 1.5, lease_seconds * 4)) * rng.random()
+        )
         self._note("freeze", replica.process.name, f"{seconds:.1f} s")
         led, began = replica.leadership.leading, anyio.current_time()
         self._around.loop.freeze(replica.process)
@@ -180,7 +184,9 @@ class Disturbances:
     async def _change_limit(self, rng: Random, _parameters: Parameters) -> None:
         limit = rng.choice((0, 1, 2, 3))
         self._note("limit", "deployment", str(limit))
-        self._deployment.settings = self._deployment.settings.model_copy(update={"max_seats_per_claim": limit})
+        self._deployment.settings = self._deployment.settings.model_copy(
+            update={"max_seats_per_claim": limit}
+        )
         await self._deployment.roll()
 
     async def _rival(self, parameters: Parameters) -> None:
@@ -231,7 +237,7 @@ class Disturbances:
         if not self._hands.has_node(node):
             return
         self._note("withdraw devices", node)
-        self._hands.withdraw_devices(node, incomplete=rng.random() < 0.3)
+        self._hands.withdraw_devices(node, incomplete=happens(rng, 0.3))
         await self._pass(rng.expovariate(1 / parameters["lasts_seconds"]))
         if self._hands.has_node(node):
             self._note("publish devices", node)

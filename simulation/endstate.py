@@ -14,9 +14,10 @@ SETTLED = ("Pending", "Running", "Succeeded", "Failed")
 
 
 def end_faults(cluster: SimulatedCluster, expected: Mapping[str, str], *, all_run: bool) -> Iterator[str]:
-    """One sentence for everything that is not as it must be; `expected` are the UIDs by name of what users want.
+    """One sentence for everything that is not as it must be.
 
-    With `all_run` no worker may wait.
+    `expected` are the Workloads that users want to be there, as UIDs by name. With `all_run` no worker may
+    wait.
     """
     found = {name: cluster.openrl.get(name) for name in cluster.openrl.statuses()}
     for name in sorted(found.keys() | expected.keys()):

@@ -144,7 +144,9 @@ class Hands:
         if not record.deleting:
             self._server.delete(WORKLOADS, record.key.name, record.key.namespace)
         if self._store.get(WORKLOADS, record.key) is not None:
-            self._server.edit(WORKLOADS, record.key, lambda document: document["metadata"].pop("finalizers", None))
+            self._server.edit(
+                WORKLOADS, record.key, lambda document: document["metadata"].pop("finalizers", None)
+            )
 
     def _force_anew(self, record: Record) -> None:
         """The same, and one of its name in the next moment."""

@@ -1,7 +1,7 @@
 """Invariant 8: while a seat or a device that fits is free, no worker that could use it keeps waiting.
 
-Worked out from the server's objects alone, with the simulated scheduler's arithmetic for what a node has left.
-Only to be asked of a cluster at rest: back-offs and kube-scheduler's own five minutes are over then.
+Worked out from the server's objects alone, with the simulated scheduler's arithmetic for what a node has
+left. Only to be asked of a cluster at rest: back-offs and kube-scheduler's own five minutes are over then.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from placement.quantity import parse_bytes
 from placement.types import Amounts
 from simulation.actors.devices import allocation_results, read_inventory, taken_devices
 from simulation.actors.fitting import Use, fits, request_of, uses
-from simulation.apiserver.documents import Document, Record
+from simulation.apiserver.documents import Record
 from simulation.apiserver.kinds import CLAIMS, LEDGERS, NODES, PODS, SLICES, WORKLOADS
 from simulation.apiserver.server import ApiServer
 from simulation.fleet import DRIVER, ENABLED_LABEL
@@ -69,7 +69,8 @@ class IdleCapacity:
             if need.shares:
                 for ledger in self._ledgers:
                     if self.has_seat(ledger, need):
-                        yield f"{need.name} waits although {ledger.document['spec']['claimName']} has a free seat"
+                        claim = ledger.document["spec"]["claimName"]
+                        yield f"{need.name} waits although {claim} has a free seat"
             for node in self._nodes.values():
                 if self._has_devices(node, need):
                     yield f"{need.name} waits although {node.key.name} has free devices"

@@ -26,8 +26,8 @@ TERMINAL = ("Succeeded", "Failed")
 class Watchdog:
     """Checks each write of one cluster as it is made. `limit` 0 is no limit.
 
-    A test that breaks the rules by hand (takes a seat away, say) does so in a `with watchdog` block; where the
-    server carries it out later, the object is excused by its UID.
+    A test that breaks the rules by hand (takes a seat away, say) does so in a `with watchdog` block; where
+    the server carries it out later, the object is excused by its UID.
     """
 
     def __init__(self, cluster: SimulatedCluster, *, limit: int | Callable[[], int] = 0) -> None:
@@ -112,7 +112,11 @@ class Watchdog:
 
     def _claim_faults(self, change: Change) -> Iterator[str]:
         begins = change.type is WatchEventType.DELETED or change.record.deleting
-        if not begins or change.record.uid in self._excused_uids or (change.before and change.before.deleting):
+        if (
+            not begins
+            or change.record.uid in self._excused_uids
+            or (change.before and change.before.deleting)
+        ):
             return
         owners = {owner["uid"] for owner in change.record.metadata.get("ownerReferences") or ()}
         for ledger in self._server.store.all(LEDGERS):

@@ -1,9 +1,9 @@
 """After the faults have stopped: does everything come to rest in time, and stay there?
 
-Rest is: no controller writes anything but leases and Events for `QUIET_SECONDS`, and nothing that `at_rest` objects to.
-It has to be reached within `BOUND_SECONDS`, which is the longest back-off of the contract (30 minutes) plus
-kube-scheduler's own five, the sweep's twelve, and the placement time-out. Then nothing may be written any more,
-not even when every cache has to be read again.
+Rest is: no controller writes anything but leases and Events for `QUIET_SECONDS`, and `at_rest` objects to
+nothing. It has to be reached within `BOUND_SECONDS`, which is more than the longest back-off of the contract
+(30 minutes), kube-scheduler's own five and the sweep's twelve together; a placement time-out comes on top.
+Then nothing may be written any more, not even when every cache has to be listed again.
 """
 
 from __future__ import annotations
@@ -77,4 +77,6 @@ class Liveness:
         """Whether the time-out of a waiting worker is still to come."""
         if not timeout_seconds:
             return False
-        return any(status.get("phase") in {None, "Pending"} for status in self._cluster.openrl.statuses().values())
+        return any(
+            status.get("phase") in {None, "Pending"} for status in self._cluster.openrl.statuses().values()
+        )

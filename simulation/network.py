@@ -149,7 +149,7 @@ class Network:
             # Whoever waits for a connection that is cut gives up by himself; a lost one breaks.
             if fate.lost_request:
                 self._answer(link, answer, OutcomeUnknown(f"{request}: the connection was lost"), fate)
-            elif link.rng.random() < 0.5:
+            elif happens(link.rng, 0.5):
                 self._answer(link, answer, Unreachable(f"{request}: no route to host"), fate, local=True)
             return
         if fate.kills == "before":
@@ -196,7 +196,9 @@ class Network:
     ) -> None:
         self._later(fate.back_seconds, self._deliver, link, answer, outcome, local)
 
-    def _deliver(self, link: Link, answer: asyncio.Future[bytes], outcome: bytes | ApiError, local: bool) -> None:
+    def _deliver(
+        self, link: Link, answer: asyncio.Future[bytes], outcome: bytes | ApiError, local: bool
+    ) -> None:
         if answer.done() or (link.cut and not local):
             return
         if isinstance(outcome, ApiError):

@@ -29,7 +29,9 @@ def _rate(low: float, high: float) -> Callable[[Random], Parameters]:
     return lambda rng: {"rate": low * (high / low) ** rng.random()}
 
 
-def _every(low_seconds: float, high_seconds: float, **more: tuple[float, float]) -> Callable[[Random], Parameters]:
+def _every(
+    low_seconds: float, high_seconds: float, **more: tuple[float, float]
+) -> Callable[[Random], Parameters]:
     """Mean seconds between two of them, and further parameters from their ranges."""
 
     def draw(rng: Random) -> Parameters:
@@ -81,7 +83,9 @@ FAULTS: Mapping[str, Fault] = {
     "pauses": Fault("a controller is frozen, perhaps for longer than its lease", 0.3, _every(120, 900)),
     "clock-jumps": Fault("the wall clock of a controller jumps", 0.25, _every(120, 900)),
     "clock-rates": Fault(
-        "the monotonic clocks of controllers go at different rates", 0.25, lambda rng: {"part": rng.uniform(0.001, 0.05)}
+        "the monotonic clocks of controllers go at different rates",
+        0.25,
+        lambda rng: {"part": rng.uniform(0.001, 0.05)},
     ),
     "partitions": Fault(
         "a controller is cut off from the API server", 0.3, _every(100, 900, lasts_seconds=(3, 120))
@@ -93,7 +97,11 @@ FAULTS: Mapping[str, Fault] = {
     ),
     "rolling-updates": Fault("the controllers are replaced in order, one by one", 0.25, _every(200, 900)),
     "limit-changes": Fault("an update changes the limit of seats", 0.2, _every(300, 1200)),
-    "hand-edits": Fault("somebody removes a seat, a ledger, a claim, labels, a Pod, or a Workload by force", 0.3, _every(40, 400)),
+    "hand-edits": Fault(
+        "somebody removes a seat, a ledger, a claim, labels, a Pod, or a Workload by force",
+        0.3,
+        _every(40, 400),
+    ),
     "node-loss": Fault("a node goes and comes back", 0.3, _every(120, 900, lasts_seconds=(5, 400))),
     "cordons": Fault(
         "a node is cordoned, tainted or drained for a while", 0.3, _every(100, 900, lasts_seconds=(5, 400))
@@ -102,7 +110,9 @@ FAULTS: Mapping[str, Fault] = {
         "the devices of a node are withdrawn for a while", 0.25, _every(120, 900, lasts_seconds=(5, 300))
     ),
     "disrupted-pods": Fault("a kubelet evicts, rejects or does not start a Pod", 0.3, _every(40, 400)),
-    "lost-class": Fault("the DeviceClass is missing for a while", 0.1, _every(300, 1500, lasts_seconds=(5, 120))),
+    "lost-class": Fault(
+        "the DeviceClass is missing for a while", 0.1, _every(300, 1500, lasts_seconds=(5, 120))
+    ),
 }
 """All faults by name."""
 

@@ -56,9 +56,7 @@ class SimulatedProcess:
         await self._ended.wait()
 
 
-def compose(
-    api: Api, lease_api: Api, settings: Settings, chance: Chance
-) -> tuple[Controller, Leadership]:
+def compose(api: Api, lease_api: Api, settings: Settings, chance: Chance) -> tuple[Controller, Leadership]:
     """The controller and its leadership as `controller.main` puts them together."""
     leadership = Leadership(lease_api, settings, chance)
     controller = Controller(GuardedApi(api, leadership.may_write, free=(EVENTS,)), settings, chance)

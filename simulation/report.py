@@ -30,7 +30,8 @@ def replay_command(seed: int, without: Collection[str] = ()) -> str:
 def run_report(outcome: Outcome, *, without: Collection[str] = ()) -> Iterator[str]:
     """The lines about one run; its last events only if it failed."""
     verdict = "passed" if outcome.passed else "FAILED"
-    yield f"seed {outcome.seed} {verdict}: {outcome.seconds / 60:.1f} virtual minutes, {outcome.events_total} events"
+    minutes = f"{outcome.seconds / 60:.1f} virtual minutes"
+    yield f"seed {outcome.seed} {verdict}: {minutes}, {outcome.events_total} events"
     yield f"  scenario  {outcome.scenario}"
     yield from _wrapped("  faults    ", str(outcome.plan))
     if outcome.passed:
@@ -48,14 +49,16 @@ def event_table(events: Iterable[TraceEvent]) -> Iterator[str]:
     """Events in fixed columns, a heading first; what is too long for its column is cut."""
     yield _row([name for name, _ in _COLUMNS])
     for event in events:
-        yield _row(
-            [f"{event.seconds:.3f}", event.process, event.verb, event.kind, event.name, event.outcome]
-        )
+        yield _row([f"{event.seconds:.3f}", event.process, event.verb, event.kind, event.name, event.outcome])
 
 
 def _row(cells: list[str]) -> str:
     placed = [
-        cell if not width else f"{cell[: width - 1]:>{width - 1}} " if name == "time" else f"{cell[: width - 1]:<{width}}"
+        cell
+        if not width
+        else f"{cell[: width - 1]:>{width - 1}} "
+        if name == "time"
+        else f"{cell[: width - 1]:<{width}}"
         for cell, (name, width) in zip(cells, _COLUMNS, strict=True)
     ]
     return f"  {''.join(placed)}".rstrip()

@@ -14,22 +14,19 @@ import logging
 import traceback
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import anyio
 import structlog
 
 from simulation.anyioorder import ordered_scopes
-from simulation.world import World
 from simulation.plan import Plan, draw_plan
 from simulation.scenario import Scenario, draw_scenario
 from simulation.streams import Streams
 from simulation.trace import TraceEvent
 from simulation.tripwire import tripwire
-
-from simulation.virtualtime import Deadlock, Livelock, run_virtual
+from simulation.virtualtime import run_virtual
+from simulation.world import World
 
 
 @dataclass(frozen=True)
@@ -103,7 +100,7 @@ def _leaves(error: BaseException) -> Iterator[str]:
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """No garbage collection in the middle of a run, and no logs: both cost time, and the first has no order."""
+    """No garbage collection in the middle of a run, which has no order, and no logs, which cost time."""
     collects = gc.isenabled()
     gc.disable()
     disabled, structured = logging.root.manager.disable, structlog.get_config()

@@ -1,7 +1,7 @@
 """What a run is about, drawn from the seed: the fleet, the controller's settings, and what users do and when.
 
-Some scenarios are *ample*: every worker alike and small, and a device for each of them, so that whatever faults
-come in between, all that were not ended must run in the end. The others are tight, mixed and changing.
+Some scenarios are *ample*: every worker small, and a device for each of them, so that all that were not ended
+must run in the end, whatever faults came in between. The others are tight, mixed and changing.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from controller.settings import PlacementStrategy, Settings
 from simulation.actors.delays import Delays
 from simulation.fleet import NodeShape
 from simulation.openrl import workload
-from simulation.streams import Streams
+from simulation.streams import Streams, happens
 
 CHAOS_SECONDS = 1500.0
 """Users act and faults come in the first 25 minutes of a run."""
@@ -53,8 +53,9 @@ class Scenario:
         submitted = sum(act.what == "submit" for act in self.acts)
         timeout = self.settings.placement_timeout_seconds
         return (
-            f"{kind}: {len(self.nodes)} nodes, {submitted} Workloads, {self.replicas} replicas, limit {limit}, "
-            f"{strategy}, timeout {timeout:g} s, {self.settings.max_concurrent_reconciles} workers, "
+            f"{kind}: {len(self.nodes)} nodes, {submitted} Workloads, {self.replicas} replicas, "
+            f"limit {limit}, {strategy}, timeout {timeout:g} s, "
+            f"{self.settings.max_concurrent_reconciles} workers, "
             f"lease {self.settings.lease_duration_seconds:g} s"
         )
 
@@ -62,7 +63,7 @@ class Scenario:
 def draw_scenario(streams: Streams) -> Scenario:
     """The scenario of a seed."""
     rng = streams.stream("scenario")
-    ample = rng.random() < 0.3
+    ample = happens(rng, 0.3)
     users = streams.stream("users")
     acts = _ample_acts(users) if ample else _mixed_acts(users)
     nodes = _ample_fleet(rng) if ample else _mixed_fleet(rng)
@@ -109,7 +110,7 @@ def _mixed_fleet(rng: Random) -> dict[str, NodeShape]:
             gpus=rng.choice((1, 2, 2, 4)),
             gpu_memory=rng.choice(MEMORIES),
             host_memory=rng.choice(("32Gi", "128Gi", "512Gi")),
-            enabled=rng.random() < 0.95,
+            enabled=happens(rng, 0.95),
             roles=roles,
         )
     return nodes
@@ -125,12 +126,12 @@ def _ample_fleet(rng: Random) -> dict[str, NodeShape]:
 
 def _mixed_acts(rng: Random) -> list[Act]:
     count = rng.randint(20, 60)
-    storm_seconds = rng.uniform(0, CHAOS_SECONDS * 0.8) if rng.random() < 0.4 else None
+    storm_seconds = rng.uniform(0, CHAOS_SECONDS * 0.8) if happens(rng, 0.4) else None
     ends_share = rng.uniform(0.3, 0.95)
     acts: list[Act] = []
     for number in range(count):
         seconds = rng.uniform(0, CHAOS_SECONDS * 0.9)
-        if storm_seconds is not None and rng.random() < 0.6:
+        if storm_seconds is not None and happens(rng, 0.6):
             seconds = storm_seconds + rng.random() * 5
         acts += _life(rng, f"w{number}", seconds, _mixed_body, ends_share)
     return sorted(acts, key=lambda act: (act.seconds, act.name))
@@ -155,7 +156,7 @@ def _life(
     if rng.random() < ends_share:
         seconds += rng.expovariate(1 / 300)
         acts.append(Act(seconds, rng.choice(("delete", "delete", "succeed", "fail")), name))
-        if rng.random() < 0.2:
+        if happens(rng, 0.2):
             seconds += rng.choice((0.0, 0.5, 5.0, 60.0))
             acts.append(Act(seconds, "delete", name))
             acts.append(Act(seconds + rng.uniform(0, 30), "submit", name, body(rng, name)))
@@ -163,18 +164,18 @@ def _life(
 
 
 def _ample_body(rng: Random, name: str) -> dict[str, Any]:
-    return workload(name, shared=rng.random() < 0.5, memory=rng.choice(("8Gi", "20Gi")))
+    return workload(name, shared=happens(rng, 0.5), memory=rng.choice(("8Gi", "20Gi")))
 
 
 def _mixed_body(rng: Random, name: str) -> dict[str, Any]:
     spec: dict[str, Any] = {}
-    if rng.random() < 0.2:
+    if happens(rng, 0.2):
         spec["role"] = "sampler"
-    if rng.random() < 0.5:
+    if happens(rng, 0.5):
         spec["ownerID"] = rng.choice(("a", "b", "c"))
-    devices = rng.choice((2, 2, 4)) if rng.random() < 0.1 else 0
-    memory = "0" if rng.random() < 0.03 else rng.choice(NEEDS)
-    body = workload(name, shared=rng.random() < 0.7, memory=memory, devices=devices, **spec)
+    devices = rng.choice((2, 2, 4)) if happens(rng, 0.1) else 0
+    memory = "0" if happens(rng, 0.03) else rng.choice(NEEDS)
+    body = workload(name, shared=happens(rng, 0.7), memory=memory, devices=devices, **spec)
     host = rng.choice(("1Gi", "4Gi", "16Gi"))
     body["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["memory"] = host
     return body

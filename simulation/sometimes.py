@@ -170,7 +170,9 @@ class Sometimes:
         code = str(after.get("reason", "")).partition(":")[0]
         if after.get("reason") != before.get("reason") and code in _BY_REASON:
             self.hit(_BY_REASON[code])
-        if after.get("phase") != before.get("phase") and (after.get("phase") == "Succeeded" or code == "PodFailed"):
+        if after.get("phase") != before.get("phase") and (
+            after.get("phase") == "Succeeded" or code == "PodFailed"
+        ):
             self.hit("ended")
 
     def _on_ledger(self, change: Change) -> None:
@@ -194,7 +196,9 @@ class Sometimes:
             self.hit("ledger made again", name in self._ledgers and living)
             self._ledgers.add(name)
         kept = {seat["workloadUID"] for seat in seats}
-        self.hit("stray released", sum(self._is_stray(seat) for seat in before if seat["workloadUID"] not in kept))
+        self.hit(
+            "stray released", sum(self._is_stray(seat) for seat in before if seat["workloadUID"] not in kept)
+        )
 
     def _workload_of(self, seat: Document) -> Document | None:
         found = self._server.document(WORKLOADS, seat["workload"], "openrl-system")

@@ -1,9 +1,14 @@
-"""Named streams of chance: one for each user of it, all from one seed, so that a draw more in one moves no other."""
+"""Named streams of chance from one seed: one for each user, so that a draw more in one moves no other."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from random import Random
+
+
+def happens(rng: Random, probability: float) -> bool:
+    """Draw whether something happens that is so probable."""
+    return rng.random() < probability
 
 
 class Streams:

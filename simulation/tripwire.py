@@ -1,9 +1,11 @@
-"""Notices project code that touches what no seed can replay: real time, global chance, sockets, threads, the environment.
+"""Notices project code that touches what no seed can replay.
 
-While `tripwire` is entered, the functions that lead there are replaced by ones that look at who calls. A call
-from a module of the project is noted, with its place, and carried out: the run goes on and fails in the end.
-Calls from libraries pass unseen; if one of them matters, the digests of two runs differ. `datetime.now` has no
-function to replace: in every module of the project the class itself is stood in for.
+That is real time, global chance, identifiers, sockets, threads, processes and the environment.
+
+While `tripwire` is entered, the functions that lead there are replaced by ones that look at who calls. A
+call from a module of the project is noted, with its place, and carried out: the run goes on and fails in the
+end. Calls from libraries pass unseen; if one of them matters, the digests of two runs differ. `datetime.now`
+has no function to replace: in every module of the project the class itself is stood in for.
 """
 
 from __future__ import annotations
@@ -141,7 +143,7 @@ class _Calendar:
         return isinstance(instance, self._known)
 
     def __or__(self, other: object) -> object:
-        return self._known | other  # type: ignore[operator] # in annotations that are evaluated late
+        return self._known | other  # in annotations that are evaluated late
 
 
 def _project_modules() -> list[ModuleType]:

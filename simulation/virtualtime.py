@@ -14,8 +14,8 @@ The clock starts at 0 and is an integer number of nanoseconds, so `0.1 + 0.2` is
 instant fire in the order in which they were set. Tasks hash by the order in which they were made, so that
 sets of them have one order in every run. Sockets, name look-ups, signals, subprocesses and threads are
 refused: they would end at a real moment. Callbacks run first in, first out, as asyncio promises; those of a
-process (`simulation.virtualprocess`) wait while it is frozen, and are kept unrun when it is dead. It is the only
-place that relies on private parts of the event loop; `test_virtualtime` pins them.
+process (`simulation.virtualprocess`) wait while it is frozen, and are kept unrun when it is dead. It is the
+only place that relies on private parts of the event loop; `test_virtualtime` pins them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from typing import Any, NoReturn, TypeVar, TypeVarTuple, Unpack
 
 import anyio
 
-from simulation.virtualprocess import OWNER, VirtualProcess, State
+from simulation.virtualprocess import OWNER, State, VirtualProcess
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -154,7 +154,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
     # Callbacks.
 
     def call_soon(
-        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+        self, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.Handle:
         """See asyncio: run `callback` in the next turn."""
         handle = _Callback(0.0, callback, args, self, copy_context() if context is None else context)
@@ -162,19 +162,27 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return handle
 
     def call_soon_threadsafe(
-        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+        self, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.Handle:
         """As `call_soon`: there are no threads."""
         return self.call_soon(callback, *args, context=context)
 
     def call_later(
-        self, delay: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+        self,
+        delay: float,
+        callback: Callable[[Unpack[Ts]], object],
+        *args: *Ts,
+        context: Context | None = None,
     ) -> asyncio.TimerHandle:
         """See asyncio: run `callback` after `delay` seconds."""
         return self.call_at(self.time() + delay, callback, *args, context=context)
 
     def call_at(
-        self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+        self,
+        when: float,
+        callback: Callable[[Unpack[Ts]], object],
+        *args: *Ts,
+        context: Context | None = None,
     ) -> asyncio.TimerHandle:
         """See asyncio: run `callback` at that time."""
         seconds = when
@@ -194,7 +202,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return handle
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        if handle._scheduled:  # type: ignore[attr-defined] # noqa: SLF001 - as in asyncio
+        if handle._scheduled:  # noqa: SLF001 - as in asyncio
             self._cancelled_timers += 1
 
     def _make_task(
@@ -216,25 +224,25 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._take_due()
         for _ in range(len(ready)):
             handle = ready.popleft()
-            if handle._cancelled:  # type: ignore[attr-defined] # noqa: SLF001 - ours
+            if handle._cancelled:  # noqa: SLF001 - ours
                 continue
             if self._halted:
-                process = handle._context.get(OWNER)  # type: ignore[attr-defined] # noqa: SLF001 - ours
+                process = handle._context.get(OWNER)  # noqa: SLF001 - ours
                 if process is not None and process.state is not State.RUNNING:
                     process.held.append(handle)
                     continue
             try:
-                handle._context.run(handle._callback, *handle._args)  # type: ignore[attr-defined] # noqa: SLF001
+                handle._context.run(handle._callback, *handle._args)  # noqa: SLF001
             except (SystemExit, KeyboardInterrupt):
                 raise
             except BaseException as error:  # noqa: BLE001 - as in asyncio: it ends no other callback
-                text = f"Exception in callback {handle._callback!r}"  # type: ignore[attr-defined] # noqa: SLF001
+                text = f"Exception in callback {handle._callback!r}"  # noqa: SLF001
                 self.call_exception_handler({"message": text, "exception": error, "handle": handle})
 
     def _advance(self) -> None:
         """Go to the next timer. Raises `Deadlock` if there is none."""
         timers = self._timers
-        while timers and timers[0][2]._cancelled:  # type: ignore[attr-defined] # noqa: SLF001 - ours
+        while timers and timers[0][2]._cancelled:  # noqa: SLF001 - ours
             heapq.heappop(timers)
             self._cancelled_timers -= 1
         if not timers:
@@ -243,7 +251,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         if timers[0][0] > self._now_nanoseconds:
             self._set_now(timers[0][0])
         if self._cancelled_timers > CANCELLED_TIMERS_MAX and 2 * self._cancelled_timers > len(timers):
-            timers[:] = [entry for entry in timers if not entry[2]._cancelled]  # type: ignore[attr-defined] # noqa: SLF001
+            timers[:] = [entry for entry in timers if not entry[2]._cancelled]  # noqa: SLF001
             heapq.heapify(timers)
             self._cancelled_timers = 0
 
@@ -251,8 +259,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
         timers, now = self._timers, self._now_nanoseconds
         while timers and timers[0][0] <= now:
             handle = heapq.heappop(timers)[2]
-            handle._scheduled = False  # type: ignore[attr-defined] # noqa: SLF001 - ours
-            if handle._cancelled:  # type: ignore[attr-defined] # noqa: SLF001 - ours
+            handle._scheduled = False  # noqa: SLF001 - ours
+            if handle._cancelled:  # noqa: SLF001 - ours
                 self._cancelled_timers -= 1
             else:
                 self._ready.append(handle)

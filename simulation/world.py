@@ -16,7 +16,7 @@ from informers.runner import Outcome
 from simulation.apiserver.interception import Request
 from simulation.apiserver.kinds import EVENTS, LEASES
 from simulation.apiserver.store import Change
-from simulation.cluster import CONTROLLER_NAMESPACE, WORKER_NAMESPACE, SimulatedCluster
+from simulation.cluster import SimulatedCluster
 from simulation.deployment import Deployment, Replica, Surroundings
 from simulation.disturbances import Disturbances
 from simulation.economy import wasteful
@@ -30,12 +30,12 @@ from simulation.order import OrderWatch
 from simulation.plan import Plan
 from simulation.scenario import CHAOS_SECONDS, Scenario
 from simulation.sometimes import Sometimes
-from simulation.streams import Streams
+from simulation.streams import Streams, happens
 from simulation.trace import Trace
 from simulation.virtualtime import running_virtual_loop
 
 MEMORY_OF_LIMITS_SECONDS = 120.0
-"""So long after a process has ended a write of its may still arrive: the limit that it went by still counts."""
+"""So long after the end of a process a write of its may arrive: the limit that it went by still counts."""
 
 VIOLATIONS_MAX = 20
 
@@ -109,13 +109,18 @@ class World:
         )
         self.deployment.start()
         disturbances = Disturbances(
-            around, self._plan, self._scenario, self.deployment, self.hands, self._points
+            around,
+            plan=self._plan,
+            scenario=self._scenario,
+            deployment=self.deployment,
+            hands=self.hands,
+            sometimes=self._points,
         )
         disturbances.start(tasks)
         await self._users()
         disturbances.stop()
-        await self._heal()
-        await self._judge()
+        await self._heal(self.deployment)
+        await self._judge(self.deployment)
         self.failures += around.failures
         every = [replica for deployment in self._deployments for replica in deployment.all]
         self.failures += wasteful(self.trace, every)
@@ -130,7 +135,7 @@ class World:
         loop = self._loop
         watches.now = lambda: loop.world_seconds
         watches.bookmarks = not self._plan.of("starved-bookmarks")
-        watches.refuses_expired = lambda: rng.random() < 0.5
+        watches.refuses_expired = lambda: happens(rng, 0.5)
         lagging = self._plan.of("lagging-replicas")
         if lagging is not None:
             stuck = [0.0]
@@ -151,7 +156,7 @@ class World:
             self.hands.act(act)
         await anyio.sleep(max(0.0, CHAOS_SECONDS - anyio.current_time()))
 
-    async def _heal(self) -> None:
+    async def _heal(self, deployment: Deployment) -> None:
         """Close what the faults left open; what lasts by itself ends in the next moment."""
         self.trace.add("fault", "stop", "", "all faults")
         self.network.healthy = True
@@ -164,14 +169,12 @@ class World:
         for name, shape in self._scenario.nodes.items():
             self.hands.add_node(name, shape)
             self.hands.open_node(name)
-        assert self.deployment is not None
-        for replica in self.deployment.running():
+        for replica in deployment.running():
             replica.link.cut = False
             replica.link.dies_at_next = ""
 
-    async def _judge(self) -> None:
-        assert self.deployment is not None
-        settings = self.deployment.settings
+    async def _judge(self, deployment: Deployment) -> None:
+        settings = deployment.settings
         limit, timeout = settings.max_seats_per_claim, settings.placement_timeout_seconds
         wrong = await self._liveness.converge(limit=limit, timeout_seconds=timeout)
         if not wrong:
@@ -196,7 +199,9 @@ class World:
     # Watching.
 
     def _on_change(self, change: Change) -> None:
-        self.trace.add("store", change.type.value, change.kind.plural, change.record.key.name, str(change.revision))
+        self.trace.add(
+            "store", change.type.value, change.kind.plural, change.record.key.name, str(change.revision)
+        )
         if change.kind is not EVENTS and change.kind is not LEASES:
             self.trace.mix(change.record.data)
 

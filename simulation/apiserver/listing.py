@@ -66,7 +66,9 @@ class Listing:
             raise refusals.too_large(asked, revision)
         matches = compile_selectors(kind, selectors)
         current = revision == self._store.revision or revision < self._store.compacted
-        records = self._store.all(kind, namespace) if current else self._store.all_at(kind, namespace, revision)
+        records = (
+            self._store.all(kind, namespace) if current else self._store.all_at(kind, namespace, revision)
+        )
         self._replicas.stale_lists_total += not current
         found = [record for record in records if matches(record.document)]
         # A list that need not be consistent comes from the watch cache, which has no pages of its own.

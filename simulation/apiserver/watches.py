@@ -46,9 +46,9 @@ def _no_lag(_client: str, _kind: Kind) -> float:
 class Watches:
     """All open watches of one server.
 
-    `lag_seconds` says how late a client sees the changes of a kind, on top of the replica that it is connected
-    to. Order within a watch is kept. `bookmarks` may be turned off, and 410 comes as a status of the request
-    where `refuses_expired` says so, inside the stream otherwise: real servers do either.
+    `lag_seconds` says how late a client sees the changes of a kind, on top of the lag of the replica that it
+    is connected to. Order within a watch is kept. `bookmarks` may be turned off, and 410 comes as a status of
+    the request where `refuses_expired` says so, inside the stream otherwise: real servers do either.
     """
 
     def __init__(self, store: Store, replicas: Replicas | None = None) -> None:
@@ -77,7 +77,7 @@ class Watches:
             raise refusals.unreadable_version(version) from error
         matches = compile_selectors(kind, selectors)
         replica = self._replicas.choose()
-        watch = Watch(self, client, kind, namespace, matches, replica, after)
+        watch = Watch(self, client, kind, namespace=namespace, matches=matches, replica=replica, after=after)
         self._opened_total += 1
         if after and after < self._store.compacted:
             refusal = refusals.expired(f"too old resource version: {after} ({self._store.compacted})")
@@ -128,6 +128,7 @@ class Watch:
         watches: Watches,
         client: str,
         kind: Kind,
+        *,
         namespace: str,
         matches: Selector,
         replica: Replica | None,

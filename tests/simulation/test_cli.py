@@ -6,6 +6,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from types import MappingProxyType
+from typing import Self
 
 import pytest
 from click.testing import CliRunner, Result
@@ -32,7 +33,9 @@ FAILED = replace(
     failures=("Workload w1 is gone, and nobody deleted it",),
     last_events=(
         TraceEvent(12.0004, "controller-0.1", "patch", "claimledgers", "ledger-w1-00000011", "Conflict"),
-        TraceEvent(1234.5678, "store", "DELETED", "pods", "orw-a-name-that-is-far-too-long-for-its-column", "99"),
+        TraceEvent(
+            1234.5678, "store", "DELETED", "pods", "orw-a-name-that-is-far-too-long-for-its-column", "99"
+        ),
     ),
 )
 GOLDEN = """\
@@ -66,8 +69,12 @@ def test_one_seed_ends_with_its_digest(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "('crashes', 'latency')" in result.stdout
 
 
+def failing(_seed: int, **_options: object) -> Outcome:
+    return FAILED
+
+
 def test_a_seed_that_fails_is_status_1(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cli, "simulate", lambda _seed, *, without: FAILED)
+    monkeypatch.setattr(cli, "simulate", failing)
     result = run("--seed", "7", "--without", "crashes")
 
     assert result.exit_code == 1
@@ -106,7 +113,7 @@ class Answering:
     def __init__(self, hash_seed: str) -> None:
         self.hash_seed = hash_seed
 
-    async def __aenter__(self) -> Answering:
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_error: object) -> None:
@@ -134,9 +141,7 @@ def test_a_batch_counts_each_seed_once() -> None:
     assert result.stdout.splitlines()[-1] == "no seed failed"
 
 
-def test_digests_that_differ_fail_a_seed(
-    answering: type[Answering], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_digests_that_differ_fail_a_seed(answering: type[Answering], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answering, "differs", frozenset({13}))
     result = run("--seeds", "20")
 
@@ -159,7 +164,7 @@ def test_a_large_batch_that_never_saw_something_is_vacuous() -> None:
 
 
 def test_a_worker_that_dies_is_said_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batch.sys, "executable", "/bin/false")
+    monkeypatch.setattr(sys, "executable", "/bin/false")
     result = run("--seeds", "1", "--jobs", "2")
 
     assert result.exit_code == 1
