@@ -18,6 +18,7 @@ from informers.errors import ApiError, OutcomeUnknown, Unreachable
 from simulation.apiserver.interception import Apply, Request
 from simulation.apiserver.kinds import EVENTS, LEASES
 from simulation.plan import Plan
+from simulation.streams import happens
 from simulation.trace import Trace
 from simulation.virtualtime import VirtualLoop
 

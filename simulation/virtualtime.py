@@ -197,12 +197,12 @@ class VirtualLoop(asyncio.BaseEventLoop):
         if due <= self._now_nanoseconds and when > self.time():
             # A time-out that was rounded down must not be re-armed for ever.
             due = self._now_nanoseconds + 1
-        handle._scheduled = True  # type: ignore[attr-defined] # noqa: SLF001 - ours
+        handle._scheduled = True  # noqa: SLF001 - ours
         heapq.heappush(self._timers, (due, next(self._timer_numbers), handle))
         return handle
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        if handle._scheduled:  # noqa: SLF001 - as in asyncio
+        if handle._scheduled:  # type: ignore[attr-defined] # noqa: SLF001 - as in asyncio
             self._cancelled_timers += 1
 
     def _make_task(
