@@ -115,6 +115,16 @@ class Hands:
             with self._watchdog:
                 deed(record)
 
+    def remove_seat(self, ledger: Record) -> None:
+        """Take the first seat of a ledger away."""
+        with self._watchdog:
+            self._remove_seat(ledger)
+
+    def delete_ledger(self, ledger: Record) -> None:
+        """Delete a ledger with all its seats."""
+        with self._watchdog:
+            self._delete_ledger(ledger)
+
     def _remove_seat(self, record: Record) -> None:
         def change(document: Document) -> None:
             document["spec"]["seats"] = (document["spec"].get("seats") or [])[1:]

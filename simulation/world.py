@@ -25,6 +25,7 @@ from simulation.handover import HandOver
 from simulation.hands import Hands
 from simulation.invariants import Watchdog
 from simulation.liveness import Liveness
+from simulation.mending import Mending
 from simulation.network import Link, Network
 from simulation.order import OrderWatch
 from simulation.plan import Plan
@@ -179,6 +180,7 @@ class World:
         wrong = await self._liveness.converge(limit=limit, timeout_seconds=timeout)
         if not wrong:
             wrong = [*self._end_state(), *await self._handover.judge(limit=limit)]
+            wrong += await Mending(self.cluster, self.hands).judge(limit=limit)
             wrong += await self._liveness.converge(limit=limit, timeout_seconds=timeout)
             wrong += await self._liveness.stay(self._retries) if not wrong else []
         self.failures += [*self.watchdog.violations, *self._order.violations][:VIOLATIONS_MAX]

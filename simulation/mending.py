@@ -1,0 +1,69 @@
+"""What a hand takes away at rest is back soon: a seat, or a whole ledger, under workers that run.
+
+In the middle of faults a restart or the next event hides that nobody was woken. At rest nothing else happens:
+whoever runs is looked at again only if what went is told (section 6), and its seat must come back under the
+assignment that its Pod was made for, without an end to that Pod (section 5, step 6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import anyio
+
+from simulation.apiserver.documents import Document, Record
+from simulation.apiserver.kinds import LEDGERS, PODS
+from simulation.cluster import SimulatedCluster
+from simulation.hands import Hands
+from simulation.invariants import seats_of
+
+SOON_SECONDS = 30.0
+"""Ample for a repair that nothing disturbs, and for two that get into each other's way."""
+
+
+class Mending:
+    """Breaks a cluster at rest and sees it mended."""
+
+    def __init__(self, cluster: SimulatedCluster, hands: Hands) -> None:
+        self._cluster = cluster
+        self._hands = hands
+
+    def __repr__(self) -> str:
+        return f"<Mending of {self._cluster!r}>"
+
+    async def judge(self, *, limit: int) -> list[str]:
+        """Delete one ledger and take one seat away; returns what was not mended in time."""
+        wrong: list[str] = []
+        for take_away in (self._hands.delete_ledger, self._hands.remove_seat):
+            ledger = next(self._suitable(limit), None)
+            if ledger is None:
+                break
+            held = seats_of(ledger)
+            take_away(ledger)
+            await anyio.sleep(SOON_SECONDS)
+            wrong += self._missing(ledger, held)
+        return wrong
+
+    def _suitable(self, limit: int) -> Iterator[Record]:
+        """Ledgers on which everybody runs, and that a lowered limit leaves as they are; the fullest first."""
+        ledgers = self._cluster.server.store.all(LEDGERS, self._cluster.openrl.namespace)
+        for ledger in sorted(ledgers, key=lambda each: (-len(seats_of(each)), each.key)):
+            seats = seats_of(ledger)
+            if seats and (not limit or len(seats) <= limit) and all(map(self._runs, seats)):
+                yield ledger
+
+    def _runs(self, seat: Document) -> bool:
+        pod = self._cluster.server.store.get(PODS, self._cluster.openrl.pod_key(seat["workload"]))
+        return pod is not None and not pod.deleting and pod.document["status"].get("phase") == "Running"
+
+    def _missing(self, before: Record, held: list[Document]) -> Iterator[str]:
+        after = self._cluster.server.store.get(LEDGERS, before.key)
+        back = {(seat["workloadUID"], seat["assignmentID"]) for seat in seats_of(after)}
+        for seat in held:
+            if (seat["workloadUID"], seat["assignmentID"]) not in back:
+                yield (
+                    f"{seat['workload']} runs, and {SOON_SECONDS:g} s after its seat was taken from "
+                    f"{before.key.name} by hand it has none"
+                )
+            elif not self._runs(seat):
+                yield f"the Pod of {seat['workload']} was ended for a seat that was taken away by hand"
