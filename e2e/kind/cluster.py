@@ -22,6 +22,7 @@ from e2e.controlplane.errors import MissingTool
 from e2e.controlplane.external import ExternalCluster, Furnishing
 from e2e.controlplane.guard import Guard
 from e2e.controlplane.nodes import CONTROL_PLANE
+from e2e.controlplane.waiting import wait_until
 from e2e.kind.image import build_image
 from e2e.kind.kit import Kit
 from e2e.kind.settings import DEFAULT_KIT, KIT_VARIABLE, KindSettings
@@ -37,6 +38,7 @@ GPU_DRIVER_IMAGE = "gpu-driver:e2e"  # as gpu_driver.yaml names it
 
 WORKERS = 2
 STEP_SECONDS = 300
+DELETE_SECONDS = 120
 
 
 class KindCluster(ExternalCluster):
@@ -81,16 +83,18 @@ def prepared_kind(settings: KindSettings) -> Iterator[Callable[[], KindCluster]]
         started = time.monotonic()
         _controller_image(tools, kit, settings.controller_image)
         to_stderr(f"{CONTROLLER_IMAGE} is ready after {time.monotonic() - started:.0f} s")
+        # Once more at the end, when there should be nothing to do: an interrupt may have hit the first time.
+        stack.callback(_delete, tools, _delete_command(kit, name))
         yield partial(_create, tools, kit, name, folder, settings)
 
 
 def _with_kit(stack: ExitStack, kit: Kit, name: str, folder: Path) -> Tools:
-    commands = [kit.delete_command(name)]
-    if not kit.runs():
-        commands.append(kit.stop_command())
+    ours = not kit.runs()
+    commands = [_delete_command(kit, name), *([kit.stop_command()] if ours else [])]
+    process_group = _guarded(stack, folder, commands)
+    if ours:
         # Before setup: if that is interrupted, its daemon does not stay either.
         stack.callback(_stop_daemon, kit)
-    process_group = _guarded(stack, folder, commands)
     kit.setup()
     return kit.tools(process_group)
 
@@ -103,13 +107,17 @@ def _without_kit(stack: ExitStack, name: str, folder: Path) -> Tools:
             "the kind scenarios need a Docker daemon (`docker version` fails), or a kit that brings one:"
             f" there is none at {DEFAULT_KIT}, and {KIT_VARIABLE} names no other"
         )
-    commands = [["kind", "delete", "cluster", "--name", name]]
-    return Tools(tools.environment, _guarded(stack, folder, commands))
+    return Tools(tools.environment, _guarded(stack, folder, [_delete_command(None, name)]))
 
 
 def _guarded(stack: ExitStack, folder: Path, commands: list[list[str]]) -> int:
     guard = Guard(folder, commands=commands)
-    stack.callback(guard.dismiss)
+
+    def finish(kind: type[BaseException] | None, _error: BaseException | None, _trace: object) -> None:
+        """Leave it to the guard where cleaning up was interrupted."""
+        (guard.dismiss if kind is None else guard.abandon)()
+
+    stack.push(finish)
     return guard.process_group
 
 
@@ -129,15 +137,18 @@ def _controller_image(tools: Tools, kit: Kit | None, given: str) -> None:
         build_image(tools, CONTROLLER_IMAGE)
 
 
+def _delete_command(kit: Kit | None, name: str) -> list[str]:
+    return kit.delete_command(name) if kit else ["kind", "delete", "cluster", "--name", name]
+
+
 def _create(tools: Tools, kit: Kit | None, name: str, folder: Path, settings: KindSettings) -> KindCluster:
     """Make the cluster; one that cannot be finished is deleted."""
     started = time.monotonic()
     with ExitStack() as undo:
+        undo.callback(_delete, tools, _delete_command(kit, name))
         if kit:
-            undo.callback(_run, tools, kit.delete_command(name))
             kubeconfig = kit.create(tools, name, workers=WORKERS)
         else:
-            undo.callback(_run, tools, ["kind", "delete", "cluster", "--name", name])
             kubeconfig = _create_plain(tools, name, folder, settings)
         _load(tools, name, {settings.worker_image: WORKER_IMAGE}, CONTROLLER_IMAGE)
         cluster = KindCluster(tools, name, kubeconfig, undo.pop_all())
@@ -168,6 +179,19 @@ def _load(tools: Tools, name: str, renamed: dict[str, str], *images: str) -> Non
         tools.run("docker", "tag", image, new_name, timeout_seconds=STEP_SECONDS)
     wanted = [*renamed.values(), *images]
     tools.run("kind", "load", "docker-image", "--name", name, *wanted, timeout_seconds=STEP_SECONDS)
+
+
+def _delete(tools: Tools, command: list[str]) -> None:
+    """Delete the cluster; Docker refuses while an earlier, interrupted deletion is still at work."""
+
+    def deleted() -> bool:
+        try:
+            _run(tools, command)
+        except ToolFailed:
+            return False
+        return True
+
+    wait_until(deleted, " ".join(command), timeout_seconds=DELETE_SECONDS, interval_seconds=2)
 
 
 def _run(tools: Tools, command: list[str]) -> None:
