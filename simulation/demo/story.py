@@ -7,6 +7,7 @@ each result stays for a moment, so that a person can read it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from random import Random
 
 import anyio
@@ -18,13 +19,21 @@ from simulation.demo.picture import Picture, State
 from simulation.demo.plan import Plan
 from simulation.demo.screen import TITLE, Screen
 from simulation.demo.stage import Stage
-from simulation.demo.summary import Drain, Ending, Handover, broken_promises
+from simulation.demo.summary import Drain, Ending, Handover, above_limit, broken_promises
 from simulation.demo.workplace import Workplace
 
 LOOK_INTERVAL_SECONDS = 0.1
 READING_SECONDS = 4.0
 ACT_SECONDS = 60.0
 """How long an act may take. kube-scheduler lets a Pod that it refused rest for up to ten seconds."""
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What was waited for, and when it was there: reading it takes time, too."""
+
+    picture: Picture
+    seconds: float
 
 
 class Story:
@@ -80,8 +89,8 @@ class Story:
         def taken(picture: Picture) -> bool:
             return picture.worker(giver) is None and bool(waiting & set(picture.in_state(State.RUNNING)))
 
-        picture = await self._await(taken, f"nobody who waits takes the place of {giver}")
-        taker = next(name for name in picture.in_state(State.RUNNING) if name in waiting)
+        seen = await self._await(taken, f"nobody who waits takes the place of {giver}")
+        taker = next(name for name in seen.picture.in_state(State.RUNNING) if name in waiting)
         return Handover(giver, taker, asked_seconds)
 
     async def _drain_a_node(self) -> Drain:
@@ -97,8 +106,7 @@ class Story:
             return left and picture.at_rest
 
         after = await self._await(settled, f"what ran on {node} neither moves nor waits")
-        settled_seconds = anyio.current_time()
-        moved = tuple(name for name in after.in_state(State.RUNNING) if name in lost)
+        moved = tuple(name for name in after.picture.in_state(State.RUNNING) if name in lost)
         self._act(f"{node} is opened again; its GPUs go to those who wait")
         reopened_seconds = anyio.current_time()
         await self._workplace.reopen(node)
@@ -106,9 +114,8 @@ class Story:
         def full(picture: Picture) -> bool:
             return picture.at_rest and picture.working_devices == self._plan.devices
 
-        await self._await(full, f"the GPUs of {node} are not all at work again")
-        full_seconds = anyio.current_time()
-        return Drain(node, lost, moved, asked_seconds, settled_seconds, reopened_seconds, full_seconds)
+        again = await self._await(full, f"the GPUs of {node} are not all at work again")
+        return Drain(node, lost, moved, asked_seconds, after.seconds, reopened_seconds, again.seconds)
 
     # How an act goes.
 
@@ -124,9 +131,10 @@ class Story:
         def reached(picture: Picture) -> bool:
             return set(names) <= set(picture.in_state(state))
 
-        return await self._await(reached, f"{listed(names)} are not all {state.value}")
+        seen = await self._await(reached, f"{listed(names)} are not all {state.value}")
+        return seen.picture
 
-    async def _await(self, reached: Callable[[Picture], bool], what: str) -> Picture:
+    async def _await(self, reached: Callable[[Picture], bool], what: str) -> _Seen:
         """Look again and again until it is reached; show what it came to, to a reader for a while."""
         picture = await self._look()
         with anyio.move_on_after(ACT_SECONDS):
@@ -136,9 +144,10 @@ class Story:
         self._screen.snapshot(picture)
         if not reached(picture):
             raise DemoFailed(f"{what}: not within {ACT_SECONDS:g} s")
+        seen = _Seen(picture, anyio.current_time())
         if self._screen.live:
             await self._linger()
-        return picture
+        return seen
 
     async def _linger(self) -> None:
         with anyio.move_on_after(READING_SECONDS):
@@ -148,6 +157,7 @@ class Story:
 
     async def _look(self) -> Picture:
         self._stage.require_alive()
+        self._require_promises(list(above_limit(self._plan.limit, self._stage.revisions())))
         picture = await self._workplace.look()
         self._history.see(picture, anyio.current_time())
         self._screen.update(picture)

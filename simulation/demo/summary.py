@@ -156,10 +156,11 @@ def most_seats(revisions: Iterable[Revision]) -> int:
 
 def broken_promises(picture: Picture, *, limit: int, revisions: Iterable[Revision]) -> list[str]:
     """What must never be seen, one clause each; empty if all is well."""
-    return [*_above_limit(limit, revisions), *_misleading_reasons(picture)]
+    return [*above_limit(limit, revisions), *_misleading_reasons(picture)]
 
 
-def _above_limit(limit: int, revisions: Iterable[Revision]) -> Iterator[str]:
+def above_limit(limit: int, revisions: Iterable[Revision]) -> Iterator[str]:
+    """Ledgers that held more seats than may be, one clause for each revision."""
     for revision in revisions:
         if len(revision.seats) > limit:
             yield f"{revision.ledger} held {len(revision.seats)} seats at a limit of {limit}"

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-SECONDS = 45
+SECONDS = 90
+"""How long a demo may take here. A quiet machine needs a tenth of it."""
 SMALL = ("--nodes=1", "--gpus=2")
 
 

@@ -13,6 +13,7 @@ from controller.reasons import Code
 from controller.requests import validate
 from controller.settings import OPTIONS
 from controller.workload import WORKLOADS
+from simulation.demo.cli import cli as demo
 from tests.docs.settings_table import ROOT
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -60,10 +61,12 @@ def test_the_folders_that_are_listed_exist_and_stand_in_the_order_of_the_flow() 
 def test_flags_of_the_program_exist(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     flags = {option.flag for option in OPTIONS.values()}
+    demo_flags = {name for parameter in demo.params for name in parameter.opts}
 
-    for command in matches(r"open-rl-scheduler ([^\n`|]*)", text):
+    for command in matches(r"open-rl-scheduler ([^\n`|#]*)", text):
+        known = demo_flags if command.startswith("demo ") else flags
         for flag in matches(r"(?<!\S)(--[a-z-]+)", command):
-            assert flag in {*flags, "--help"}, flag
+            assert flag in {*known, "--help"}, flag
 
 
 def test_a_reason_that_is_quoted_begins_with_a_code() -> None:
