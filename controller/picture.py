@@ -1,7 +1,8 @@
 """Keeps placement's picture of the fleet equal to the caches, event by event.
 
 Inline handlers translate each object as it enters or leaves a cache; the fleet therefore never lags behind
-what a reconcile reads. What frees or adds capacity is announced through `on_change`.
+what a reconcile reads, but for a long list that is being told (see `informers.store`). What frees or adds
+capacity is announced through `on_inventory` and `on_room`.
 """
 
 from __future__ import annotations

@@ -2,9 +2,10 @@
 
 A queued handler has a queue of its own, without bound, and a task that delivers one change at a time and
 then lets others run. An inline handler is called in the very step that changed the store, for indexes in
-memory that must never lag it. Either way each handler gets all changes in the order in which they were
-made, and one that raises is logged, counted, and given the next change. Calls are synchronous: one that
-does not return promptly holds the event loop, and no queue can help that.
+memory that must never lag it (what a long list changed is told in slices, and only that may lag). Either way
+each handler gets all changes in the order in which the store tells them, and one that raises is logged,
+counted, and given the next change. Calls are synchronous: one that does not return promptly holds the event
+loop, and no queue can help that.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 What is promised:
 1. `store` holds the objects of the resource as the server showed them at some moment not long ago, and
    our own writes as soon as they are applied to it (see `informers.store`).
-2. Each handler is told of every change of the store exactly once, in the order in which they were made,
-   whether the watch, a list or a write of our own made it.
+2. Each handler is told of every change of the store exactly once, whether the watch, a list or a write of
+   our own made it; those of one object in the order in which they were made.
 3. A handler added at any time is first told of all that is there, flagged `initial`; then it has synced.
 4. When a handler is called, store and indexes already show that change, and perhaps later ones.
 5. An object that was replaced by another of its name is told as a delete and an add, never as an update.

@@ -29,8 +29,8 @@ SLICE_BYTES: Final = 256 * 1024
 _ATTEMPTS_MAX: Final = 8
 """Places that are tried as the end of an item before more text is waited for."""
 
-_MARK_BYTES: Final = 12
-"""How much of the first item's beginning stands for all: `{"metadata":`, or `{"apiVersion` in custom ones."""
+_MARK_BYTES: Final = 21
+"""How much of the first item's beginning stands for all: `{"metadata":{"name":"`, or the API's name."""
 
 _ITEMS: Final = re.compile(rb'"items"\s*:\s*\[\s*(?=\{)')
 
@@ -69,7 +69,8 @@ class ListSplitter:
         if len(self._rest) < self._wanted_bytes:
             return ()
         items = self._complete() if self._head or self._find_head() else ()
-        self._wanted_bytes = self._slice_bytes + (0 if items else len(self._rest))
+        # Without success twice as much is waited for: text that cannot be cut is not scanned over and over.
+        self._wanted_bytes = self._slice_bytes if items else 2 * len(self._rest)
         return items
 
     def finish(self) -> tuple[Sequence[msgspec.Raw], _ListMetadata]:

@@ -3,14 +3,12 @@
 What is promised:
 - Per key, the newest version wins, whatever the order of arrival: an older watch event, list or late
   answer of a write never takes the place of a newer object.
-- The answer of a write is here at once (`apply_write`). The answer of a delete hides the object at once
-  (`apply_delete`), and nothing older brings it back: list and watch have shown everything up to
-  `resource_version`, so only what lies beyond it has to be remembered, in tombstones.
+- The answer of a write is here at once (`apply_write`). That of a delete hides the object (`apply_delete`),
+  and nothing older brings it back: tombstones remember what lies beyond `resource_version`.
 - A list takes effect whole or not at all. Keys that it lacks are deleted, unless written after it.
 - Objects and indexes change together, then the change is told, once, whoever brought it: watch, list or
   write. While a list's changes are told the store already holds all of it: ahead of the news, never behind.
-  A long list is told in slices. News of an object that comes in between is told at once, after what the
-  list said of it: only objects that nothing else is known of since the list have to wait for their turn.
+  A long list is told in slices; news of an object that comes meanwhile is told at once, after the list's.
 - An object that cannot be decoded is marked unreadable and is neither updated nor deleted by that.
 
 What is not promised: every version in between, an order across keys that means anything, or agreement

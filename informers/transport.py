@@ -12,7 +12,7 @@ when to try again.
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -170,8 +170,8 @@ class KubeApi:
             query |= {"resourceVersion": resource_version, "resourceVersionMatch": "NotOlderThan"}
         path = path_of(resource, namespace)
         call = self._call("GET", resource, path, query=query, timeout=self._list_timeout)
-        async with self._response(call) as response:
-            return await read_page(resource, _pieces(response, call), take)
+        async with self._response(call) as response, aclosing(_pieces(response, call)) as pieces:
+            return await read_page(resource, pieces, take)
 
     @asynccontextmanager
     async def watch(
@@ -308,7 +308,7 @@ class KubeApi:
         )
 
 
-async def _pieces(response: aiohttp.ClientResponse, call: Call) -> AsyncIterator[bytes]:
+async def _pieces(response: aiohttp.ClientResponse, call: Call) -> AsyncGenerator[bytes, None]:
     with foreign_errors(str(call)):
         while piece := await response.content.readany():
             yield piece
