@@ -54,6 +54,7 @@ class Disturbances:
             "cut-watches": self._cut,
             "expired-watches": self._expire,
             "crashes": self._crash,
+            "blind-standbys": self._blind,
             "pauses": self._pause,
             "clock-jumps": self._jump,
             "partitions": self._partition,
@@ -137,6 +138,25 @@ class Disturbances:
             self._deployment.kill(replica)
         else:
             replica.link.dies_at_next = moment
+
+    async def _blind(self, rng: Random, parameters: Parameters) -> None:
+        """Caches that are behind, each for itself, are what the first decisions of a leader are made on."""
+        running = self._deployment.running()
+        leader = next((each for each in running if each.leadership.leading), None)
+        standby = next((each for each in running if not each.leadership.leading), None)
+        if leader is None or standby is None:
+            return
+        self._note("blind", standby.process.name)
+        for client in standby.clients:
+            for watch in self._around.cluster.watches.matching(client.identity):
+                if happens(rng, 0.5):
+                    watch.silence()
+        if not await self._pass(rng.random() * parameters["blind_seconds"]) or not leader.runs:
+            return
+        if happens(rng, 0.5):
+            self._deployment.kill(leader)
+        else:
+            await self._deployment.stop(leader)
 
     async def _pause(self, rng: Random, _parameters: Parameters) -> None:
         replica = self._some_replica(rng)

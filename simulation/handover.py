@@ -1,10 +1,10 @@
 """Whose turn is it? A seat is freed in a cluster at rest, and the next one on it must be the right one.
 
 In the middle of faults a younger worker may rightly come first: the older one is in a back-off, its process
-was dead, its answer was lost. At rest there is no such excuse. One worker on a full claim succeeds; of those
-who wait and fit, as the server's objects say, the oldest must have the seat, and well before anybody looks
-again by himself. Nothing is judged where the oldest has been on that claim before: it may rightly hold back
-(section 5, step 7).
+was dead, its answer was lost. At rest there is no such excuse. More workers come until some have to wait;
+then one on a full claim succeeds. Of those who wait and fit, as the server's objects say, the oldest must have
+the seat, and well before anybody looks again by himself. Nothing is judged where the oldest has been on that
+claim before: it may rightly hold back (section 5, step 7).
 """
 
 from __future__ import annotations
@@ -21,10 +21,20 @@ from simulation.apiserver.store import Change
 from simulation.cluster import SimulatedCluster
 from simulation.idle import IdleCapacity
 from simulation.invariants import seats_of
+from simulation.openrl import workload
 
 ROUNDS = 3
 SHARING = 2
 """Seats from which on the end of one worker frees a seat and no device."""
+
+WAITING = 3
+"""So many that could share shall wait."""
+
+COMERS_MAX = 12
+"""So many workers come at most; a fleet that takes them all is too large for this."""
+
+SETTLE_SECONDS = 3.0
+"""From the coming of a worker until it waits, or does not."""
 
 PROMPT_SECONDS = 5.0
 """The time to see a Pod end, release its seat and book it again; half the shortest retry interval."""
@@ -62,6 +72,7 @@ class HandOver:
         """Free up to `ROUNDS` seats, one after the other; returns what went wrong."""
         self._limit = limit
         wrong: list[str] = []
+        await self._come()
         for _ in range(ROUNDS):
             found = self._occasion()
             if found is None:
@@ -73,6 +84,16 @@ class HandOver:
             self._try = None
             wrong += self._verdict(tried)
         return wrong
+
+    async def _come(self) -> None:
+        """Let small workers that share come, until enough of them wait."""
+        openrl = self._cluster.openrl
+        for number in range(COMERS_MAX):
+            look = IdleCapacity(self._server, openrl.namespace, self._limit)
+            if sum(need.shares for need in look.waiting()) >= WAITING:
+                return
+            openrl.submit(workload(f"comer-{number}", memory="8Gi"))
+            await anyio.sleep(SETTLE_SECONDS)
 
     def _verdict(self, tried: _Try) -> Iterator[str]:
         if not tried.released:
@@ -134,9 +155,9 @@ class HandOver:
         look = IdleCapacity(self._server, namespace, self._limit)
         fitting = []
         for need in look.waiting():
-            workload = self._server.store.get(WORKLOADS, ObjectKey(namespace, need.name))
-            if workload is not None and need.shares and look.has_seat(ledger, need):
-                fitting.append((workload.metadata["creationTimestamp"], need.name, workload.uid))
+            waiter = self._server.store.get(WORKLOADS, ObjectKey(namespace, need.name))
+            if waiter is not None and need.shares and look.has_seat(ledger, need):
+                fitting.append((waiter.metadata["creationTimestamp"], need.name, waiter.uid))
         fitting.sort()
         claim = ledger.document["spec"]["claimName"]
         if not fitting or (fitting[0][2], claim) in self._been_on:

@@ -42,14 +42,27 @@ class Mending:
             take_away(ledger)
             await anyio.sleep(SOON_SECONDS)
             wrong += self._missing(ledger, held)
+        crowded = next(self._crowded(limit), None)
+        if crowded is not None:
+            # Its worker has to move, and may not come back in here: that is checked with every write.
+            self._hands.remove_seat(crowded)
+            await anyio.sleep(SOON_SECONDS)
         return wrong
 
     def _suitable(self, limit: int) -> Iterator[Record]:
-        """Ledgers on which everybody runs, and that a lowered limit leaves as they are; the fullest first."""
+        """Ledgers with no more seats than the limit."""
+        return (each for each in self._busy() if not limit or len(seats_of(each)) <= limit)
+
+    def _crowded(self, limit: int) -> Iterator[Record]:
+        """Ledgers that have more seats than the limit, which was lowered."""
+        return (each for each in self._busy() if 0 < limit < len(seats_of(each)))
+
+    def _busy(self) -> Iterator[Record]:
+        """Ledgers on which everybody runs; the fullest first."""
         ledgers = self._cluster.server.store.all(LEDGERS, self._cluster.openrl.namespace)
         for ledger in sorted(ledgers, key=lambda each: (-len(seats_of(each)), each.key)):
             seats = seats_of(ledger)
-            if seats and (not limit or len(seats) <= limit) and all(map(self._runs, seats)):
+            if seats and all(map(self._runs, seats)):
                 yield ledger
 
     def _runs(self, seat: Document) -> bool:

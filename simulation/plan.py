@@ -80,6 +80,11 @@ FAULTS: Mapping[str, Fault] = {
         },
     ),
     "crashes": Fault("a controller dies at a request or at any moment", 0.45, _every(60, 700)),
+    "blind-standbys": Fault(
+        "a standby does not hear what happens, and has to take over",
+        0.25,
+        _every(120, 600, blind_seconds=(1, 60)),
+    ),
     "pauses": Fault("a controller is frozen, perhaps for longer than its lease", 0.3, _every(120, 900)),
     "clock-jumps": Fault("the wall clock of a controller jumps", 0.25, _every(120, 900)),
     "clock-rates": Fault(

@@ -179,7 +179,9 @@ class World:
         limit, timeout = settings.max_seats_per_claim, settings.placement_timeout_seconds
         wrong = await self._liveness.converge(limit=limit, timeout_seconds=timeout)
         if not wrong:
-            wrong = [*self._end_state(), *await self._handover.judge(limit=limit)]
+            wrong = self._end_state()
+            if not self._scenario.ample:
+                wrong += await self._handover.judge(limit=limit)
             wrong += await Mending(self.cluster, self.hands).judge(limit=limit)
             wrong += await self._liveness.converge(limit=limit, timeout_seconds=timeout)
             wrong += await self._liveness.stay(self._retries) if not wrong else []
