@@ -55,11 +55,20 @@ class Outcome:
 
 
 def simulate(
-    seed: int, *, without: Collection[str] = (), around: AbstractContextManager[object] | None = None
+    seed: int,
+    *,
+    without: Collection[str] = (),
+    around: AbstractContextManager[object] | None = None,
+    scenario: Scenario | None = None,
+    plan: Plan | None = None,
 ) -> Outcome:
-    """Run one seed; the faults in `without` are off. Raises nothing for what goes wrong in the run."""
+    """Run one seed; the faults in `without` are off. Raises nothing for what goes wrong in the run.
+
+    A `scenario` or a `plan` that is given stands for the one that the seed would draw.
+    """
     streams = Streams(seed)
-    scenario, plan = draw_scenario(streams), draw_plan(streams, without=without)
+    scenario = scenario or draw_scenario(streams)
+    plan = plan or draw_plan(streams, without=without)
     with _undisturbed(), ordered_scopes(), tripwire() as trips, around or nullcontext():
         world = run_virtual(_run, streams, scenario, plan)
     trace = world.trace

@@ -7,6 +7,7 @@ else that is written goes to standard error.
 from __future__ import annotations
 
 import base64
+import gc
 import json
 import pickle
 import sys
@@ -16,6 +17,9 @@ from simulation.run import simulate
 
 def main() -> None:
     """Serve until standard input ends."""
+    # What was imported stays: it need not be looked at after each run.
+    gc.collect()
+    gc.freeze()
     for line in sys.stdin:
         job = json.loads(line)
         outcome = simulate(int(job["seed"]), without=job["without"])

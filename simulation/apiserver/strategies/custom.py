@@ -37,8 +37,9 @@ class CustomStrategy(Strategy):
 
     def update_faults(self, old: Document, new: Document) -> Iterator[str]:
         """The schema, where it is broken anew."""
-        known = list(self.faults(old))
-        return (fault for fault in self.faults(new) if fault not in known)
+        found = list(self.faults(new))
+        known = list(self.faults(old)) if found else []
+        return (fault for fault in found if fault not in known)
 
     def status_faults(self, old: Document, new: Document) -> Iterator[str]:
         """The schema likewise."""
