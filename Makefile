@@ -55,7 +55,7 @@ e2e: go ## Scenarios on a real Kubernetes control plane (built on first use, nee
 	$(BIN)/pytest e2e -m "not long"
 
 e2e-kind: $(STAMP) ## Scenarios on a kind cluster, the controller as installed (needs Docker and kind, or a kit)
-	E2E_PROVIDER=kind $(BIN)/pytest e2e/test_placement.py e2e/test_kind_*.py
+	E2E_PROVIDER=kind $(BIN)/pytest e2e
 
 e2e-long: go ## Minutes of load and chance on a real control plane
 	$(BIN)/pytest e2e -m long

@@ -20,6 +20,7 @@ from e2e.program import Running, running_controller
 Start = Callable[[Mapping[str, str]], Running]
 
 KIND_TEST_SECONDS = 300
+EVERYWHERE = frozenset({"test_placement.py"})
 
 
 def _on_kind() -> bool:
@@ -29,8 +30,20 @@ def _on_kind() -> bool:
         return False
 
 
-# What only a cluster of containers can show; named on the command line it is run, and fails without one.
-collect_ignore_glob = [] if _on_kind() else ["test_kind_*.py"]
+def _elsewhere() -> list[str]:
+    """The modules that this provider leaves out: `test_kind_*` need containers, most others their absence.
+
+    They take a control plane apart, or furnish nodes by the dozen. Named on the command line, any module is
+    run, and fails or skips where it cannot.
+    """
+    modules = sorted(Path(__file__).parent.glob("test_*.py"))
+    for_kind = {path for path in modules if path.name.startswith("test_kind_")}
+    if not _on_kind():
+        return [path.name for path in modules if path in for_kind]
+    return [path.name for path in modules if path not in for_kind and path.name not in EVERYWHERE]
+
+
+collect_ignore = _elsewhere()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
