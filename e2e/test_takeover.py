@@ -13,13 +13,15 @@ from pathlib import Path
 import pytest
 
 from e2e.conftest import Start
-from e2e.controlplane import CONTROLLER_USER, Api, Cluster, Fleet, NodeShape, RequestKind, wait_until
+from e2e.controlplane import CONTROLLER_USER, Api, Cluster, NodeShape, RequestKind, wait_until
+from e2e.controlplane.fleet import add_node, ensure_device_class
 from e2e.controlplane.waiting import pause_briefly
+from e2e.faults import local
 from e2e.inpod import LEASE, controller_in_a_pod
 from e2e.invariants import violations
 from e2e.openrl import CLAIMS, LEDGERS, PODS, WORKLOADS, OpenRL, workload
 from e2e.program import running_controller
-from e2e.takeover.case import Case, Names, Object, cases, finish, lay_down, pods_to_come
+from e2e.takeover.case import Case, Names, Object, cases, finish, lay_down, moved_claims, pods_to_come
 from e2e.takeover.comparing import Picture, faults
 
 pytest_plugins = ("e2e.controlplane.fixtures",)
@@ -74,14 +76,18 @@ class LeftBehind:
         self._cluster = cluster
         self._case = case
         self._stage = RealStage(cluster.api)
-        for prefix, devices in case.nodes.items():
-            cluster.furnish(Fleet(nodes=1, shape=NodeShape(gpus=devices), name_prefix=prefix))
+        # Allocations are written by hand: that takes nodes and devices of these very names.
+        api = local(cluster).api
+        ensure_device_class(api)
+        for node, devices in case.nodes.items():
+            add_node(api, node, NodeShape(gpus=devices))
         self._names: Names = lay_down(case, self._stage)
         wait_until(
             lambda: not list(pods_to_come(case, self._stage)),
             f"{case}: Pods are not where the fixture has them",
             timeout_seconds=ARRANGE_SECONDS,
         )
+        assert moved_claims(case, self._stage, self._names) == []
         finish(case, self._stage, self._names)
         self._await_garbage_collection()
         self._before = Picture.of(self._stage)

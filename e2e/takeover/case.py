@@ -161,6 +161,18 @@ def pods_to_come(case: Case, stage: Stage) -> Iterator[str]:
             yield written["metadata"]["name"]
 
 
+def moved_claims(case: Case, stage: Stage, names: Names) -> list[str]:
+    """Claims that are not allocated as the fixture has them: what is to be taken over is something else."""
+    found = {claim["metadata"]["name"]: claim for claim in stage.items("ResourceClaim")}
+    return [
+        name
+        for written in case.objects
+        if written["kind"] == "ResourceClaim"
+        and (name := names.of(written["metadata"]["name"]))
+        and _results(found[name]) != _results(written)
+    ]
+
+
 def finish(case: Case, stage: Stage, names: Names) -> None:
     """End, delete and remove what the fixture shows ended, being deleted or gone."""
     for written in case.objects:
@@ -171,3 +183,9 @@ def finish(case: Case, stage: Stage, names: Names) -> None:
             stage.delete(kind, name)
     for each in names.of(list(case.removed)):
         stage.remove(*each.split("/"))
+
+
+def _results(claim: Object) -> list[tuple[str, str]]:
+    """The devices of a claim's allocation, by pool."""
+    allocation = claim.get("status", {}).get("allocation") or {"devices": {"results": []}}
+    return [(result["pool"], result["device"]) for result in allocation["devices"]["results"]]

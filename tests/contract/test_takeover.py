@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from controller.settings import Settings
-from e2e.takeover.case import Case, Names, Object, cases, finish, lay_down, pods_to_come
+from e2e.takeover.case import Case, Names, Object, cases, finish, lay_down, moved_claims, pods_to_come
 from e2e.takeover.comparing import Picture, beside_the_seats, faults
 from informers.keys import ObjectKey
 from simulation.apiserver.kinds import CLAIMS, LEDGERS, PODS, WORKLOADS
@@ -71,6 +71,7 @@ async def left_behind(cluster: SimulatedCluster, case: Case) -> tuple[SimulatedS
     stage = SimulatedStage(cluster)
     names = lay_down(case, stage)
     await cluster.until(lambda: not list(pods_to_come(case, stage)), "Pods are not where they shall be")
+    assert moved_claims(case, stage, names) == []
     finish(case, stage, names)
     await cluster.settle()
     return stage, names, Picture.of(stage)
