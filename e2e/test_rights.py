@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from e2e.conftest import Start
-from e2e.controlplane import WORKER_NAMESPACE, Api, ApiRefused, Cluster, Object, wait_until
+from e2e.controlplane import CONTROLLER_USER, WORKER_NAMESPACE, Api, ApiRefused, Cluster, Object, wait_until
 from e2e.controlplane.cluster import MANIFESTS
 from e2e.openrl import PODS, WORKLOADS, OpenRL, one_gpu_nodes, workload
 from e2e.rights import UNSEEN, Right, granted, requests_of_controllers, used
@@ -76,19 +76,27 @@ def test_without_the_right_on_finalizers_no_pod_may_be_owned(cluster: Cluster) -
     assert "cannot set blockOwnerDeletion" in message
 
 
-def test_a_finished_worker_costs_no_other_right(
-    cluster: Cluster, openrl: OpenRL, start: Start, shipped: frozenset[Right]
-) -> None:
-    """A small life of its own, so that a run of this file alone compares something."""
+def test_what_happens_again_is_told_in_the_same_event(cluster: Cluster, openrl: OpenRL, start: Start) -> None:
+    """An Event is patched when it repeats, a minute later or at the end: few scenarios last as long."""
     one_gpu_nodes(cluster, 1)
-    start({})
+    mark = cluster.audit.mark()
+    controller = start({})
     openrl.submit(workload("trainer"))
     openrl.await_phase("trainer", "Running")
-    openrl.delete("trainer")
-    openrl.await_gone()
+    (first,) = openrl.pods()
 
-    seen, _ = used(requests_of_controllers(cluster), shipped)
-    assert seen
+    cluster.api.delete(f"{PODS}/orw-trainer")
+    wait_until(
+        lambda: first["metadata"]["uid"] not in {pod["metadata"]["uid"] for pod in openrl.pods()},
+        "the Pod does not go",
+        timeout_seconds=20,
+    )
+    openrl.await_that(lambda: len(openrl.pods()) == 1, "the Pod does not come again")
+    openrl.await_phase("trainer", "Running")
+    assert controller.stop() == 0
+
+    told = cluster.audit.count(since=mark, user=CONTROLLER_USER, verb="patch", resource="events")
+    assert told >= 1
 
 
 def test_what_is_used_is_what_is_granted(
