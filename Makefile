@@ -49,7 +49,7 @@ format: $(STAMP) ## Rewrite the sources in the project's format
 	$(BIN)/ruff check --fix .
 
 test: $(STAMP) ## Fast tests: no cluster, no Go
-	$(BIN)/pytest tests
+	$(BIN)/pytest tests -m "not long"
 
 e2e: go ## Scenarios on a real Kubernetes control plane (built on first use, needs Go)
 	$(BIN)/pytest e2e -m "not long"
@@ -57,7 +57,8 @@ e2e: go ## Scenarios on a real Kubernetes control plane (built on first use, nee
 e2e-kind: $(STAMP) ## Scenarios on a kind cluster, the controller as installed (needs Docker and kind, or a kit)
 	E2E_PROVIDER=kind $(BIN)/pytest e2e
 
-e2e-long: go ## Minutes of load and chance on a real control plane
+e2e-long: go ## Minutes of load and chance, simulated and on a real control plane
+	$(BIN)/pytest tests -m long
 	$(BIN)/pytest e2e -m long
 
 image: $(STAMP) ## Build the container image: IMAGE=name BASE=python-image WHEELS=true (no package index in the build)
