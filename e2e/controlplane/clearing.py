@@ -6,6 +6,8 @@ would remove are dropped here. Where kubelets are real, that is all: a Pod ends 
 Kubernetes keeps is for Kubernetes to let go.
 """
 
+from http import HTTPStatus
+
 from e2e.controlplane.api import NOT_FOUND, Api, Object
 from e2e.controlplane.errors import ApiRefused
 from e2e.controlplane.fleet import FURNISHED, NODES, RESOURCE_SLICES
@@ -86,10 +88,19 @@ def _await_empty(api: Api, collection: str, **query: str) -> None:
 
 
 def _items(api: Api, collection: str, **query: str) -> list[Object]:
-    """List a collection; one that is not served (nothing installed yet) is empty."""
-    try:
-        return api.items(collection, **query)
-    except ApiRefused as error:
-        if error.status == NOT_FOUND:
-            return []
-        raise
+    """List a collection; one that is not served (nothing installed yet) is empty.
+
+    A server that has just started says for a while that the storage of our kinds is not there yet.
+    """
+
+    def listed() -> list[Object] | None:
+        try:
+            return api.items(collection, **query)
+        except ApiRefused as error:
+            if error.status == NOT_FOUND:
+                return []
+            if error.status == HTTPStatus.TOO_MANY_REQUESTS:
+                return None
+            raise
+
+    return wait_until(listed, f"{collection} is not served", timeout_seconds=TIMEOUT_SECONDS)

@@ -117,3 +117,20 @@ def test_clearing_before_anything_is_installed_is_no_error(api: Api, api_server:
         api_server.answers[f"/apis/openrl.io/v1alpha1/namespaces/openrl-system/{kind}"] = (404, b"not served")
     clear(api, "openrl-system")
     assert api_server.deletions == []
+
+
+class Once(dict[str, tuple[int, bytes]]):
+    """Answers that are given a single time each."""
+
+    def __getitem__(self, path: str) -> tuple[int, bytes]:
+        return self.pop(path)
+
+
+def test_clearing_waits_for_a_server_that_has_just_started(api: Api, api_server: FakeApiServer) -> None:
+    workloads = "/apis/openrl.io/v1alpha1/namespaces/openrl-system/workloads"
+    api.create(workloads, {"metadata": {"name": "w"}})
+    api_server.answers = Once({workloads: (429, b"storage is (re)initializing")})
+
+    clear(api, "openrl-system")
+
+    assert api_server.deletions == [f"{workloads}/w"]
