@@ -4,6 +4,9 @@ It is tried once, on the version that was decided from. A conflict is never answ
 newer version: another process may have written that version to fence this very seat before it releases it.
 The commit is *lost* when a fresh read shows that status does not name this claim; the provisional seat is
 then given back, by exactly its assignment ID, and the worker is decided on anew (section 4 of the contract).
+
+A seat may be another process's, too: adopting one gives it a new assignment ID, and the process that had booked
+it may be about to commit. So nothing is given back before a status write has fenced such commits.
 """
 
 from __future__ import annotations
@@ -32,14 +35,11 @@ class Commit:
         """
         try:
             return await self._tools.report(workload, outcome, force=True)
-        except (Conflict, NotFound) as error:
+        except (Conflict, NotFound, OutcomeUnknown, ServerError) as error:
             cause: Exception = error
-            fresh = await self._tools.writer.fresh_workload(ObjectKey.of(workload))
-        except (OutcomeUnknown, ServerError) as error:
-            cause = error
-            fresh = await self._fenced(workload, seating)
+        fresh = await self._fenced(workload, seating)
         if fresh is None or fresh.uid != workload.uid or not _names(fresh, seating):
-            await self.give_back(workload, seating)
+            await self._release(workload, seating)
             raise ContendedError(workload.name) from cause
         if assignment_of(fresh) != seating.assignment or fresh.deleting or fresh.terminal:
             # The claim is named, so the seat is not ours to give back: repair or departure takes over.
@@ -47,25 +47,36 @@ class Commit:
         return fresh
 
     async def _fenced(self, workload: Workload, seating: Seating) -> Workload | None:
-        """The Workload after a write without an answer, in a version that this write can no longer change.
+        """The Workload in a version that no write which assigns this seat can change any more.
 
-        A read that does not show it proves nothing: it may still land. So another write goes on top, which a
-        late one then conflicts with. Raises `ContendedError` where even that stays open: the seat is left to
-        be adopted by the next reconcile.
+        A read that does not show such a write proves nothing: ours may still land if it was not answered,
+        and another process's may be on its way. So another write goes on top, which they then conflict with.
+        Raises `ContendedError` where even that stays open: the seat is left to be adopted by the next
+        reconcile.
         """
         fresh = await self._tools.writer.fresh_workload(ObjectKey.of(workload))
         if fresh is None or fresh.uid != workload.uid or _names(fresh, seating):
             return fresh
         if fresh.deleting or fresh.terminal:
             return fresh
-        note = f"a write that assigns {seating.assignment.claim} was not answered and does not count"
+        # The ID makes it another message each time: a write that changes nothing would fence nobody.
+        claim, assignment_id = seating.assignment.claim, seating.assignment.assignment_id
+        note = f"no write that assigns {claim} counts any more (assignment {assignment_id} is given back)"
         try:
             return await self._tools.report(fresh, Outcome(note=note), force=True)
         except (Conflict, NotFound, OutcomeUnknown, ServerError) as error:
             raise ContendedError(workload.name) from error
 
     async def give_back(self, workload: Workload, seating: Seating) -> None:
-        """Release a seat that this process booked and no status names; others' bookings stay."""
+        """Release a seat that this process booked, unless status names its claim; others' bookings stay."""
+        if not seating.wrote:
+            return
+        fresh = await self._fenced(workload, seating)
+        if fresh is None or fresh.uid != workload.uid or not _names(fresh, seating):
+            await self._release(workload, seating)
+
+    async def _release(self, workload: Workload, seating: Seating) -> None:
+        """Release it, behind the fence."""
         if not seating.wrote:
             return
         ref = SeatRef(workload.name, workload.uid, seating.assignment.assignment_id)
