@@ -35,6 +35,9 @@ class Watchdog:
         self._limit_of = limit if callable(limit) else lambda: limit
         self._excused = False
         self._excused_uids: set[str] = set()
+        # Revisions: when a Workload ended, and when a Pod was made. Both by UID.
+        self._ended: dict[str, int] = {}
+        self._made: dict[str, int] = {}
         self.violations: list[str] = []
         cluster.server.store.subscribe(self._on_change)
 
@@ -60,6 +63,10 @@ class Watchdog:
         self._excused_uids.add(uid)
 
     def _on_change(self, change: Change) -> None:
+        if change.kind is WORKLOADS and _phase(change.record) in TERMINAL:
+            self._ended.setdefault(change.record.uid, change.revision)
+        elif change.kind is PODS and change.type is WatchEventType.ADDED:
+            self._made[change.record.uid] = change.revision
         if not self._excused:
             self.violations += [f"at revision {change.revision}: {text}" for text in self._faults(change)]
 
@@ -124,10 +131,16 @@ class Watchdog:
                 yield f"{change.record.key.name} went before its ledger"
 
     def _runs_on(self, uid: str, claim: str) -> bool:
+        """Whether a Pod of a worker may run on a claim.
+
+        One that was made after its worker had ended does not count: it is deleted at once, and may for that
+        instant be without a seat (invariant 9).
+        """
         return any(
             owner_uid(pod.document) == uid
             and not has_ended(pod.document)
             and claim in claim_names(pod.document)
+            and not 0 < self._ended.get(uid, 0) < self._made.get(pod.uid, 0)
             for pod in self._server.store.all(PODS)
         )
 
