@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from e2e.conftest import Start
-from e2e.controlplane import CONTROLLER_USER, Cluster
+from e2e.controlplane import CONTROLLER_USER, Cluster, wait_until
 from e2e.openrl import OpenRL, one_gpu_nodes, workload
 
 pytest_plugins = ("e2e.controlplane.fixtures",)
@@ -23,14 +23,29 @@ def test_a_dedicated_placement_costs_six_writes_and_a_join_five_and_neither_read
         mark = cluster.audit.mark()
         openrl.submit(workload(name))
         openrl.await_phase(name, "Running")
-        counts = cluster.audit.counts(since=mark, user=CONTROLLER_USER)
-        verbs = Counter({kind.verb: 0 for kind in counts})
-        for kind, count in counts.items():
-            verbs[kind.verb] += count if kind.resource != "events" else 0
-        written = verbs["create"] + verbs["patch"] + verbs["update"] + verbs["delete"]
-        assert written == writes, counts
-        assert not verbs["get"], counts
-        assert not verbs["list"], counts
+        # The last line of the log comes an instant after the answer.
+        await_logged(cluster, mark, writes)
+        verbs = requests(cluster, mark)
+        assert written(verbs) == writes, verbs
+        assert not verbs["get"], verbs
+        assert not verbs["list"], verbs
+
+
+def await_logged(cluster: Cluster, since: int, writes: int) -> None:
+    what = f"fewer than {writes} writes are logged"
+    wait_until(lambda: written(requests(cluster, since)) >= writes, what, timeout_seconds=10)
+
+
+def requests(cluster: Cluster, since: int) -> Counter[str]:
+    """What controllers asked for after a mark, by verb; Events are told apart from the work."""
+    verbs: Counter[str] = Counter()
+    for kind, count in cluster.audit.counts(since=since, user=CONTROLLER_USER).items():
+        verbs[kind.verb] += count if kind.resource != "events" else 0
+    return verbs
+
+
+def written(verbs: Counter[str]) -> int:
+    return sum(verbs[verb] for verb in ("create", "patch", "update", "delete"))
 
 
 def test_the_controller_is_never_refused_for_want_of_a_right(
