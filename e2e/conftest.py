@@ -20,7 +20,7 @@ from e2e.program import Running, running_controller
 Start = Callable[[Mapping[str, str]], Running]
 
 KIND_TEST_SECONDS = 300
-EVERYWHERE = frozenset({"test_placement.py"})
+EVERYWHERE = frozenset({"test_drain.py", "test_placement.py"})
 
 
 def _on_kind() -> bool:

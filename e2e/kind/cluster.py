@@ -104,8 +104,8 @@ def _without_kit(stack: ExitStack, name: str, folder: Path) -> Tools:
     tools.path("kind")
     if not tools.docker_answers():
         raise MissingTool(
-            "the kind scenarios need a Docker daemon (`docker version` fails), or a kit that brings one:"
-            f" there is none at {DEFAULT_KIT}, and {KIT_VARIABLE} names no other"
+            "the kind scenarios need a Docker daemon (`docker version` fails), or a kit that brings one"
+            f" ({KIT_VARIABLE}, or {DEFAULT_KIT})"
         )
     return Tools(tools.environment, _guarded(stack, folder, [_delete_command(None, name)]))
 

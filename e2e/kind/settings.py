@@ -50,8 +50,8 @@ class KindSettings:
         }
         if missing := [name for name, value in required.items() if not value]:
             raise InvalidArgument(
-                f"{' and '.join(missing)} must name an image: without {KIT_VARIABLE}"
-                f" (there is nothing at {DEFAULT_KIT}) only plain kind is left, which brings neither"
+                f"{' and '.join(missing)} must name an image: plain kind brings none, only a kit would"
+                f" ({KIT_VARIABLE}, or {DEFAULT_KIT})"
             )
 
 
