@@ -1,0 +1,25 @@
+"""The page about the simulation names what there is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from simulation.plan import FAULTS
+from simulation.sometimes import POINTS
+
+PAGE = (Path(__file__).parents[2] / "docs" / "simulation.md").read_text()
+
+
+def rows(heading: str) -> list[str]:
+    table = PAGE.partition(heading)[2]
+    return [line for line in table.splitlines()[2:] if line.startswith("|")][: table.count("\n")]
+
+
+def test_the_page_lists_every_fault_with_its_probability() -> None:
+    expected = [f"| `{name}` | {fault.what} | {fault.probability:g} |" for name, fault in FAULTS.items()]
+
+    assert rows("| fault |")[: len(expected)] == expected
+
+
+def test_the_page_lists_every_point() -> None:
+    assert rows("| point |") == [f"| {name} | {what} |" for name, what in POINTS.items()]
