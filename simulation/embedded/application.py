@@ -64,7 +64,9 @@ class Frontend:
                 return json_response(discovery.aggregated(named=named), content_type=discovery.AGGREGATED)
             about = _about(path, request.host)
             return _nothing_there() if about is None else json_response(about)
-        if request.method == "GET" and (target.watch or read_options(request.query).watch):
+        # A path that names an object is read, whatever it asks for: so do real servers.
+        watch = target.watch or (not target.name and read_options(request.query).watch)
+        if request.method == "GET" and watch:
             return await self.watching.answer(request, target)
         return await self._objects.answer(request, target)
 
@@ -129,5 +131,9 @@ async def _refusing(request: web.Request, handler: Handler) -> web.StreamRespons
 
 def _check_host(host: str) -> None:
     """A page in a browser may have its own name resolve to this machine; it cannot change this header."""
-    if (urlsplit(f"//{host}").hostname or "") not in LOOPBACK:
+    try:
+        name = urlsplit(f"//{host}").hostname
+    except ValueError as error:
+        raise forbidden_host(host) from error
+    if name not in LOOPBACK:
         raise forbidden_host(host)

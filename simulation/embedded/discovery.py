@@ -5,12 +5,9 @@ Source: "API discovery" of the Kubernetes documentation; `apidiscovery.k8s.io/v2
 
 from __future__ import annotations
 
-from typing import Any
-
+from simulation.apiserver.documents import Document
 from simulation.apiserver.kinds import PODS, Kind
 from simulation.embedded.served import EVICTION, SERVED, names_of, verbs_of
-
-Document = dict[str, Any]
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 STATUS_VERBS = ["get", "patch", "update"]

@@ -9,14 +9,12 @@ Source: "OpenAPI v3" of the Kubernetes documentation. Version 2 is not served.
 from __future__ import annotations
 
 import hashlib
-from typing import Any
 
 import msgspec
 
+from simulation.apiserver.documents import Document
 from simulation.apiserver.kinds import Kind
 from simulation.embedded.served import SERVED, base_path, definition
-
-Document = dict[str, Any]
 
 INDEX = "/openapi/v3"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing, contextmanager
+from dataclasses import replace
 from http import HTTPStatus
 from random import Random
 
@@ -44,7 +45,6 @@ class Watching:
         self._watches = watches
         self._objects = objects
         self._rng = rng
-        self._ended = False
 
     def __repr__(self) -> str:
         return f"<Watching {self._watches!r}>"
@@ -80,7 +80,10 @@ class Watching:
         version = options.resource_version
         compile_selectors(target.kind, selectors)  # refused before the stream begins
         if options.initial_events:
-            records, _ = self._objects.page(target, read_options(_without_version(request)))
+            everything = replace(
+                options, selectors=selectors, resource_version="", exact=False, limit=0, continue_token=""
+            )
+            records, _ = self._objects.page(target, everything)
             version = str(self._store.revision)
             initial = [Line(WatchEventType.ADDED.value, record.document) for record in records]
             initial += [_end_of_initial_events(target, version)] if options.bookmarks else []
@@ -119,11 +122,6 @@ def _selectors(target: Target, options: ReadOptions) -> Selectors:
     by_name = f"metadata.name={target.name}" if target.name else ""
     fields = ",".join(part for part in (by_name, options.selectors.fields) if part)
     return Selectors(options.selectors.labels, fields)
-
-
-def _without_version(request: web.Request) -> dict[str, str]:
-    aside = ("resourceVersion", "resourceVersionMatch")
-    return {name: value for name, value in request.query.items() if name not in aside}
 
 
 def _end_of_initial_events(target: Target, version: str) -> Line:

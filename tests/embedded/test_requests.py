@@ -191,6 +191,14 @@ async def test_grace_and_policy_of_a_deletion_come_from_body_or_query(ask: Asker
     assert refused.refused == (422, "Invalid")
 
 
+async def test_an_object_that_is_named_is_read_even_where_a_watch_is_asked_for(ask: Asker) -> None:
+    await ask("POST", LEDGERS_PATH, ledger("a"))
+
+    answer = await ask("GET", f"{LEDGERS_PATH}/a", watch="true")
+
+    assert answer.body["kind"] == "ClaimLedger"
+
+
 # What it does not do.
 
 
@@ -304,7 +312,7 @@ async def test_an_object_that_an_actor_stumbles_over_stops_no_other(
 # Who may ask.
 
 
-@pytest.mark.parametrize("host", ["example.com", "127.0.0.1.example.com:80", "10.0.0.1"])
+@pytest.mark.parametrize("host", ["example.com", "127.0.0.1.example.com:80", "10.0.0.1", "[::1"])
 async def test_requests_under_a_name_that_is_not_loopback_are_refused(ask: Asker, host: str) -> None:
     assert (await ask("GET", PODS_PATH, host=host)).refused == (403, "Forbidden")
 

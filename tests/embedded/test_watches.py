@@ -157,6 +157,21 @@ async def test_a_streaming_list_says_where_it_is_complete(api: KubeApi, ask: Ask
     assert bookmark["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
 
 
+async def test_a_streaming_list_shows_all_that_is_watched_and_no_more(api: KubeApi, ask: Asker) -> None:
+    for name in ("a", "b", "c"):
+        await api.create(LEDGERS, ledger(name), NAMESPACE)
+    streaming = {"sendInitialEvents": "true", "allowWatchBookmarks": "true", "limit": "1"}
+    path = LEDGERS_PATH.replace("/v1alpha1/", "/v1alpha1/watch/")
+
+    async with watched(ask, LEDGERS_PATH, **streaming) as lines:
+        assert told(await take(lines, 3)) == [("ADDED", "a"), ("ADDED", "b"), ("ADDED", "c")]
+    async with watched(ask, f"{path}/b", **streaming) as lines:
+        (named, end) = await take(lines, 2)
+
+    assert told([named]) == [("ADDED", "b")]
+    assert end["type"] == "BOOKMARK"
+
+
 async def test_a_watch_of_tables_declares_its_columns_once(api: KubeApi, ask: Asker) -> None:
     async with watched(ask, LEDGERS_PATH, accept=TABLE) as lines:
         await api.create(LEDGERS, ledger("a"), NAMESPACE)
