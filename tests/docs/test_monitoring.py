@@ -87,6 +87,21 @@ def test_reasons_and_phases_in_queries_exist() -> None:
         assert re.search(rf"\b{value}\b", helps), value
 
 
+def test_every_alert_is_tried_on_series_that_make_it_fire_and_on_others() -> None:
+    tried = yaml.safe_load((ROOT / "tests" / "docs" / "alerts.yaml").read_text(encoding="utf-8"))["tests"]
+    cases = {
+        (each["name"], case["expr"], bool(case["exp_samples"]))
+        for each in tried
+        for case in each["promql_expr_test"]
+    }
+
+    assert cases == {
+        (f"{rule['alert']} {what}", f"count(({rule['expr']}))", what == "fires")
+        for rule in alerts()
+        for what in ("fires", "quiet")
+    }
+
+
 def headings() -> set[str]:
     """The anchors of the page for operators, as GitHub makes them."""
     titles = re.findall(r"^#+ (.+)$", TEXT, re.MULTILINE)
