@@ -19,7 +19,6 @@ from e2e.openrl import LEDGERS, PODS, WORKLOADS, OpenRL, one_gpu_nodes, workload
 pytest_plugins = ("e2e.controlplane.fixtures",)
 
 WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
-PODS_OF_THE_CORE = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}
 WINDOW_SECONDS = 5
 ATTEMPTS_MAX = 14
 """From 4 ms on (5 ms less a fifth), doubled: 11 attempts in five seconds, and a few that events cause."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from placement.types import Device, DeviceID, DeviceSlice
 
@@ -46,9 +46,6 @@ class InventoryStatistics(NamedTuple):
     slices: int
     pools: int
     incomplete_pools: int
-
-
-NO_DEVICES: Final[Mapping[DeviceID, Device]] = {}
 
 
 class Inventory:

@@ -300,12 +300,6 @@ def node_of(claim: Document) -> str:
     return ""
 
 
-def is_sharing(workload: Document) -> bool:
-    """Whether a worker may take a seat."""
-    spec = workload["spec"]
-    return not spec.get("exclusive") and spec["accelerator"].get("mode") != "MultiGPU"
-
-
 def _status(document: Document) -> Document:
     return document.get("status") or {}
 

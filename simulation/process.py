@@ -27,8 +27,6 @@ from simulation.cluster import SimulatedCluster
 SETTINGS = Settings(retry_interval_seconds=3600.0, leader_elect=False)
 """A retry interval of an hour: what happens sooner was caused by an event."""
 
-SYNC_SECONDS = 120.0
-
 
 @dataclass(frozen=True)
 class SimulatedProcess:

@@ -14,6 +14,7 @@ from simulation.apiserver.documents import Document
 from simulation.apiserver.kinds import CLAIMS, LEDGERS, PODS, WORKLOADS
 from simulation.apiserver.server import ApiServer
 from simulation.apiserver.store import Change
+from simulation.cluster import WORKER_NAMESPACE
 from simulation.deployment import Deployment, Replica
 from simulation.trace import Trace
 
@@ -201,7 +202,7 @@ class Sometimes:
         )
 
     def _workload_of(self, seat: Document) -> Document | None:
-        found = self._server.document(WORKLOADS, seat["workload"], "openrl-system")
+        found = self._server.document(WORKLOADS, seat["workload"], WORKER_NAMESPACE)
         return found if found is not None and found["metadata"]["uid"] == seat["workloadUID"] else None
 
     def _named_by_status(self, seat: Document) -> bool:
@@ -229,9 +230,8 @@ class Sometimes:
 
     def on_kill(self) -> None:
         """A controller is being killed: what has it left half done?"""
-        namespace = "openrl-system"
-        pods = {record.key.name for record in self._server.store.all(PODS, namespace)}
-        for ledger in self._server.store.all(LEDGERS, namespace):
+        pods = {record.key.name for record in self._server.store.all(PODS, WORKER_NAMESPACE)}
+        for ledger in self._server.store.all(LEDGERS, WORKER_NAMESPACE):
             for seat in _seats(ledger.document):
                 workload = self._workload_of(seat)
                 if workload is None or _status(workload).get("phase") in {"Succeeded", "Failed"}:

@@ -20,10 +20,6 @@ from simulation.actors.cel import CelDevice, matches
 from simulation.apiserver.documents import Document, Record
 
 
-class DeviceClassMissing(Exception):
-    """A request names a device class that does not exist."""
-
-
 @dataclass(frozen=True)
 class Device:
     """A published device of one node."""
