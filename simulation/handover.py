@@ -47,7 +47,8 @@ class _Try:
     ledger: str
     expected: list[str] = field(default_factory=list)
     """Those who wait and fit, the oldest first, as of the release."""
-    taker: str = ""
+    takers: list[str] = field(default_factory=list)
+    """Those who came to the ledger, in order. Where there was room for all, who was first is no matter."""
     released: bool = False
     went_elsewhere: bool = False
     """Whether the oldest of them took another seat: the end of the worker had made room for that, too."""
@@ -103,10 +104,10 @@ class HandOver:
             return
         self.rounds += 1
         oldest = tried.expected[0]
-        if not tried.taker:
+        if not tried.takers:
             yield f"{oldest} waits {PROMPT_SECONDS:g} s after a seat of {tried.ledger} was freed"
-        elif tried.taker != oldest:
-            yield f"{tried.taker} took the seat of {tried.ledger} that {oldest} had waited for longer"
+        elif oldest not in tried.takers:
+            yield f"{tried.takers[0]} took the seat of {tried.ledger} that {oldest} had waited for longer"
 
     def _occasion(self) -> tuple[str, ObjectKey] | None:
         """A full ledger and a running Pod on it, where somebody waits who would fit in its place."""
@@ -146,8 +147,7 @@ class HandOver:
             tried.released = True
             tried.expected = self._fitting(after)
         came = [name for uid, name in now.items() if uid not in was]
-        if came and not tried.taker:
-            tried.taker = came[0]
+        tried.takers += came
 
     def _fitting(self, ledger: Record) -> list[str]:
         """Those who wait and could take a seat there, the oldest first; nobody, where that is not certain."""
