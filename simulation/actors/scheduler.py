@@ -235,7 +235,7 @@ def _schedulable(pod: Record) -> bool:
 
 def _claim_keys(pod: Record) -> list[ObjectKey]:
     entries = pod.document["spec"].get("resourceClaims") or ()
-    return [ObjectKey(pod.key.namespace, entry["resourceClaimName"]) for entry in entries]
+    return [ObjectKey(pod.key.namespace, entry.get("resourceClaimName", "")) for entry in entries]
 
 
 def _node_changed(change: Change) -> bool:

@@ -79,7 +79,8 @@ class Schema:
         )
         allowed = isinstance(value, int | str) if fits is True else fits(value)
         if not allowed:
-            yield f"{path}: Invalid value: {type(value).__name__} is not of type {self._described['type']}"
+            wanted = self._described.get("type", "integer or string")
+            yield f"{path}: Invalid value: {type(value).__name__} is not of type {wanted}"
             return
         yield from self._value_faults(value, path)
         for name in self._described.get("required", ()):
