@@ -1,8 +1,4 @@
-"""Request bodies: JSON or YAML, with metadata of the types that everything behind relies on.
-
-A real server decodes into typed objects, and refuses with 400 what does not fit. Here only `metadata` is
-typed as a whole; what else somebody looks at is checked by the strategies of the server in memory.
-"""
+"""Request bodies: JSON or YAML, of the types that all behind relies on (`simulation.embedded.shapes`)."""
 
 from __future__ import annotations
 
@@ -16,45 +12,13 @@ from informers.api import Json
 from simulation.apiserver.documents import Document
 from simulation.apiserver.kinds import Kind
 from simulation.apiserver.refusals import bad_request
+from simulation.embedded import shapes
 from simulation.embedded.refusals import unsupported_media_type
 
 JSON, YAML = "application/json", "application/yaml"
 MERGE_PATCH = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
-
-
-class _Owner(msgspec.Struct, rename="camel"):
-    api_version: str
-    kind: str
-    name: str
-    uid: str
-
-
-class _Metadata(msgspec.Struct, rename="camel"):
-    name: str | None = None
-    generate_name: str | None = None
-    namespace: str | None = None
-    uid: str | None = None
-    resource_version: str | None = None
-    deletion_grace_period_seconds: int | None = None
-    labels: dict[str, str | None] | None = None
-    annotations: dict[str, str | None] | None = None
-    finalizers: list[str] | None = None
-    owner_references: list[_Owner] | None = None
-
-
-class _Custom(msgspec.Struct, rename="camel"):
-    """Whatever else there is, its schema judges."""
-
-    api_version: str | None = None
-    kind: str | None = None
-    metadata: _Metadata | None = None
-
-
-class _BuiltIn(_Custom, rename="camel"):
-    spec: dict[str, Any] | None = None
-    status: dict[str, Any] | None = None
 
 
 async def read_object(request: web.Request, kind: Kind) -> Document:
@@ -85,9 +49,9 @@ async def read_patch(request: web.Request, accepted: tuple[str, ...]) -> tuple[s
 
 
 def check_types(document: Document, kind: Kind) -> None:
-    """Refuse an object whose outline has other types than Kubernetes objects have: 400."""
+    """Refuse an object that has other types inside than objects of its kind have: 400."""
     try:
-        msgspec.convert(document, _Custom if kind.custom else _BuiltIn)
+        shapes.check(document, kind)
     except msgspec.ValidationError as error:
         raise bad_request(f"the body cannot be handled as a {kind.kind}: {error}") from error
 

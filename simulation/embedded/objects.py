@@ -14,7 +14,7 @@ from aiohttp import web
 
 from simulation.apiserver.documents import Document, Record
 from simulation.apiserver.kinds import EVENTS
-from simulation.apiserver.refusals import Refusal, expired, not_found
+from simulation.apiserver.refusals import Refusal, bad_request, expired, not_found
 from simulation.apiserver.selectors import compile_selectors
 from simulation.apiserver.server import ApiServer, Deletion
 from simulation.embedded.bodies import JSON, read_object, read_options_body, read_patch
@@ -178,7 +178,10 @@ class Objects:
     async def _evict(self, request: web.Request, target: Target) -> web.Response:
         """There are no disruption budgets here, so an eviction is a deletion."""
         body = await read_object(request, target.kind)
-        options = delete_options({}, body.get("deleteOptions") or {})
+        given = body.get("deleteOptions") or {}
+        if not isinstance(given, dict):
+            raise bad_request("deleteOptions is no object")
+        options = delete_options({}, given)
         self._remove(target, options)
         return json_response(_success({}), HTTPStatus.CREATED)
 

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from informers.api import Preconditions, Selectors
 from simulation.apiserver.refusals import Refusal, bad_request
 from simulation.embedded.refusals import invalid_option
@@ -85,19 +87,36 @@ def write_options(query: Mapping[str, str]) -> WriteOptions:
     )
 
 
+class _Preconditions(msgspec.Struct, rename="camel"):
+    uid: str | None = None
+    resource_version: str | None = None
+
+
+class _DeleteBody(msgspec.Struct, rename="camel"):
+    grace_period_seconds: int | None = None
+    propagation_policy: str | None = None
+    orphan_dependents: bool | None = None
+    dry_run: list[str] | None = None
+    preconditions: _Preconditions | None = None
+
+
 def delete_options(query: Mapping[str, str], body: Mapping[str, Any]) -> DeleteOptions:
     """From the body, or from the query where there is none. Raises `Refusal` (400, 422)."""
-    given = dict(body) or dict(query)
-    policy = str(given.get("propagationPolicy") or POLICIES[0])
-    if policy not in POLICIES or given.get("orphanDependents") in {True, "true"}:
+    given: dict[str, Any] = dict(body) or dict(query)
+    if isinstance(given.get("dryRun"), str):
+        given["dryRun"] = [given["dryRun"]]
+    try:
+        # Numbers and truth values of a query are words.
+        options = msgspec.convert(given, _DeleteBody, strict=bool(body))
+    except msgspec.ValidationError as error:
+        raise bad_request(f"the body cannot be handled as DeleteOptions: {error}") from error
+    if options.orphan_dependents or (options.propagation_policy or POLICIES[0]) not in POLICIES:
         raise invalid_option("propagationPolicy", "Orphan", ", ".join(f'"{each}"' for each in POLICIES))
-    wanted = given.get("preconditions") or {}
-    dry_run = given.get("dryRun") or ""
-    grace = given.get("gracePeriodSeconds")
+    wanted = options.preconditions or _Preconditions()
     return DeleteOptions(
-        dry_run=_dry_run(",".join(dry_run) if isinstance(dry_run, list) else str(dry_run)),
-        grace_seconds=None if grace in {None, ""} else _number({"gracePeriodSeconds": str(grace)}),
-        preconditions=Preconditions(wanted.get("uid"), wanted.get("resourceVersion")),
+        dry_run=_dry_run(",".join(options.dry_run or ())),
+        grace_seconds=None if options.grace_period_seconds is None else max(0, options.grace_period_seconds),
+        preconditions=Preconditions(wanted.uid, wanted.resource_version),
     )
 
 
@@ -107,7 +126,7 @@ def _dry_run(value: str) -> bool:
     return bool(value)
 
 
-def _number(query: Mapping[str, str], name: str = "gracePeriodSeconds") -> int:
+def _number(query: Mapping[str, str], name: str) -> int:
     text = query.get(name, "") or "0"
     if not text.isdecimal():
         raise _unreadable(name, text, "a whole number")

@@ -49,7 +49,11 @@ def write_of(server: ApiServer, target: Target, media_type: str, patch: Json | l
             )
 
         # What a patch makes of an object is known only afterwards, and may be no object any more.
-        check_types(apply_to(rehearsal(server)).document, target.kind)
+        try:
+            left = apply_to(rehearsal(server)).document
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise bad_request(f"the patch does not leave a {target.kind.kind}: {error}") from error
+        check_types(left, target.kind)
         return apply_to(server)
 
     return write

@@ -10,10 +10,11 @@ _MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86400, 365 * 86400
 
 
 def age(moment: str | None, now: datetime) -> str:
-    """The time since an RFC 3339 moment."""
-    if not moment:
+    """The time since an RFC 3339 moment; unknown for what is none."""
+    try:
+        return human_duration(now - datetime.fromisoformat(moment or ""))
+    except ValueError:
         return UNKNOWN
-    return human_duration(now - datetime.fromisoformat(moment))
 
 
 def human_duration(span: timedelta) -> str:
