@@ -27,9 +27,10 @@ class Mending:
     def __init__(self, cluster: SimulatedCluster, hands: Hands) -> None:
         self._cluster = cluster
         self._hands = hands
+        self.rounds = 0
 
     def __repr__(self) -> str:
-        return f"<Mending of {self._cluster!r}>"
+        return f"<Mending rounds={self.rounds}>"
 
     async def judge(self, *, limit: int) -> list[str]:
         """Delete one ledger and take one seat away; returns what was not mended in time."""
@@ -42,6 +43,7 @@ class Mending:
             take_away(ledger)
             await anyio.sleep(SOON_SECONDS)
             wrong += self._missing(ledger, held)
+            self.rounds += 1
         crowded = next(self._crowded(limit), None)
         if crowded is not None:
             # Its worker has to move, and may not come back in here: that is checked with every write.

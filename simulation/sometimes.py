@@ -60,6 +60,9 @@ POINTS: Mapping[str, str] = {
     "Pod lost": "a worker got a second Pod",
     "ended": "a worker ended by itself",
     "GC raced": "a claim of a name came back while the one before was being collected",
+    # At rest.
+    "handed on at rest": "a seat was freed in a cluster at rest, and it was judged who took it",
+    "mended at rest": "a hand took something away in a cluster at rest, and it was judged what came back",
 }
 """Every point by name, with what it means."""
 

@@ -182,7 +182,10 @@ class World:
             wrong = self._end_state()
             if not self._scenario.ample:
                 wrong += await self._handover.judge(limit=limit)
-            wrong += await Mending(self.cluster, self.hands).judge(limit=limit)
+            mending = Mending(self.cluster, self.hands)
+            wrong += await mending.judge(limit=limit)
+            self._points.hit("handed on at rest", self._handover.rounds)
+            self._points.hit("mended at rest", mending.rounds)
             wrong += await self._liveness.converge(limit=limit, timeout_seconds=timeout)
             wrong += await self._liveness.stay(self._retries) if not wrong else []
         self.failures += [*self.watchdog.violations, *self._order.violations][:VIOLATIONS_MAX]
