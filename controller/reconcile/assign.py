@@ -92,7 +92,7 @@ class Assign:
             standing = await self._create_claim(name, ledger, tiers, request)
             if standing is NameStanding.OPEN:
                 return await self._assign_to(workload, request, seating)
-            await self._commit.give_back(workload, seating)
+            workload = await self._commit.give_back(workload, seating)
             if standing is NameStanding.ENDING:
                 return await self._await_predecessor(workload, request, name)
         raise ContendedError(workload.name)

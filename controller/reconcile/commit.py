@@ -67,13 +67,22 @@ class Commit:
         except (Conflict, NotFound, OutcomeUnknown, ServerError) as error:
             raise ContendedError(workload.name) from error
 
-    async def give_back(self, workload: Workload, seating: Seating) -> None:
-        """Release a seat that this process booked, unless status names its claim; others' bookings stay."""
+    async def give_back(self, workload: Workload, seating: Seating) -> Workload:
+        """Release a seat that this process booked, unless status names its claim; others' bookings stay.
+
+        Returns the Workload as it was fenced, to go on with. Raises `ContendedError` where it is not what was
+        decided on any more.
+        """
         if not seating.wrote:
-            return
+            return workload
         fresh = await self._fenced(workload, seating)
         if fresh is None or fresh.uid != workload.uid or not _names(fresh, seating):
             await self._release(workload, seating)
+        if fresh is None or fresh.uid != workload.uid or fresh.deleting or fresh.terminal:
+            raise ContendedError(workload.name)
+        if assignment_of(fresh) != assignment_of(workload):
+            raise ContendedError(workload.name)
+        return fresh
 
     async def _release(self, workload: Workload, seating: Seating) -> None:
         """Release it, behind the fence."""
