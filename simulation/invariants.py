@@ -118,17 +118,14 @@ class Watchdog:
             yield f"Workload {uid} has {len(pods)} Pods"
 
     def _claim_faults(self, change: Change) -> Iterator[str]:
-        begins = change.type is WatchEventType.DELETED or change.record.deleting
-        if (
-            not begins
-            or change.record.uid in self._excused_uids
-            or (change.before and change.before.deleting)
-        ):
-            return
+        uid, before = change.record.uid, change.before
         owners = {owner["uid"] for owner in change.record.metadata.get("ownerReferences") or ()}
-        for ledger in self._server.store.all(LEDGERS):
-            if ledger.uid in owners:
-                yield f"{change.record.key.name} went before its ledger"
+        owned = any(ledger.uid in owners for ledger in self._server.store.all(LEDGERS))
+        if change.record.deleting and before is not None and not before.deleting and not owned:
+            # Collected because its ledger went; while it ends, a repair may make that ledger again.
+            self._excused_uids.add(uid)
+        if change.type is WatchEventType.DELETED and owned and uid not in self._excused_uids:
+            yield f"{change.record.key.name} went before its ledger"
 
     def _runs_on(self, uid: str, claim: str) -> bool:
         """Whether a Pod of a worker may run on a claim.
