@@ -95,6 +95,8 @@ def _is_due(workload: Workload, outcome: Outcome) -> bool:
         return True
     if outcome.assignment is not None and outcome.assignment != assignment_of(workload):
         return True
+    if outcome.facts is not None and status.node_name and not outcome.facts.node_name:
+        return True  # the other facts can wait for the next write, but nobody should look for it there
     if outcome.verdict is None:
         return False
     condition = workload.placed_condition

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 
-from controller import translate
 from controller.objects import Pod
 from controller.reasons import Code, Phase, sentence
 from controller.reconcile.tools import Tools
+from controller.reconcile.whereabouts import whereabouts
 from controller.status import Facts, Outcome, Verdict, parse_timestamp
 from controller.workload import Workload
 from placement.quantity import whole_gib
@@ -61,7 +62,9 @@ class Reporting:
             Code.SCHEDULER_ERROR, "kube-scheduler fails at this Pod; its words are in the condition"
         )
         verdict = Verdict(False, Code.SCHEDULER_ERROR, condition.message)
-        await self._tools.report(workload, Outcome(phase=Phase.PENDING, reason=reason, verdict=verdict))
+        facts = self._facts(workload, None, pod)
+        outcome = Outcome(phase=Phase.PENDING, reason=reason, verdict=verdict, facts=facts)
+        await self._tools.report(workload, outcome)
         return None
 
     def _remaining(self, since: str | None) -> float:
@@ -73,15 +76,9 @@ class Reporting:
         return self._tools.now()
 
     def _facts(self, workload: Workload, request: Request | None, pod: Pod) -> Facts:
-        claim = self._tools.claim(workload.status.claim_name)
-        allocation = claim.status.allocation if claim is not None else None
         memory = whole_gib(request.memory_bytes) if request else workload.status.memory_per_device
-        return Facts(
-            pod_name=pod.metadata.name,
-            node_name=(translate.claim_node(claim) if claim is not None else "") or pod.spec.node_name,
-            device_count=len(allocation.devices.results) if allocation is not None else 0,
-            memory_per_device=memory,
-        )
+        facts = whereabouts(self._tools, workload, memory, pod_name=pod.metadata.name)
+        return facts if facts.node_name else replace(facts, node_name=pod.spec.node_name)
 
 
 def _waiting_reason(pod: Pod) -> str:

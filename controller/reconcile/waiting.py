@@ -12,6 +12,7 @@ from controller import translate
 from controller.objects import Pod
 from controller.reasons import Code, Phase, sentence
 from controller.reconcile.tools import Tools
+from controller.reconcile.whereabouts import whereabouts
 from controller.status import Outcome, Verdict, parse_timestamp
 from controller.workload import Workload
 from placement.types import Request
@@ -78,5 +79,8 @@ class Waiting:
         await self._write(workload, text, Verdict(False, code, text))
 
     async def _write(self, workload: Workload, reason: str, verdict: Verdict) -> None:
-        outcome = Outcome(phase=Phase.PENDING, reason=reason, verdict=verdict)
+        # Where it was before it lost its place is no longer true.
+        status = workload.status
+        facts = whereabouts(self._tools, workload, status.memory_per_device, pod_name=status.pod_name)
+        outcome = Outcome(phase=Phase.PENDING, reason=reason, verdict=verdict, facts=facts)
         await self._tools.report(workload, outcome)

@@ -9,7 +9,7 @@ from simulation.apiserver.kinds import WORKLOADS
 from simulation.cluster import SimulatedCluster
 from simulation.openrl import workload
 from simulation.process import simulated_controller
-from tests.contract.world import LIMIT_OF_TWO, deeds, row, settings_with, submit
+from tests.contract.world import LIMIT_OF_TWO, claim_of, deeds, delete_pod, row, settings_with, submit
 
 pytestmark = pytest.mark.anyio
 
@@ -53,6 +53,20 @@ async def test_names_and_counts_ride_along_with_a_write_that_is_due(cluster: Sim
         assert deeds(cluster).count("patch workloads/status") == 2, "Placing, then Running"
     status = cluster.openrl.status("worker")
     assert (status["podName"], status["nodeName"], status["deviceCount"]) == ("orw-worker", "gpu-node-0", 1)
+
+
+async def test_a_worker_that_waits_again_is_on_no_node(cluster: SimulatedCluster) -> None:
+    """Its node was drained: the Pod is refused elsewhere, and the claim has lost its allocation."""
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(cluster, OFTEN):
+        await submit(cluster, "worker")
+        cluster.fleet.cordon("gpu-node-0")
+        delete_pod(cluster, "worker")
+        await cluster.until(lambda: row(cluster, "worker")[0] == "Pending", "does not wait")
+        await cluster.settle()
+        status = cluster.openrl.status("worker")
+        assert (status["claimName"], status["podName"]) == (claim_of(cluster, "worker"), "orw-worker")
+        assert (status.get("nodeName"), status.get("deviceCount")) == (None, None)
 
 
 async def test_a_pod_that_does_not_start_is_spoken_of_after_ten_seconds(cluster: SimulatedCluster) -> None:

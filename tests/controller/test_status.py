@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
@@ -95,6 +96,13 @@ def test_a_write_is_due_when_this_changes(outcome: Outcome) -> None:
 def test_no_write_is_due_while(outcome: Outcome) -> None:
     assert status_patch(waiting(), outcome, NOW) is None
     assert status_patch(waiting(), outcome, NOW, force=True) is not None
+
+
+def test_a_worker_that_is_on_no_node_any_more_says_so_at_once() -> None:
+    """Where it is gained rides along with the next write; what is no longer true does not wait for one."""
+    nowhere = replace(AS_IT_IS, facts=Facts("orw-a", "", 0, "20Gi"))
+    assert written(waiting(nodeName="node", deviceCount=1), nowhere)["nodeName"] is None
+    assert status_patch(waiting(), nowhere, NOW) is None
 
 
 def test_a_first_verdict_is_due() -> None:
