@@ -59,7 +59,7 @@ class Objects:
             raise method_not_allowed(request.method, str(target.kind))
         match verb:
             case "get":
-                return self._one(request, target, self._get(target))
+                return self._one(request, target, self._get(target), options=read_options(request.query))
             case "list":
                 return self._list(request, target)
             case "create":
@@ -195,13 +195,14 @@ class Objects:
         return self._one(request, target, done.record)
 
     async def _delete_collection(self, request: web.Request, target: Target) -> web.Response:
-        options = delete_options({}, await read_options_body(request))
-        chosen, metadata = self.page(target, read_options(request.query))
+        options = delete_options(request.query, await read_options_body(request))
+        reading = read_options(request.query)
+        chosen, metadata = self.page(target, reading)
         removed = [
             self._remove(Target(target.kind, record.key.namespace, record.key.name), options).record
             for record in chosen
         ]
-        rendering = self.rendering(request, target, read_options(request.query))
+        rendering = self.rendering(request, target, reading)
         raws = (record.data for record in removed)
         return json_response(rendering.many((record.document for record in removed), metadata, raws))
 
@@ -225,9 +226,15 @@ class Objects:
         return Rendering(target.kind, form, options.include_object, self._now)
 
     def _one(
-        self, request: web.Request, target: Target, record: Record, status: HTTPStatus = HTTPStatus.OK
+        self,
+        request: web.Request,
+        target: Target,
+        record: Record,
+        status: HTTPStatus = HTTPStatus.OK,
+        *,
+        options: ReadOptions | None = None,
     ) -> web.Response:
-        rendering = self.rendering(request, target, read_options({}))
+        rendering = self.rendering(request, target, options or read_options({}))
         return json_response(rendering.one(record.document, record.data), status)
 
 

@@ -176,6 +176,15 @@ async def test_a_collection_is_deleted_as_far_as_it_is_chosen(ask: Asker) -> Non
     assert names == [["a"], ["b"]]
 
 
+async def test_a_collection_stays_where_its_deletion_is_a_dry_run(ask: Asker) -> None:
+    await ask("POST", LEDGERS_PATH, ledger("a"))
+
+    answer = await ask("DELETE", LEDGERS_PATH, dryRun="All")
+
+    assert [item["metadata"]["name"] for item in answer.body["items"]] == ["a"]
+    assert (await ask("GET", f"{LEDGERS_PATH}/a")).status == 200
+
+
 async def test_grace_and_policy_of_a_deletion_come_from_body_or_query(ask: Asker) -> None:
     for name in ("a", "b"):
         await ask("POST", PODS_PATH, pod(name, nodeName="nowhere"))

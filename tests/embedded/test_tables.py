@@ -149,15 +149,16 @@ async def test_events_are_there_under_both_names(ask: Asker) -> None:
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize("path", ["", "/pod-a"])
 @pytest.mark.parametrize(
     ("include", "keys"), [("None", set()), ("Metadata", {"metadata"}), ("Object", {"spec"})]
 )
 async def test_a_row_carries_as_much_of_its_object_as_is_asked_for(
-    ask: Asker, include: str, keys: set[str]
+    ask: Asker, path: str, include: str, keys: set[str]
 ) -> None:
     await ask("POST", PODS_PATH, pod())
 
-    table = (await ask("GET", PODS_PATH, accept=TABLE, includeObject=include)).body
+    table = (await ask("GET", f"{PODS_PATH}{path}", accept=TABLE, includeObject=include)).body
 
     assert keys <= set(table["rows"][0].get("object", {}))
     assert ("object" in table["rows"][0]) is bool(keys)
