@@ -15,6 +15,7 @@ import socket
 import uuid
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
@@ -31,8 +32,9 @@ from simulation.actors.delays import Delays
 from simulation.actors.garbage import GarbageCollector
 from simulation.actors.kubelet import Kubelet
 from simulation.actors.scheduler import Scheduler
-from simulation.agenda import Agenda
+from simulation.agenda import Agenda, AgendaStatistics
 from simulation.apiserver.server import ApiServer
+from simulation.apiserver.store import StoreStatistics
 from simulation.apiserver.watches import Watches
 from simulation.cluster import CONTROLLER_NAMESPACE, WORKER_NAMESPACE
 from simulation.embedded.application import Frontend
@@ -50,6 +52,15 @@ DELAYS = Delays()
 """Without spread: Pods are tried in the order in which they come, as by a real scheduler."""
 
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class EmbeddedStatistics:
+    """What there is, what the actors have to do, and how many watches are open."""
+
+    store: StoreStatistics
+    agenda: AgendaStatistics
+    watches: int
 
 
 class EmbeddedCluster:
@@ -77,6 +88,12 @@ class EmbeddedCluster:
 
     def __repr__(self) -> str:
         return f"<EmbeddedCluster {self.url} {self.server!r}>"
+
+    def statistics(self) -> EmbeddedStatistics:
+        """Numbers of this moment."""
+        return EmbeddedStatistics(
+            self.server.store.statistics(), self.agenda.statistics(), len(self.watches.matching())
+        )
 
     @property
     def url(self) -> str:
