@@ -269,16 +269,14 @@ class ApiClient:
             except Refusal as refusal:
                 raise error_for_response(str(request), refusal.code, None, refusal.data) from refusal
 
-        try:
-            with anyio.fail_after(REQUEST_SECONDS):
-                await self._travel(request)
-                answer = await self.interceptor(request, apply)
-                await self._travel(request)
-        except TimeoutError as error:
-            if self.crashed:
-                await anyio.sleep_forever()
-            raise OutcomeUnknown(f"{request}: no answer within {REQUEST_SECONDS:g} s") from error
-        return answer
+        with anyio.move_on_after(REQUEST_SECONDS):
+            await self._travel(request)
+            answer = await self.interceptor(request, apply)
+            await self._travel(request)
+            return answer
+        if self.crashed:
+            await anyio.sleep_forever()
+        raise OutcomeUnknown(f"{request}: no answer within {REQUEST_SECONDS:g} s")
 
     async def _travel(self, request: Request) -> None:
         if self._latency_seconds is None:
