@@ -121,11 +121,13 @@ class Watchdog:
         uid, before = change.record.uid, change.before
         owners = {owner["uid"] for owner in change.record.metadata.get("ownerReferences") or ()}
         owned = any(ledger.uid in owners for ledger in self._server.store.all(LEDGERS))
-        if change.record.deleting and before is not None and not before.deleting and not owned:
-            # Collected because its ledger went; while it ends, a repair may make that ledger again.
-            self._excused_uids.add(uid)
-        if change.type is WatchEventType.DELETED and owned and uid not in self._excused_uids:
+        begins = change.record.deleting and before is not None and not before.deleting
+        ends = change.type is WatchEventType.DELETED
+        if (begins or ends) and owned and uid not in self._excused_uids:
             yield f"{change.record.key.name} went before its ledger"
+        if begins:
+            # Judged by how it began: while it ends, its ledger may go, or a repair may make one again.
+            self._excused_uids.add(uid)
 
     def _runs_on(self, uid: str, claim: str) -> bool:
         """Whether a Pod of a worker may run on a claim.

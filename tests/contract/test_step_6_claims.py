@@ -196,6 +196,8 @@ async def test_a_terminating_claim_with_a_running_pod_is_left_seat_and_all(clust
     async with simulated_controller(cluster):
         await submit(cluster, "worker")
         claim, uid = claim_of(cluster, "worker"), pod_uid(cluster, "worker")
+        (deleted,) = cluster.openrl.claims()
+        watchdog.excuse(deleted["metadata"]["uid"])
         delete_claim(cluster, claim)
         await cluster.settle()
         assert pod_uid(cluster, "worker") == uid

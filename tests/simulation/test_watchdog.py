@@ -1,0 +1,72 @@
+"""What the watchdog says of the end of a claim: its ledger has to go first (section 4)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from simulation.apiserver.kinds import CLAIMS, LEDGERS
+from simulation.cluster import SimulatedCluster
+from simulation.fleet import DRIVER
+from simulation.invariants import Watchdog
+from tests.virtualtime import VIRTUAL_BACKEND, VirtualBackend
+
+pytestmark = pytest.mark.anyio
+
+LEDGER, CLAIM = "ledger-a", "claim-a"
+
+
+@pytest.fixture
+def anyio_backend() -> VirtualBackend:
+    return VIRTUAL_BACKEND
+
+
+@pytest.fixture
+async def cluster() -> AsyncIterator[SimulatedCluster]:
+    async with SimulatedCluster() as cluster:
+        yield cluster
+
+
+def owned_claim(cluster: SimulatedCluster, *finalizers: str) -> None:
+    """A ledger and its claim."""
+    server, namespace = cluster.server, cluster.openrl.namespace
+    ledger = server.create(LEDGERS, namespace, {"metadata": {"name": LEDGER}, "spec": {"claimName": CLAIM}})
+    owner = {"apiVersion": LEDGERS.api_version, "kind": LEDGERS.kind, "name": LEDGER, "uid": ledger.uid}
+    exactly = {"deviceClassName": DRIVER, "allocationMode": "ExactCount", "count": 1}
+    body = {
+        "metadata": {"name": CLAIM, "ownerReferences": [owner], "finalizers": list(finalizers)},
+        "spec": {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}},
+    }
+    server.create(CLAIMS, namespace, body)
+
+
+@pytest.mark.parametrize("finalizers", [(), ("example.com/hold",)])
+async def test_a_claim_that_is_asked_to_go_before_its_ledger_is_told_once(
+    cluster: SimulatedCluster, finalizers: tuple[str, ...]
+) -> None:
+    owned_claim(cluster, *finalizers)
+    watchdog, namespace = Watchdog(cluster), cluster.openrl.namespace
+
+    cluster.server.delete(CLAIMS, CLAIM, namespace)
+    cluster.server.delete(LEDGERS, LEDGER, namespace)
+    if finalizers:
+        cluster.server.patch(CLAIMS, CLAIM, namespace, {"metadata": {"finalizers": None}})
+
+    (violation,) = watchdog.violations
+    assert violation.endswith(f"{CLAIM} went before its ledger")
+
+
+@pytest.mark.parametrize("finalizers", [(), ("example.com/hold",)])
+async def test_a_claim_that_goes_after_its_ledger_is_in_order(
+    cluster: SimulatedCluster, finalizers: tuple[str, ...]
+) -> None:
+    owned_claim(cluster, *finalizers)
+    watchdog, namespace = Watchdog(cluster), cluster.openrl.namespace
+
+    cluster.server.delete(LEDGERS, LEDGER, namespace)
+    cluster.server.delete(CLAIMS, CLAIM, namespace)
+    if finalizers:
+        cluster.server.patch(CLAIMS, CLAIM, namespace, {"metadata": {"finalizers": None}})
+
+    assert watchdog.violations == []
