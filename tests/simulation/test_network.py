@@ -66,7 +66,8 @@ class Wire:
 
     @property
     def value(self) -> str:
-        return (self.server.get(LEDGERS, KEY.name, KEY.namespace).metadata.get("labels") or {}).get("a", "")
+        labels: dict[str, str] = self.server.get(LEDGERS, KEY.name, KEY.namespace).metadata.get("labels") or {}
+        return labels.get("a", "")
 
     def noted(self) -> set[str]:
         return {event.outcome for event in self.trace.last}
