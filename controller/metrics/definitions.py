@@ -96,7 +96,7 @@ CLAIMS = _gauge(
 )
 DEVICES = _gauge(
     f"{PREFIX}_devices",
-    "Devices of enabled nodes by state: present (listed by a complete pool, with memory), allocated (named "
+    "Devices by state: present (on enabled nodes, listed by a complete pool, with memory), allocated (named "
     "by the allocation of a managed claim)",
     "state",
 )
