@@ -66,7 +66,9 @@ class Wire:
 
     @property
     def value(self) -> str:
-        labels: dict[str, str] = self.server.get(LEDGERS, KEY.name, KEY.namespace).metadata.get("labels") or {}
+        labels: dict[str, str] = (
+            self.server.get(LEDGERS, KEY.name, KEY.namespace).metadata.get("labels") or {}
+        )
         return labels.get("a", "")
 
     def noted(self) -> set[str]:
