@@ -34,7 +34,7 @@ POINTS: Mapping[str, str] = {
     "crash between seat and status": "a controller was killed when a seat existed that no status named",
     "crash between status and Pod": "a controller was killed when a status named a seat and no Pod existed",
     "lease lost": "a leader lost its lease",
-    "two leaders": "two processes believed to lead at a time",
+    "two leaders": "two processes that elect a leader believed to lead at a time, and one of them wrote",
     "stopped in order": "a controller was told to stop and did",
     "rival": "a controller without leader election wrote",
     "overslept": "a frozen process was thawed after its lease had run out",

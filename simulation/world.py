@@ -217,7 +217,9 @@ class World:
         if request.kind is EVENTS or request.kind is LEASES:
             return
         running = self._replicas()
-        self._points.hit("two leaders", sum(replica.leadership.leading for replica in running) > 1)
+        # A rival without an elector always leads: that two of the others do is what is asked for.
+        elected = [replica for replica in running if replica.leadership.elector is not None]
+        self._points.hit("two leaders", sum(replica.leadership.leading for replica in elected) > 1)
         self._points.hit("rival", link.process.startswith("rival"))
         limits = [replica.settings.max_seats_per_claim for replica in running]
         self._points.lowest_limit = min((limit for limit in limits if limit), default=0)
