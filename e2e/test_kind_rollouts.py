@@ -16,10 +16,11 @@ import pytest
 from e2e.conftest import Start
 from e2e.controlplane import CONTROLLER_NAMESPACE, WORKER_NAMESPACE, Cluster, Fleet, NodeShape, Object
 from e2e.controlplane.waiting import pause_briefly, wait_until
+from e2e.inpod import LEASE
 from e2e.invariants import await_settled
 from e2e.kind.cluster import KindCluster
 from e2e.kind.containers import crash
-from e2e.kind.deployment import CONTROLLER_PODS, LEASE, RunningDeployment
+from e2e.kind.deployment import CONTROLLER_PODS, RunningDeployment
 from e2e.ledgerwatch import witnessed_ledgers
 from e2e.openrl import OpenRL, workload
 from e2e.podwatch import witnessed_pods

@@ -53,7 +53,7 @@ def _known_faults(
     "--jobs",
     type=click.IntRange(1),
     default=os.cpu_count() or 1,
-    help="Processes to run  [default: one per core]",
+    help="Processes to run, at least 2  [default: one per core]",
 )
 @click.pass_context
 def cli(

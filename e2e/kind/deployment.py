@@ -14,13 +14,13 @@ from pathlib import Path
 from e2e.controlplane import CONTROLLER_NAMESPACE, ApiRefused, Cluster, Object, wait_until
 from e2e.controlplane.api import CONFLICT
 from e2e.controlplane.external import DEPLOYMENT
+from e2e.inpod import LEASE
 from e2e.podwatch import PodWitness, witnessed_pods
 from e2e.program import DEFAULT_FLAGS, require_no_faults
 from e2e.rawwatch import watched
 
 REPLICAS = 2
 CONTROLLER_PODS = f"/api/v1/namespaces/{CONTROLLER_NAMESPACE}/pods"
-LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{CONTROLLER_NAMESPACE}/leases/placement.openrl.io"
 START_SECONDS = 90
 STOP_SECONDS = 60
 
