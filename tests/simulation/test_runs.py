@@ -36,7 +36,10 @@ REGRESSIONS: dict[int, str] = {
     62: "a claim that had been deleted with its ledger ended under a new one",
     338: "the scheduler put more Pods on a node than it holds while bindings were slow",
     2029: "a clock that goes fast made the end of a watch's wait a busy loop",
+    5163: "a Pod that was made after its worker had ended was missed a seat",
     6000: "a node that came back did not take up its Pods",
+    6158: "a seat was given back that another process had booked and was about to commit",
+    8037: "workers that came at once were held to an order although all had room",
 }
 """Seeds that failed once, and why. What else they draw changes with the drawing code."""
 
