@@ -16,11 +16,11 @@ import anyio
 
 from informers.keys import ObjectKey
 from simulation.apiserver.documents import Record
-from simulation.apiserver.kinds import LEDGERS, PODS, WORKLOADS
+from simulation.apiserver.kinds import CLAIMS, LEDGERS, PODS, WORKLOADS
 from simulation.apiserver.store import Change
 from simulation.cluster import SimulatedCluster
 from simulation.idle import IdleCapacity
-from simulation.invariants import seats_of
+from simulation.invariants import claim_names, seats_of
 from simulation.openrl import workload
 
 ROUNDS = 3
@@ -162,5 +162,14 @@ class HandOver:
         claim = ledger.document["spec"]["claimName"]
         if not fitting or (fitting[0][2], claim) in self._been_on:
             return []
-        pod = self._server.store.get(PODS, self._cluster.openrl.pod_key(fitting[0][1]))
-        return [name for _, name, _ in fitting] if pod is not None else []
+        return [name for _, name, _ in fitting] if self._only_waits(fitting[0][1]) else []
+
+    def _only_waits(self, name: str) -> bool:
+        """Whether kube-scheduler has not taken up its Pod: the same end may have freed a device for it."""
+        pod = self._server.store.get(PODS, self._cluster.openrl.pod_key(name))
+        if pod is None or pod.document["spec"].get("nodeName"):
+            return False
+        claims = [
+            self._server.document(CLAIMS, claim, pod.key.namespace) for claim in claim_names(pod.document)
+        ]
+        return not any(claim and (claim.get("status") or {}).get("allocation") for claim in claims)
