@@ -1,9 +1,10 @@
 """An `Api` that writes only while it may: the check that leader election asks for before each write.
 
 A process that was frozen past its lease goes on in the middle of its work when it wakes. The elector cancels
-that work, but what is ready first runs first, and may be a write. Asked in the step that sends, `may_write`
-keeps it back. This narrows the gap to the time that a request is on its way and closes it for nobody: the
-writes still need their preconditions.
+that work, but what is ready first runs first, and may be a write. `may_write` keeps it back; it is asked
+when the write is made and, by a transport that asks for permits (`informers.permits`), again when its
+connection is there. This narrows the gap to the time that a request is on its way and closes it for nobody:
+the writes still need their preconditions.
 
 Reads pass. So do writes of the resources in `free`, which belong to no leader (Events, say).
 """
@@ -11,11 +12,12 @@ Reads pass. So do writes of the resources in `free`, which belong to no leader (
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Collection
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
 from typing import Any
 
 from informers.api import Api, Json, Page, PatchType, Preconditions, Resource, Selectors, T, WatchEvent
 from informers.errors import NotLeading
+from informers.permits import permit
 
 _EVERYTHING = Selectors()
 _UNCHECKED = Preconditions()
@@ -89,8 +91,8 @@ class GuardedApi:
         self, resource: Resource[T], body: Json, namespace: str = "", *, strict: bool = False
     ) -> T:
         """See `Api.create`. Raises `NotLeading`."""
-        self._check(resource)
-        return await self._api.create(resource, body, namespace, strict=strict)
+        with self._permitted(resource):
+            return await self._api.create(resource, body, namespace, strict=strict)
 
     async def patch(
         self,
@@ -103,17 +105,17 @@ class GuardedApi:
         patch_type: PatchType = PatchType.MERGE,
     ) -> T:
         """See `Api.patch`. Raises `NotLeading`."""
-        self._check(resource)
-        return await self._api.patch(
-            resource, name, body, namespace, subresource=subresource, patch_type=patch_type
-        )
+        with self._permitted(resource):
+            return await self._api.patch(
+                resource, name, body, namespace, subresource=subresource, patch_type=patch_type
+            )
 
     async def update(
         self, resource: Resource[T], name: str, body: Json, namespace: str = "", *, subresource: str = ""
     ) -> T:
         """See `Api.update`. Raises `NotLeading`."""
-        self._check(resource)
-        return await self._api.update(resource, name, body, namespace, subresource=subresource)
+        with self._permitted(resource):
+            return await self._api.update(resource, name, body, namespace, subresource=subresource)
 
     async def delete(
         self,
@@ -124,10 +126,13 @@ class GuardedApi:
         preconditions: Preconditions = _UNCHECKED,
     ) -> T | None:
         """See `Api.delete`. Raises `NotLeading`."""
-        self._check(resource)
-        return await self._api.delete(resource, name, namespace, preconditions=preconditions)
+        with self._permitted(resource):
+            return await self._api.delete(resource, name, namespace, preconditions=preconditions)
 
-    def _check(self, resource: Resource[Any]) -> None:
-        if resource not in self._free and not self._may_write():
-            self._refused += 1
-            raise NotLeading(f"a write of {resource} was kept back: this process does not lead any more")
+    def _permitted(self, resource: Resource[Any]) -> AbstractContextManager[None]:
+        def check() -> None:
+            if not self._may_write():
+                self._refused += 1
+                raise NotLeading(f"a write of {resource} was kept back: this process does not lead any more")
+
+        return nullcontext() if resource in self._free else permit(check)

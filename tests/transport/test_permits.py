@@ -1,0 +1,74 @@
+"""A write that waited for its connection is not sent if it is not allowed any more by then."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import anyio
+import pytest
+from aiohttp import web
+
+from informers.api import Api
+from informers.errors import NotLeading
+from informers.guarded import GuardedApi
+from tests.transport.conftest import Connect
+from tests.transport.server import ScriptedServer, reply
+from tests.transport.things import THINGS, thing
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_write_that_waited_for_a_connection_asks_again(
+    connect_to: Connect, server: ScriptedServer
+) -> None:
+    """The only connection is busy when the write is made, and the lease is lost before it is free."""
+    asked, answer = anyio.Event(), anyio.Event()
+
+    async def slowly(request: web.Request) -> web.StreamResponse:
+        asked.set()
+        await answer.wait()
+        return await reply(thing())(request)
+
+    server.answers(slowly, reply(thing()))
+    leading, refused = True, False
+    async with connect_to(server.url, connections=1) as api, anyio.create_task_group() as tasks:
+        guarded = GuardedApi(cast("Api", api), lambda: leading)
+        tasks.start_soon(guarded.get, THINGS, "a", "ns")
+        await asked.wait()
+
+        async def write() -> None:
+            nonlocal refused
+            with pytest.raises(NotLeading):
+                await guarded.patch(THINGS, "a", {}, "ns")
+            refused = True
+
+        tasks.start_soon(write)
+        await anyio.wait_all_tasks_blocked()
+        leading = False
+        answer.set()
+    assert refused
+    assert [request.method for request in server.received] == ["GET"]
+    assert guarded.statistics() == 1
+
+
+async def test_the_connection_of_a_write_that_was_kept_back_serves_the_next_request(
+    connect_to: Connect, server: ScriptedServer
+) -> None:
+    server.answers(reply(thing()))
+    answers = iter([True, False, True, True])
+    async with connect_to(server.url, connections=1) as api:
+        guarded = GuardedApi(cast("Api", api), lambda: next(answers))
+        with pytest.raises(NotLeading):
+            await guarded.patch(THINGS, "a", {}, "ns")
+        await guarded.patch(THINGS, "a", {}, "ns")
+    assert [request.method for request in server.received] == ["PATCH"]
+
+
+async def test_requests_without_a_permit_are_sent_as_they_are(
+    connect_to: Connect, server: ScriptedServer
+) -> None:
+    server.answers(reply(thing()))
+    async with connect_to(server.url) as api:
+        await api.patch(THINGS, "a", {}, "ns")
+        await GuardedApi(cast("Api", api), lambda: False, free=(THINGS,)).patch(THINGS, "a", {}, "ns")
+    assert len(server.received) == 2
