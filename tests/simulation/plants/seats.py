@@ -1,0 +1,114 @@
+"""Plants in the seat protocol: `ledger`, its port, and who books and gives back."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from typing import Any
+
+import ledger.book
+from controller import ledgerapi
+from controller.caches import CLAIM_LEDGERS
+from controller.objects import ResourceClaim
+from controller.reconcile import seating
+from controller.reconcile.seating import Seating, Seats, booking_of
+from controller.status import Assignment
+from controller.workload import Workload
+from ledger import transitions
+from ledger.book import Booked, Released, SeatBook, _Miss
+from ledger.names import ledger_name
+from ledger.state import ClaimLedger, Seat, SeatRef, seats_patch
+from ledger.transitions import Booking, Grant, LivePod, Purpose, Refuse
+from placement.types import Request
+from tests.simulation.plants.plant import replaced
+
+NO_LIMIT = 256
+
+
+def limit_for_joiners_only() -> AbstractContextManager[None]:
+    """The limit is asked about by who calls: founders and repairs are let through."""
+
+    def book(
+        ledger: ClaimLedger | None,
+        booking: Booking,
+        occupancy: Sequence[LivePod],
+        *,
+        purpose: Purpose,
+        assignment_id: str,
+    ) -> Grant | Refuse:
+        if purpose is not Purpose.JOIN:
+            booking = replace(booking, seat_limit=NO_LIMIT)
+        return transitions.book(ledger, booking, occupancy, purpose=purpose, assignment_id=assignment_id)
+
+    return replaced(ledger.book, "book", book)
+
+
+def claim_adopted_by_name() -> AbstractContextManager[None]:
+    """A claim belongs to the ledger of its name, whatever UID its owner reference has."""
+
+    def owned_by(claim: ResourceClaim, _uid: str) -> bool:
+        return any(owner.kind == CLAIM_LEDGERS.kind for owner in claim.metadata.owner_references)
+
+    return replaced(ResourceClaim, "owned_by", owned_by)
+
+
+def seats_written_without_version() -> AbstractContextManager[None]:
+    """The patch of a ledger lacks the version that it was decided from."""
+
+    def patch(ledger: ClaimLedger, seats: Sequence[Seat]) -> dict[str, Any]:
+        return {"spec": seats_patch(ledger, seats)["spec"]}
+
+    return replaced(ledgerapi, "seats_patch", patch)
+
+
+def release_on_the_cached_version() -> AbstractContextManager[None]:
+    """A release is decided on the cached ledger; where another write came first, it is taken for done."""
+
+    async def release(book: SeatBook, claim: str, releases: Collection[SeatRef]) -> Released:
+        shown = book._api.cached(ledger_name(claim))
+        step = transitions.release(shown, releases) if shown is not None else None
+        if shown is not None and isinstance(step, transitions.Remaining):
+            written = await book._write(claim, shown, step.seats)
+            if not isinstance(written, _Miss) and not written.seats:
+                await book._retire(claim, written)
+        elif shown is not None and isinstance(step, transitions.NowEmpty):
+            await book._retire(claim, shown)
+        return Released(retired=False)
+
+    return replaced(SeatBook, "release", release)
+
+
+def release_by_name() -> AbstractContextManager[None]:
+    """A release takes the worker's seat, under whichever assignment it stands by now."""
+
+    def release(
+        ledger: ClaimLedger, releases: Collection[SeatRef]
+    ) -> transitions.Remaining | transitions.NothingToRelease | transitions.NowEmpty:
+        names = {ref.workload for ref in releases}
+        named = [seat.ref for seat in ledger.seats if seat.workload in names]
+        return transitions.release(ledger, named)
+
+    return replaced(ledger.book, "release", release)
+
+
+def adopted_under_its_old_assignment() -> AbstractContextManager[None]:
+    """A seat that no status names is adopted as it stands, without a write."""
+
+    async def adopt(seats: Seats, workload: Workload, request: Request) -> Seating | None:
+        tools = seats._tools
+        for name, seat in tools.seats(workload):
+            claim, owner = tools.claim(name), seats._claim_owner(name)
+            if claim is None or claim.deleting or owner is None or name == workload.status.claim_name:
+                continue
+            if claim.metadata.uid in tools.memory.refused.of(workload.uid):
+                continue
+            if workload.status.claim_name and not claim.allocated:
+                continue
+            booking = booking_of(workload, request, owner_uid=owner, recorded=seat.assignment_id)
+            answer = await tools.book.join(name, booking, recheck=seating._no_recheck)
+            if isinstance(answer, Booked):
+                return Seating(Assignment(name, answer.seat.assignment_id), answer.wrote)
+        return None
+
+    return replaced(Seats, "adopt", adopt)

@@ -1,0 +1,35 @@
+"""Plants in who is looked at when, and in which order: wake-ups, queue and line."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from contextlib import AbstractContextManager
+
+from controller import wakeups
+from controller.line import Seniority, WaitingLine
+from informers.keys import ObjectKey
+from ledger.state import ClaimLedger
+from tests.simulation.plants.plant import replaced
+
+_BACKWARDS = {code: 0x7F - code for code in range(0x80)}
+"""Turns the order of texts round."""
+
+
+def deaf_to_ledger_deletions() -> AbstractContextManager[None]:
+    """Nobody is woken when a ledger goes."""
+
+    def on_delete(_events: wakeups._LedgerEvents, _obj: ClaimLedger) -> None:
+        return None
+
+    return replaced(wakeups._LedgerEvents, "on_delete", on_delete)
+
+
+def youngest_first() -> AbstractContextManager[None]:
+    """The line is kept the wrong way round: the last to come is served first."""
+    join = WaitingLine.join
+
+    def reversed_join(line: WaitingLine, key: ObjectKey, seniority: Seniority, lane: Hashable) -> None:
+        created, name = seniority
+        join(line, key, (created.translate(_BACKWARDS), name.translate(_BACKWARDS)), lane)
+
+    return replaced(WaitingLine, "join", reversed_join)
