@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import anyio
 import pytest
 
@@ -18,6 +20,7 @@ from tests.contract.world import (
     deeds,
     delete_pod,
     holdings,
+    is_waiting_for_a_kubelet,
     plain_pod,
     pod_uid,
     row,
@@ -46,6 +49,25 @@ async def test_a_lost_pod_is_rebuilt_behind_a_status_write_that_says_placing(
         assert "Placing" in phases
         assert cluster.openrl.status("worker")["assignmentID"] == before, "the seat outlives its Pod"
     assert_sound(cluster, "worker")
+
+
+async def test_a_pod_that_is_rebuilt_twice_changes_the_status_each_time(cluster: SimulatedCluster) -> None:
+    """It says Placing already. A write that changed nothing would not stop another process that clears it."""
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(cluster):
+        cluster.kubelet.hold(cluster.openrl.pod_key("worker"))
+        cluster.openrl.submit(workload("worker"))
+        await cluster.until(lambda: is_waiting_for_a_kubelet(cluster, "worker"), "is not bound")
+        for _ in range(2):
+            before, uid = len(cluster.server.history(WORKLOADS)), pod_uid(cluster, "worker")
+            delete_pod(cluster, "worker")
+            await cluster.until(partial(is_rebuilt, cluster, uid), "is not rebuilt")
+            assert row(cluster, "worker")[0] == "Placing"
+            assert len(cluster.server.history(WORKLOADS)) == before + 1
+
+
+def is_rebuilt(cluster: SimulatedCluster, uid: str) -> bool:
+    return is_waiting_for_a_kubelet(cluster, "worker") and pod_uid(cluster, "worker") != uid
 
 
 async def test_a_pod_is_not_rebuilt_for_a_worker_that_was_deleted_meanwhile(
