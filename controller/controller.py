@@ -132,6 +132,8 @@ class Controller:
         """Reconcile until stopped; waits for the caches first, and says what it waits for."""
         with self._waiting_for_caches:
             await self._wait_for_caches()
+        if self._waiting_for_caches.cancelled_caught:
+            return
         _log.info("Started reconciling", workloads=len(self.caches.workloads.store), waiting=len(self.line))
         self.hand_offs.begin()
         try:

@@ -73,6 +73,7 @@ class Replacement(Generic[T]):
             self.changed[key] = Step(None, obj)
         elif same(known, obj):
             self.contents.put(key, known)
+            self.changed.pop(key, None)
         elif version_of(obj) > version_of(known):
             self.contents.put(key, obj)
             self.changed[key] = Step(known, obj)

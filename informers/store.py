@@ -286,12 +286,12 @@ class Store(Generic[T]):
         current = self.get(key)
         if current is None:
             return []
-        same = current.metadata.uid == uid
-        if version_of(current) > (until if same else seen):
+        same_uid = current.metadata.uid == uid
+        if version_of(current) > (until if same_uid else seen):
             self._stale_total += 1
             return []
         self._contents.discard(key)
-        return [Deleted(last if same and last is not None else current)]
+        return [Deleted(last if same_uid and last is not None else current)]
 
     def _mark_unreadable(self, unreadable: UnreadableObject) -> list[Change[T]]:
         key, version = ObjectKey.of(unreadable), version_number(unreadable.resource_version)

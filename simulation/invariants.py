@@ -87,10 +87,12 @@ class Watchdog:
         after = [] if gone else seats_of(change.record)
         if gone and before:
             yield f"{name} was deleted with {len(before)} seats"
-        limit = self._limit_of() if len(after) > len(before) else 0
+        # One of the same name takes its predecessor's seat; one that comes while another goes is added.
+        added = {seat["workload"] for seat in after} - {seat["workload"] for seat in before}
+        limit = self._limit_of() if added else 0
         if limit and len(after) > limit:
             yield f"{name} has {len(after)} seats, the limit is {limit}"
-        if len(after) > len(before) and len(after) > 1 and any(seat.get("exclusive") for seat in after):
+        if added and len(after) > 1 and any(seat.get("exclusive") for seat in after):
             yield f"an exclusive worker shares {name}"
         kept = {seat["workloadUID"] for seat in after}
         claim = change.record.document["spec"]["claimName"]

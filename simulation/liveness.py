@@ -28,9 +28,11 @@ RELIST_SECONDS = 90.0
 class Liveness:
     """Looks at one cluster from its beginning on."""
 
-    def __init__(self, cluster: SimulatedCluster, network: Network) -> None:
+    def __init__(self, cluster: SimulatedCluster, network: Network, *, clocks_agree: bool) -> None:
         self._cluster = cluster
         self._network = network
+        # Where wall clocks jump, what the status says of the time is hours early or late.
+        self._clocks_agree = clocks_agree
 
     def __repr__(self) -> str:
         return f"<Liveness last_write={self._network.last_write_seconds:.1f}>"
@@ -43,10 +45,13 @@ class Liveness:
             await anyio.sleep(LOOK_SECONDS)
             now = anyio.current_time()
             quiet = now - max(self._network.last_write_seconds, began) >= QUIET_SECONDS
-            if quiet and not self._waits_for_timeout(timeout_seconds) and not self._wrong(limit):
+            waiting = self._waiting() if timeout_seconds else []
+            if quiet and not waiting and not self._wrong(limit):
                 return []
             if now > bound_seconds:
                 wrong = self._wrong(limit)
+                if self._clocks_agree:
+                    wrong += [f"{name} waits past the placement time-out" for name in waiting]
                 if not quiet:
                     wrong.append(f"still being written to: {self._network.last_write}")
                 return [f"not at rest {now - began:.0f} s after the faults: {text}" for text in wrong]
@@ -73,10 +78,7 @@ class Liveness:
     def _wrong(self, limit: int) -> list[str]:
         return at_rest(self._cluster, limit=limit, lowered=True)
 
-    def _waits_for_timeout(self, timeout_seconds: float) -> bool:
-        """Whether the time-out of a waiting worker is still to come."""
-        if not timeout_seconds:
-            return False
-        return any(
-            status.get("phase") in {None, "Pending"} for status in self._cluster.openrl.statuses().values()
-        )
+    def _waiting(self) -> list[str]:
+        """The workers that wait, and whose time-out is still to come."""
+        statuses = self._cluster.openrl.statuses()
+        return [name for name, status in statuses.items() if status.get("phase") in {None, "Pending"}]

@@ -64,7 +64,7 @@ class World:
         self._points = Sometimes(self.cluster.server, self.trace)
         self.network.observe = self._on_send
         self.network.rogue = self.hands.touch
-        self._liveness = Liveness(self.cluster, self.network)
+        self._liveness = Liveness(self.cluster, self.network, clocks_agree=plan.of("clock-jumps") is None)
         self._limits: dict[str, tuple[int, float]] = {}
         self.deployment: Deployment | None = None
         self.cluster.server.store.subscribe(self._on_change)

@@ -1,4 +1,4 @@
-"""What the watchdog says of the end of a claim: its ledger has to go first (section 4)."""
+"""What the watchdog says of seats above the limit, and of the end of a claim (sections 4 and 8)."""
 
 from __future__ import annotations
 
@@ -70,3 +70,29 @@ async def test_a_claim_that_goes_after_its_ledger_is_in_order(
         cluster.server.patch(CLAIMS, CLAIM, namespace, {"metadata": {"finalizers": None}})
 
     assert watchdog.violations == []
+
+
+def seat(name: str) -> dict[str, object]:
+    return {"workload": name, "workloadUID": f"uid-{name}", "assignmentID": f"booking-{name}"}
+
+
+@pytest.mark.parametrize(
+    ("after", "told"),
+    [
+        (("a", "b"), False),  # lowered below what was there
+        (("a", "b", "c"), True),
+        (("a", "c"), True),  # one comes as another goes: the write adds a seat all the same
+        (("b",), False),
+    ],
+)
+async def test_a_write_that_adds_a_seat_above_the_limit_is_told(
+    cluster: SimulatedCluster, after: tuple[str, ...], told: bool
+) -> None:
+    server, namespace = cluster.server, cluster.openrl.namespace
+    spec = {"claimName": CLAIM, "seats": [seat("a"), seat("b")]}
+    server.create(LEDGERS, namespace, {"metadata": {"name": LEDGER}, "spec": spec})
+    watchdog = Watchdog(cluster, limit=lambda: 1)
+
+    server.patch(LEDGERS, LEDGER, namespace, {"spec": {"seats": [seat(name) for name in after]}})
+
+    assert [f"the limit is {1}" in violation for violation in watchdog.violations] == [True] * told
