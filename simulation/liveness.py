@@ -24,9 +24,6 @@ REST_SECONDS = 11 * 60.0
 
 RELIST_SECONDS = 90.0
 
-JUMP_SECONDS = 9 * 3600.0
-"""No wall clock jumps by more."""
-
 JUMPED_SECONDS = 15 * 60.0
 """How much longer rest may take where a wall clock has jumped: a time-out may fall on any moment there."""
 
