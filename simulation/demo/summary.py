@@ -110,7 +110,7 @@ def conclusions(ending: Ending, *, devices: int, limit: int) -> Iterator[str]:
     )
     yield (
         f"Limit: no ledger ever held more than {most_seats(revisions)} of {limit} seats: {len(revisions)} "
-        f"versions of ledgers were seen, of {len(ledgers)} in all."
+        f"versions of {len(ledgers)} ledgers were seen."
     )
     yield f"Hand-off: {_handoff_sentence(ending)}"
     yield f"Drain: {_drain_sentence(ending.drain)}"
