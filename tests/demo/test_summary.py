@@ -45,10 +45,7 @@ def test_the_conclusions_count_use_limit_and_the_hand_off_of_a_seat() -> None:
     now, limit, handoff, _ = conclusions(ending(PICTURE, RECORDS, seen), devices=4, limit=2)
 
     assert now == "Now: 2 running on 3 of 4 GPUs, 1 waiting."
-    assert (
-        limit
-        == "Limit: no ledger ever held more than 2 of 2 seats: 3 versions of 1 ledgers were seen."
-    )
+    assert limit == "Limit: no ledger ever held more than 2 of 2 seats: 3 versions of 1 ledgers were seen."
     assert handoff == (
         "Hand-off: the seat of fft-1 was free 0 ms after its deletion, fft-2 had it 1000 ms later and ran "
         "500 ms after the deletion."
