@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Self
 
 from informers.api import WatchEventType
+from ledger.names import founding_claim_name
 from placement.quantity import parse_bytes
 from simulation.apiserver.documents import Document, Record
 from simulation.apiserver.kinds import CLAIMS, LEDGERS, NODES, PODS, WORKLOADS
@@ -104,7 +105,12 @@ class Watchdog:
         name, uid = change.record.key.name, change.record.uid
         before = _phase(change.before) if change.before is not None else ""
         if change.type is WatchEventType.DELETED:
-            if any(seat["workloadUID"] == uid for _, seat in all_seats(self._server)):
+            # One on a claim of others that no status names is the sweep's: no cache need show it yet.
+            known = {
+                change.record.document.get("status", {}).get("claimName"),
+                founding_claim_name(name, uid),
+            }
+            if any(seat["workloadUID"] == uid and claim in known for claim, seat in all_seats(self._server)):
                 yield f"{name} went and left a seat"
             if any(owner_uid(pod.document) == uid for pod in self._server.store.all(PODS)):
                 yield f"{name} went and left a Pod"

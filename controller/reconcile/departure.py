@@ -15,7 +15,7 @@ from controller.status import UNASSIGNED, Facts, Outcome, Verdict, assignment_of
 from controller.workload import Workload
 from controller.writer import WorkloadGone
 from ledger.book import Contended
-from ledger.names import is_claim_name
+from ledger.names import founding_claim_name, is_claim_name
 from ledger.state import SeatRef
 
 
@@ -36,6 +36,7 @@ class Departure:
         if ending is not None:
             return ending
         await self._release(workload, recorded=True)
+        await self._release_unseen(workload)
         kept = tuple(f for f in workload.metadata.finalizers if f != FINALIZER)
         try:
             await self._tools.writer.set_finalizers(workload, kept)
@@ -143,6 +144,18 @@ class Departure:
             by_claim[named.claim] = [SeatRef(workload.name, workload.uid, named.assignment_id)]
         for claim, refs in by_claim.items():
             await self.release_refs(claim, refs)
+
+    async def _release_unseen(self, workload: Workload) -> None:
+        """Release what another process booked on this worker's own claim before it died, ahead of its commit.
+
+        The cache may not show that seat yet. One on a claim of others is left to the sweep.
+        """
+        if workload.status.claim_name or self._tools.seats(workload):
+            return
+        claim = founding_claim_name(workload.name, workload.uid)
+        ledger = await self._tools.fresh_ledger(claim)
+        seats = ledger.seats if ledger is not None else ()
+        await self.release_refs(claim, [seat.ref for seat in seats if seat.workload_uid == workload.uid])
 
     async def release_refs(self, claim: str, refs: list[SeatRef]) -> None:
         """Release exactly these bookings; the caller has shown that their Pods are not there."""

@@ -129,7 +129,8 @@ class Store:
 
     def compact(self, revision: int | None = None) -> None:
         """Forget the changes up to `revision`, by default all."""
-        self._compacted = self._revision if revision is None else revision
+        # History that is gone does not come back, whatever is asked for later.
+        self._compacted = max(self._compacted, self._revision if revision is None else revision)
         self._history = list(self.changes_after(self._compacted))
 
     def _tell(self, change: Change) -> None:

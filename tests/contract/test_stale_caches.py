@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 
+from ledger.names import founding_claim_name, ledger_name
 from simulation.apiserver.kinds import CLAIMS, LEDGERS, PODS, WORKLOADS, Kind
 from simulation.cluster import SimulatedCluster
 from simulation.invariants import Watchdog, at_rest
@@ -20,6 +21,7 @@ from simulation.process import simulated_controller
 from tests.contract.world import (
     claim_of,
     count_calls,
+    foreign_seat,
     pod_uid,
     round_trip_seconds,
     row,
@@ -51,6 +53,26 @@ def let_lag(cluster: SimulatedCluster, *kinds: Kind) -> None:
         return LAG_SECONDS if client == "lagging" and kind in kinds else 0.0
 
     cluster.watches.lag_seconds = lag_seconds
+
+
+async def test_a_seat_that_the_cache_does_not_show_yet_goes_with_its_worker(
+    cluster: SimulatedCluster,
+) -> None:
+    """Another process booked its own claim and died before the commit; then the worker is deleted."""
+    async with simulated_controller(cluster, SETTINGS, identity="lagging"):
+        await submit(cluster, "worker")
+        let_lag(cluster, LEDGERS)
+        found = cluster.openrl.get("worker")
+        assert found is not None
+        uid = found["metadata"]["uid"]
+        claim = founding_claim_name("worker", uid)
+        spec = {"claimName": claim, "seats": [foreign_seat("worker", uid=uid)]}
+        labels = {"openrl.io/managed": "true", "openrl.io/claim": claim}
+        body = {"metadata": {"name": ledger_name(claim), "labels": labels}, "spec": spec}
+        cluster.server.create(LEDGERS, NAMESPACE, body)
+        cluster.openrl.delete("worker")
+        await cluster.until(lambda: cluster.openrl.get("worker") is None, "it is not gone")
+        assert cluster.server.documents(LEDGERS, NAMESPACE) == []
 
 
 async def test_a_successors_pod_is_not_taken_for_a_predecessors(cluster: SimulatedCluster) -> None:

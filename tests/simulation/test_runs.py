@@ -41,6 +41,8 @@ REGRESSIONS: dict[int, str] = {
     6158: "a seat was given back that another process had booked and was about to commit",
     7101: "a Pod was made again after a write that changed nothing, and its seat was released under it",
     8037: "workers that came at once were held to an order although all had room",
+    500512: "an older compaction brought the floor of the history down, and a watch skipped an event",
+    500686: "a seat on a worker's own claim that the cache did not show stayed behind it",
 }
 """Seeds that failed once, and why. What else they draw changes with the drawing code."""
 

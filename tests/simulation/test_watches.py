@@ -138,6 +138,14 @@ async def test_a_compacted_version_is_gone_for_new_watches_only(world: World) ->
         assert await named(events) == "a", "an open watch goes on"
 
 
+async def test_history_that_is_gone_does_not_come_back(world: World) -> None:
+    store = world.server.store
+    store.compact()
+    floor = store.compacted
+    store.compact(floor - 1)
+    assert store.compacted == floor
+
+
 async def test_a_page_of_a_compacted_list_is_gone(world: World) -> None:
     for name in ("a", "b"):
         world.create(name)
