@@ -12,7 +12,7 @@ version that showed it empty. Reservations, the worker's status and its Pod are 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from ledger.api import LedgerApi, LedgerConflict, LedgerError, OutcomeUnknown
@@ -65,6 +65,8 @@ class Released:
     """None of the named seats is there any more. `retired`: neither is the ledger."""
 
     retired: bool
+    ledger: ClaimLedger | None = field(default=None, compare=False, repr=False)
+    """The ledger as it was left: it may hold other bookings of the same workers."""
 
 
 @dataclass(slots=True)
@@ -180,7 +182,7 @@ class SeatBook:
                 return Released(retired=True)
             step = release(ledger, releases)
             if isinstance(step, NothingToRelease):
-                return Released(retired=False)
+                return Released(retired=False, ledger=ledger)
             if isinstance(step, Remaining):
                 written = await self._write(claim, ledger, step.seats)
                 if isinstance(written, _Miss):
@@ -189,7 +191,7 @@ class SeatBook:
                 self._statistics.released += len(step.removed)
                 ledger = written
             if ledger.seats or keeps_claim(self._api.live_pods(claim), releases):
-                return Released(retired=False)
+                return Released(retired=False, ledger=ledger)
             ledger = await self._retire(claim, ledger)
         self._statistics.contended += 1
         return Contended(claim)

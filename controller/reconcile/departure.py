@@ -16,7 +16,7 @@ from controller.workload import Workload
 from controller.writer import WorkloadGone
 from ledger.book import Contended
 from ledger.names import founding_claim_name, is_claim_name
-from ledger.state import SeatRef
+from ledger.state import ClaimLedger, SeatRef
 
 
 class Departure:
@@ -143,7 +143,10 @@ class Departure:
         if recorded and is_claim_name(named.claim) and named.claim not in by_claim:
             by_claim[named.claim] = [SeatRef(workload.name, workload.uid, named.assignment_id)]
         for claim, refs in by_claim.items():
-            await self.release_refs(claim, refs)
+            ledger = await self._release_from(claim, refs)
+            if recorded and ledger is not None:
+                # Adopted by another process meanwhile: the same worker's seat under another assignment.
+                await self.release_refs(claim, _refs_of(workload, ledger))
 
     async def _release_unseen(self, workload: Workload) -> None:
         """Release what another process booked on this worker's own claim before it died, ahead of its commit.
@@ -154,15 +157,21 @@ class Departure:
             return
         claim = founding_claim_name(workload.name, workload.uid)
         ledger = await self._tools.fresh_ledger(claim)
-        seats = ledger.seats if ledger is not None else ()
-        await self.release_refs(claim, [seat.ref for seat in seats if seat.workload_uid == workload.uid])
+        if ledger is not None:
+            await self.release_refs(claim, _refs_of(workload, ledger))
 
     async def release_refs(self, claim: str, refs: list[SeatRef]) -> None:
         """Release exactly these bookings; the caller has shown that their Pods are not there."""
         if refs:
             await self._release_from(claim, refs)
 
-    async def _release_from(self, claim: str, refs: list[SeatRef]) -> None:
+    async def _release_from(self, claim: str, refs: list[SeatRef]) -> ClaimLedger | None:
+        """Release these bookings; returns the ledger as it was left, if there is one still."""
         released = await self._tools.book.release(claim, refs)
         if isinstance(released, Contended):
             raise ContendedError(claim)
+        return released.ledger
+
+
+def _refs_of(workload: Workload, ledger: ClaimLedger) -> list[SeatRef]:
+    return [seat.ref for seat in ledger.seats if seat.workload_uid == workload.uid]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import anyio
 import pytest
 
+from simulation.apiserver.documents import Document
 from simulation.apiserver.kinds import CLAIMS, LEDGERS, PODS, WORKLOADS
 from simulation.cluster import SimulatedCluster
 from simulation.faults import Faults, LoseAnswer, Meanwhile
@@ -48,6 +49,24 @@ async def test_pod_seat_ledger_claim_and_finalizer_go_in_this_order(cluster: Sim
     # The claim's own protection outlives the ledger for a moment; all else follows the order strictly.
     assert [kind for kind in gone if kind is not CLAIMS] == [PODS, LEDGERS, WORKLOADS]
     assert cluster.openrl.is_empty()
+
+
+async def test_a_seat_that_another_process_adopted_meanwhile_goes_too(cluster: SimulatedCluster) -> None:
+    """It stands under a new assignment ID when its release is written; it is this worker's all the same."""
+    cluster.fleet.add_nodes(1)
+    faults = Faults()
+    async with simulated_controller(cluster, interceptor=faults):
+        await submit(cluster, "worker")
+        claim = claim_of(cluster, "worker")
+
+        def adopt(seats: list[Document]) -> list[Document]:
+            return [{**seat, "assignmentID": "adopted"} for seat in seats]
+
+        hit = faults.add(Meanwhile(lambda: edit_seats(cluster, claim, adopt)), verb="patch", kind=LEDGERS)
+        cluster.openrl.delete("worker")
+        await cluster.until(lambda: cluster.openrl.get("worker") is None, "it is not gone")
+        assert hit.hits == 1
+        assert cluster.server.documents(LEDGERS, cluster.openrl.namespace) == []
 
 
 async def test_the_seat_stays_while_the_pod_terminates(cluster: SimulatedCluster) -> None:

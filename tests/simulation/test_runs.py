@@ -43,6 +43,7 @@ REGRESSIONS: dict[int, str] = {
     8037: "workers that came at once were held to an order although all had room",
     500512: "an older compaction brought the floor of the history down, and a watch skipped an event",
     500686: "a seat on a worker's own claim that the cache did not show stayed behind it",
+    500991: "a seat that another process adopted meanwhile stayed behind its worker",
 }
 """Seeds that failed once, and why. What else they draw changes with the drawing code."""
 
