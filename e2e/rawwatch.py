@@ -32,6 +32,8 @@ def watched(cluster: Cluster, collection: str, handle: Handler) -> Iterator[None
     def read() -> None:
         assert process.stdout is not None
         for line in process.stdout:
+            if not line.endswith(b"\n"):
+                return  # cut off at the end of the block
             event = json.loads(line)
             if event["type"] in {"ADDED", "MODIFIED", "DELETED"}:
                 handle(event["type"], event["object"])
