@@ -131,7 +131,7 @@ PLANTS: Sequence[Plant] = (
         "swept-at-first-sight",
         "Sweep: looked orphaned for two minutes, and fresh reads agree",
         statuses.swept_at_first_sight,
-        seed=33,
+        seed=101,
         shows_as=r"lost its seat|went before its ledger|deleted with",
     ),
 )
