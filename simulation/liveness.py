@@ -60,8 +60,13 @@ class Liveness:
                     wrong.append(f"still being written to: {self._network.last_write}")
                 return [f"not at rest {now - began:.0f} s after the faults: {text}" for text in wrong]
 
-    async def stay(self, retries: Callable[[], int]) -> list[str]:
-        """Watch the rest, then make every cache list again; returns what was written or retried meanwhile."""
+    async def stay(self, retries: Callable[[], int], *, timeout_seconds: float) -> list[str]:
+        """Watch the rest, then make every cache list again; returns what was written or retried meanwhile.
+
+        Not where a wall clock has jumped and a time-out is still to come: it may come at any moment.
+        """
+        if timeout_seconds and not self._clocks_agree and self._waiting():
+            return []
         before = retries()
         wrong = await self._quiet_for(REST_SECONDS, "at rest")
         if retries() != before:

@@ -187,7 +187,7 @@ class World:
             self._points.hit("handed on at rest", self._handover.rounds)
             self._points.hit("mended at rest", mending.rounds)
             wrong += await self._liveness.converge(limit=limit, timeout_seconds=timeout)
-            wrong += await self._liveness.stay(self._retries) if not wrong else []
+            wrong += await self._liveness.stay(self._retries, timeout_seconds=timeout) if not wrong else []
         self.failures += [*self.watchdog.violations, *self._order.violations][:VIOLATIONS_MAX]
         self.failures += wrong
 
