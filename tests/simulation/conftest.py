@@ -1,7 +1,10 @@
 """Fixtures of the tests of `simulation`: everything runs in virtual time."""
 
+from collections.abc import AsyncIterator
+
 import pytest
 
+from simulation.cluster import SimulatedCluster
 from tests.virtualtime import VIRTUAL_BACKEND, VirtualBackend
 
 
@@ -9,3 +12,10 @@ from tests.virtualtime import VIRTUAL_BACKEND, VirtualBackend
 def anyio_backend() -> VirtualBackend:
     """The virtual loop, on asyncio."""
     return VIRTUAL_BACKEND
+
+
+@pytest.fixture
+async def cluster() -> AsyncIterator[SimulatedCluster]:
+    """A cluster whose actors work. Tests furnish it."""
+    async with SimulatedCluster() as cluster:
+        yield cluster

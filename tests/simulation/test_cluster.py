@@ -6,7 +6,6 @@ import hashlib
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator
 from typing import Any
 
 import anyio
@@ -26,12 +25,6 @@ from tests.virtualtime import run_virtual
 pytestmark = pytest.mark.anyio
 
 LIMIT_OF_TWO = SETTINGS.model_copy(update={"max_seats_per_claim": 2, "retry_interval_seconds": 10.0})
-
-
-@pytest.fixture
-async def cluster() -> AsyncIterator[SimulatedCluster]:
-    async with SimulatedCluster() as cluster:
-        yield cluster
 
 
 async def eventful_run(seed: int) -> str:

@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 import pytest
 
 from simulation.apiserver.kinds import CLAIMS, LEDGERS
 from simulation.cluster import SimulatedCluster
 from simulation.fleet import DRIVER
 from simulation.invariants import Watchdog
-from tests.virtualtime import VIRTUAL_BACKEND, VirtualBackend
 
 pytestmark = pytest.mark.anyio
 
 LEDGER, CLAIM = "ledger-a", "claim-a"
-
-
-@pytest.fixture
-def anyio_backend() -> VirtualBackend:
-    return VIRTUAL_BACKEND
-
-
-@pytest.fixture
-async def cluster() -> AsyncIterator[SimulatedCluster]:
-    async with SimulatedCluster() as cluster:
-        yield cluster
 
 
 def owned_claim(cluster: SimulatedCluster, *finalizers: str) -> None:
