@@ -1,7 +1,8 @@
 """Every write that the controller makes outside of the ledgers, each with its precondition.
 
-An answer enters the cache at once (read your writes), so that the next decision is made on it. Reads past
-the cache are here too: they precede whatever takes something away (section 4 of the contract).
+An answer enters the cache at once (read your writes), so that the next decision is made on it. So does what
+a write conflicted with, read again: a watch may bring it late, and not all that it brings wakes a worker.
+Reads past the cache are here too: they precede whatever takes something away (section 4 of the contract).
 """
 
 from __future__ import annotations
@@ -88,6 +89,9 @@ class Writer:
         meta = workload.metadata
         try:
             return await self._api.patch(WORKLOADS, meta.name, patch, meta.namespace, subresource=subresource)
+        except Conflict:
+            await self.fresh_workload(ObjectKey.of(workload))
+            raise
         except NotFound as error:
             self._caches.workloads.store.apply_delete(workload)
             raise WorkloadGone(error.message, status=error.status, reason=error.reason) from error
@@ -118,7 +122,14 @@ class Writer:
         return await self._patch_claim(claim, patch)
 
     async def _patch_claim(self, claim: ResourceClaim, patch: Json) -> ResourceClaim:
-        written = await self._api.patch(CLAIMS, claim.metadata.name, patch, claim.metadata.namespace)
+        name, namespace = claim.metadata.name, claim.metadata.namespace
+        try:
+            written = await self._api.patch(CLAIMS, name, patch, namespace)
+        except Conflict:
+            found = await self.fresh_claim(name, namespace)
+            if found is not None and self._caches.claims.store.get(ObjectKey.of(claim)) is not None:
+                self._caches.claims.store.apply_write(found)
+            raise
         self._caches.claims.store.apply_write(written)
         return written
 

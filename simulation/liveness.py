@@ -13,6 +13,7 @@ from collections.abc import Callable
 import anyio
 
 from simulation.cluster import SimulatedCluster
+from simulation.endstate import SETTLED
 from simulation.invariants import at_rest
 from simulation.network import Network
 
@@ -85,7 +86,10 @@ class Liveness:
         return [f"written {when}: {self._network.last_write}"]
 
     def _wrong(self, limit: int) -> list[str]:
-        return at_rest(self._cluster, limit=limit, lowered=True)
+        """What a cluster at rest must not show. A worker in a back-off is quiet, and not at rest."""
+        phases = {name: status.get("phase") for name, status in self._cluster.openrl.statuses().items()}
+        on_their_way = [f"{name} is {phase}" for name, phase in phases.items() if phase not in SETTLED]
+        return at_rest(self._cluster, limit=limit, lowered=True) + on_their_way
 
     def _waiting(self) -> list[str]:
         """The workers that wait, and whose time-out is still to come."""

@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 
+from informers.keys import ObjectKey
 from ledger.names import founding_claim_name, ledger_name
 from simulation.apiserver.kinds import CLAIMS, LEDGERS, PODS, WORKLOADS, Kind
 from simulation.cluster import SimulatedCluster
@@ -130,3 +131,22 @@ async def test_an_end_that_is_known_before_the_removal_is_read_once(cluster: Sim
         await cluster.settle(quiet_seconds=lag)
     assert row(cluster, "worker")[0] == "Running"
     assert claim_of(cluster, "worker")
+
+
+async def test_what_a_write_conflicts_with_is_read_at_once(cluster: SimulatedCluster) -> None:
+    """A Workload is edited, which is heard of late and wakes nobody; meanwhile its Pod has to be replaced."""
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(cluster, SETTINGS, identity="lagging"):
+        await submit(cluster, "worker")
+        first = pod_uid(cluster, "worker")
+        let_lag(cluster, WORKLOADS)
+        key = ObjectKey(NAMESPACE, "worker")
+        cluster.server.edit(WORKLOADS, key, lambda document: document["metadata"].update(labels={"a": "b"}))
+        since = len(cluster.audit)
+        cluster.server.delete(PODS, "orw-worker", NAMESPACE, grace_seconds=0)
+        await anyio.sleep(LAG_SECONDS / 10)
+        assert row(cluster, "worker")[0] == "Running"
+        assert pod_uid(cluster, "worker") not in {"", first}
+        assert count_calls(cluster, "get", WORKLOADS, since=since) == 1
+        await cluster.settle(quiet_seconds=LAG_SECONDS)
+    assert at_rest(cluster) == []
