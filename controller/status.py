@@ -55,7 +55,7 @@ class Outcome:
     assignment: Assignment | None = None
     facts: Facts | None = None
     note: str | None = None
-    """Another message for condition `Placed` as it stands; a write for it alone is due only if forced."""
+    """Another message for condition `Placed` where nothing else changes; never a reason to write."""
 
 
 def status_patch(
@@ -65,7 +65,8 @@ def status_patch(
 
     A `force`d patch may change nothing: sent on the version that was read, it still proves that version.
     """
-    if not force and not _is_due(workload, outcome):
+    due = _is_due(workload, outcome)
+    if not due and not force:
         return None
     status: dict[str, Any] = {"observedGeneration": workload.metadata.generation}
     if outcome.phase is not None:
@@ -79,7 +80,7 @@ def status_patch(
         status |= _facts(outcome.facts)
     if outcome.verdict is not None:
         status["conditions"] = _conditions(workload, _judged(workload, outcome.verdict, now))
-    elif outcome.note is not None:
+    elif outcome.note is not None and not due:
         status["conditions"] = _conditions(workload, _noted(workload, outcome.note, now))
     return {
         "metadata": {"resourceVersion": workload.metadata.resource_version, "uid": workload.metadata.uid},

@@ -51,19 +51,18 @@ class Commit:
 
         A read that does not show such a write proves nothing: ours may still land if it was not answered,
         and another process's may be on its way. So another write goes on top, which they then conflict with.
-        Raises `ContendedError` where even that stays open: the seat is left to be adopted by the next
-        reconcile.
+        A seat that this process did not book needs none: it is not given back here. Raises `ContendedError`
+        where even that stays open: the seat is left to be adopted by the next reconcile.
         """
         fresh = await self._tools.writer.fresh_workload(ObjectKey.of(workload))
         if fresh is None or fresh.uid != workload.uid or _names(fresh, seating):
             return fresh
-        if fresh.deleting or fresh.terminal:
+        if fresh.deleting or fresh.terminal or not seating.wrote:
             return fresh
-        # The ID makes it another message each time: a write that changes nothing would fence nobody.
         claim, assignment_id = seating.assignment.claim, seating.assignment.assignment_id
-        note = f"no write that assigns {claim} counts any more (assignment {assignment_id} is given back)"
+        note = f"no write that assigns {claim} counts any more: assignment {assignment_id} is given back"
         try:
-            return await self._tools.report(fresh, Outcome(note=note), force=True)
+            return await self._tools.fence(fresh, note)
         except (Conflict, NotFound, OutcomeUnknown, ServerError) as error:
             raise ContendedError(workload.name) from error
 

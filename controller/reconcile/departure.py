@@ -10,12 +10,12 @@ from controller.names import FINALIZER
 from controller.objects import Pod
 from controller.reasons import Code, Phase, sentence
 from controller.reconcile.seating import ContendedError
-from controller.reconcile.tools import Tools
-from controller.status import UNASSIGNED, Facts, Outcome, Verdict, assignment_of
+from controller.reconcile.tools import Tools, own_claim_names
+from controller.status import UNASSIGNED, Facts, Outcome, Verdict
 from controller.workload import Workload
 from controller.writer import WorkloadGone
 from ledger.book import Contended
-from ledger.names import founding_claim_name, is_claim_name
+from ledger.names import is_claim_name
 from ledger.state import ClaimLedger, SeatRef
 
 
@@ -35,8 +35,7 @@ class Departure:
         ending = await self._ending_pod(workload)
         if ending is not None:
             return ending
-        await self._release(workload, recorded=True)
-        await self._release_unseen(workload)
+        await self._release_all(workload)
         kept = tuple(f for f in workload.metadata.finalizers if f != FINALIZER)
         try:
             await self._tools.writer.set_finalizers(workload, kept)
@@ -76,7 +75,8 @@ class Departure:
         pod = await self._tools.fresh_pod(workload.name)
         if pod is not None and pod.owned_by(workload.uid) and not pod.finished:
             return
-        await self._release(workload)
+        for claim in sorted({claim for claim, _ in self._tools.seats(workload)}):
+            await self.release_refs(claim, self.held_on(workload, claim))
 
     async def reject(self, workload: Workload, message: str) -> Workload:
         """The API server refuses a worker for now (quota, Pod security, webhook): it holds on to nothing."""
@@ -134,31 +134,45 @@ class Departure:
         fresh = await self._tools.fresh_pod(workload.name)
         return fresh if fresh is not None and fresh.owned_by(workload.uid) else None
 
-    async def _release(self, workload: Workload, *, recorded: bool = False) -> None:
-        """Release the seats that the cache shows, and the `recorded` one also where it does not show it."""
-        by_claim: dict[str, list[SeatRef]] = {}
-        for claim, seat in self._tools.seats(workload):
-            by_claim.setdefault(claim, []).append(seat.ref)
-        named = assignment_of(workload)
-        if recorded and is_claim_name(named.claim) and named.claim not in by_claim:
-            by_claim[named.claim] = [SeatRef(workload.name, workload.uid, named.assignment_id)]
-        for claim, refs in by_claim.items():
-            ledger = await self._release_from(claim, refs)
-            if recorded and ledger is not None:
-                # Adopted by another process meanwhile: the same worker's seat under another assignment.
-                await self.release_refs(claim, _refs_of(workload, ledger))
+    async def _release_all(self, workload: Workload) -> None:
+        """Release every seat of a UID that gets no Pod any more, under whatever assignment it stands.
 
-    async def _release_unseen(self, workload: Workload) -> None:
-        """Release what another process booked on this worker's own claim before it died, ahead of its commit.
-
-        The cache may not show that seat yet. One on a claim of others is left to the sweep.
+        Once the finalizer is gone nobody comes back for this worker but the sweep, so the ledgers answer
+        rather than the cache. A seat on a claim of others that neither the status nor the cache shows (one
+        that another process booked before it died) is left to the sweep.
         """
-        if workload.status.claim_name or self._tools.seats(workload):
+        for claim in self._claims_held(workload):
+            refs = self.held_on(workload, claim)
+            ledger = await self._release_from(claim, refs) if refs else await self._tools.fresh_ledger(claim)
+            await self._release_left(workload, claim, ledger)
+        if not workload.status.claim_name:
+            await self._release_founded(workload)
+
+    def _claims_held(self, workload: Workload) -> list[str]:
+        """The claims that this worker is known to have a seat of, by status or cache."""
+        claims = {claim for claim, _ in self._tools.seats(workload)}
+        if is_claim_name(workload.status.claim_name):
+            claims.add(workload.status.claim_name)
+        return sorted(claims)
+
+    async def _release_founded(self, workload: Workload) -> None:
+        """Release what was booked on a claim of its own, ahead of a commit that never came.
+
+        A name after the first is tried only where others hold the ones before.
+        """
+        for claim in own_claim_names(workload):
+            ledger = await self._tools.fresh_ledger(claim)
+            await self._release_left(workload, claim, ledger)
+            if ledger is None or any(seat.workload_uid == workload.uid for seat in ledger.seats):
+                return
+
+    async def _release_left(self, workload: Workload, claim: str, ledger: ClaimLedger | None) -> None:
+        """Release what a ledger still has of this worker: another process may have adopted its seat."""
+        if ledger is None:
             return
-        claim = founding_claim_name(workload.name, workload.uid)
-        ledger = await self._tools.fresh_ledger(claim)
-        if ledger is not None:
-            await self.release_refs(claim, _refs_of(workload, ledger))
+        refs = [seat.ref for seat in ledger.seats if seat.workload_uid == workload.uid]
+        if refs or not ledger.seats:
+            await self._release_from(claim, refs)
 
     async def release_refs(self, claim: str, refs: list[SeatRef]) -> None:
         """Release exactly these bookings; the caller has shown that their Pods are not there."""
@@ -171,7 +185,3 @@ class Departure:
         if isinstance(released, Contended):
             raise ContendedError(claim)
         return released.ledger
-
-
-def _refs_of(workload: Workload, ledger: ClaimLedger) -> list[SeatRef]:
-    return [seat.ref for seat in ledger.seats if seat.workload_uid == workload.uid]

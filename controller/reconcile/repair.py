@@ -208,7 +208,7 @@ class Repair:
         if assignment_of(fresh) != assignment_of(workload):
             return fresh
         note = f"releasing the seat on {claim} under assignment {ref.assignment_id}"
-        fenced = await self._tools.report(fresh, Outcome(note=note), force=True)
+        fenced = await self._tools.fence(fresh, note)
         await self._departure.release_shown_empty(fenced, claim, [ref])
         self._tools.tally.repaired(Mend.STRAY)
         if len(strays) > 1:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from controller import logs
@@ -30,6 +30,8 @@ from ledger.state import ClaimLedger, Seat
 from placement.fleet import Fleet
 
 _log = logs.get_logger(__name__)
+
+UNCHANGED = Outcome()
 
 MAX_NAME_ATTEMPTS = 16
 """Alternatives of an own claim's name that are tried; each is taken only by others' live workers."""
@@ -118,6 +120,15 @@ class Tools:
             node=written.status.node_name,
         )
         return written
+
+    async def fence(self, workload: Workload, note: str, outcome: Outcome = UNCHANGED) -> Workload:
+        """Write a status that surely differs: whatever was decided on an earlier version then conflicts.
+
+        A write that changes nothing makes no new version, and fences nobody. So where the outcome changes
+        nothing, condition `Placed` says the note, with the version that was read: no two are the same.
+        """
+        told = f"{note} (decided on version {workload.metadata.resource_version})"
+        return await self.report(workload, replace(outcome, note=told), force=True)
 
 
 def own_claim_names(workload: Workload) -> Iterator[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from enum import Enum, auto
 
 from controller.caches import controlling_workload
@@ -12,7 +11,7 @@ from controller.reasons import Code, Phase
 from controller.reconcile.departure import Departure
 from controller.reconcile.seating import ContendedError
 from controller.reconcile.tools import Tools
-from controller.status import Assignment, Outcome, assignment_of, status_patch
+from controller.status import Assignment, Outcome, assignment_of
 from controller.workerpod import pod_document
 from controller.workload import Workload
 from informers.errors import AlreadyExists, BadRequest, Forbidden, Invalid, OutcomeUnknown, ServerError
@@ -84,16 +83,12 @@ class WorkerPods:
     async def rebuild(self, workload: Workload) -> Creation:
         """Create the Pod again: the status says Placing first, which proves that nobody ended the worker.
 
-        That write always changes something. Another process that is about to clear this assignment, by what
-        it read before, then conflicts; after one that changes nothing it would see no Pod yet, and release
-        the seat under the one that is made now.
+        Another process that is about to clear this assignment, by what it read before, then conflicts:
+        otherwise it would see no Pod yet, and release the seat under the one that is made now.
         """
         reason = self._tools.booked_reason(workload, workload.status.claim_name)
         outcome = Outcome(phase=Phase.PLACING, reason=reason)
-        if status_patch(workload, outcome, self._tools.now()) is None:
-            version = workload.metadata.resource_version
-            outcome = replace(outcome, note=f"the Pod is made again (decided on version {version})")
-        return await self.create(await self._tools.report(workload, outcome, force=True))
+        return await self.create(await self._tools.fence(workload, "the Pod is made again", outcome))
 
     async def _read_back(self, workload: Workload) -> Creation:
         """Whose Pod answered the create, or whether a lost answer created ours."""

@@ -175,6 +175,11 @@ def test_a_note_changes_the_message_and_nothing_else() -> None:
     }
 
 
+def test_a_note_gives_way_to_anything_else_that_changes() -> None:
+    both = Outcome(phase=Phase.PLACING, note="released claim-x")
+    assert "conditions" not in written(waiting(), both)
+
+
 def test_a_note_on_a_worker_that_was_never_judged() -> None:
     condition = placed(waiting(conditions=[]), Outcome(note="released claim-x"), force=True)
     assert (condition["status"], condition["message"]) == ("Unknown", "released claim-x")

@@ -105,7 +105,7 @@ def finalizer_dropped_first() -> AbstractContextManager[None]:
         await departure._tools.writer.set_finalizers(workload, kept)
         ending = await departure._ending_pod(workload)
         if ending is None:
-            await departure._release(workload, recorded=True)
+            await departure._release_all(workload)
         return None
 
     return replaced(Departure, "delete", delete)
