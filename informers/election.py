@@ -132,6 +132,7 @@ class LeaderElector:
         self._terms = 0
         self._slowpath = 0
         self._failed_attempts = 0
+        self._complaint = ""  # What the last attempt failed of: said again only when it changes.
 
     def __repr__(self) -> str:
         role = "leader" if self._leading else "standby"
@@ -253,11 +254,17 @@ class LeaderElector:
         """Make one `request` in bounded time. Whatever goes wrong is a failed attempt."""
         try:
             with anyio.fail_after(self._attempt_seconds):
-                return await request()
+                answer = await request()
         except (ApiError, TimeoutError) as error:
-            logger.warning("%s: attempt failed: %s: %s", self.identity, type(error).__name__, error)
+            complaint = f"{type(error).__name__}: {error}"
+            level = logging.DEBUG if complaint == self._complaint else logging.WARNING
+            logger.log(level, "%s: attempt failed: %s", self.identity, complaint)
+            self._complaint = complaint
         except Exception:
             logger.exception("%s: attempt failed in an unforeseen way", self.identity)
+        else:
+            self._complaint = ""
+            return answer
         self._failed_attempts += 1
         return _Attempt.FAILED
 
@@ -312,7 +319,7 @@ class LeaderElector:
         if known is None or (known.metadata.uid, known.spec) != (lease.metadata.uid, lease.spec):
             self._observed_at = anyio.current_time()
         if known is None or known.holder != lease.holder:
-            holder = lease.holder or "nobody"
+            holder = "this process" if lease.holder == self.identity else lease.holder or "nobody"
             logger.info("%s: %s/%s is held by %s", self.identity, self._namespace, self._name, holder)
         self._observed = lease
 

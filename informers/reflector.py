@@ -317,7 +317,7 @@ class Reflector(Generic[T]):
             case _:
                 pass
         seconds = self._backoff.next_seconds(anyio.current_time(), at_least_seconds=at_least)
-        problem = Problem(doing, type(error).__name__, error.message)
+        problem = Problem(doing, type(error).__name__, self._told(error))
         known = self._problem is not None and (self._problem.doing, self._problem.reason) == (
             problem.doing,
             problem.reason,
@@ -326,6 +326,13 @@ class Reflector(Generic[T]):
         logger.log(level, "%s: %s; trying again in %.1f s", self, problem, seconds)
         self._problem = problem
         return BackingOff(seconds, then)
+
+    def _told(self, error: ApiError) -> str:
+        """The error's message; a bare "not found" is told as what it means for a list or a watch."""
+        if not isinstance(error, NotFound):
+            return error.message
+        served = f"{self._resource.plural} of {self._resource.api_version}"
+        return f"the server has no {served}: a CustomResourceDefinition is missing, or it is too old"
 
     def _recovered(self) -> None:
         if self._problem is not None:

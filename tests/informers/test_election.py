@@ -192,6 +192,6 @@ async def test_statistics_and_repr_tell_the_role(caplog: pytest.LogCaptureFixtur
         assert (statistics.leading, statistics.holder, statistics.terms_total) == (True, "a_1", 1)
         assert statistics.seconds_since_renewal == pytest.approx(1)
         assert caplog.messages == [
-            "a_1: ns/controller is held by a_1",
+            "a_1: ns/controller is held by this process",
             "a_1: became the leader of ns/controller",
         ]

@@ -7,7 +7,7 @@ import anyio.lowlevel
 import pytest
 
 from informers.election import ElectionSettings, LeadershipLost
-from informers.errors import OutcomeUnknown
+from informers.errors import Forbidden, OutcomeUnknown
 from tests.informers.lease_server import (
     FAULTS,
     Client,
@@ -47,6 +47,25 @@ async def test_E3_requests_that_hang_are_cut_off_and_the_work_stops_at_the_renew
         assert tried == pytest.approx([last + 2, last + 9])
         assert "a_1: attempt failed: TimeoutError" in caplog.text
         assert "Traceback" not in caplog.text
+
+
+async def test_what_goes_wrong_again_and_again_is_said_once_until_an_attempt_succeeds(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    complaint = "a_1: attempt failed: Forbidden: no right to leases"
+    forbidden = failing(Forbidden("no right to leases"))
+    async with lease_server() as server:
+        process = Process(server)
+        process.client.before = forbidden
+        process.start()
+        await anyio.sleep(60)
+        assert len(server.requests) > 10
+        assert caplog.messages == [complaint]
+        process.client.before = nothing
+        await anyio.sleep(10)
+        process.client.before = forbidden
+        await process.finished.wait()
+        assert caplog.messages.count(complaint) == 2
 
 
 async def test_E3_an_attempt_has_at_least_a_second() -> None:

@@ -174,9 +174,18 @@ async def test_w12_an_unreadable_item_is_counted_and_logged_and_the_rest_syncs(
     assert "space/odd (version 1500) cannot be decoded" in caplog.text
 
 
-@pytest.mark.parametrize("refusal", [Forbidden("no right to list things"), NotFound("no such resource")])
+@pytest.mark.parametrize(
+    ("refusal", "told"),
+    [
+        (Forbidden("no right to list things"), "no right to list things"),
+        (
+            NotFound("404 page not found"),
+            "the server has no things of example.com/v1: a CustomResourceDefinition is missing",
+        ),
+    ],
+)
 async def test_w16_an_absent_or_forbidden_resource_is_named_once_and_retried_slowly_until_it_is_there(
-    refusal: ApiError, caplog: pytest.LogCaptureFixture
+    refusal: ApiError, told: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
     api = ScriptedApi(lists=[refusal, refusal, refusal, page(1)])
@@ -190,7 +199,7 @@ async def test_w16_an_absent_or_forbidden_resource_is_named_once_and_retried_slo
     warnings = [record.message for record in caplog.records if record.levelno == logging.WARNING]
     assert len(warnings) == 1
     assert "things.example.com: cannot list" in warnings[0]
-    assert refusal.message in warnings[0]
+    assert told in warnings[0]
     assert await reflector.step(await reflector.step(state)) == Watching()
     assert reflector.problem is None
     assert "things.example.com: well again" in caplog.text
