@@ -19,11 +19,11 @@ import anyio
 from controller import logs
 from controller.chance import Chance
 from controller.cli import EXIT_OK, run_command
+from controller.collector import freeze_when_synced
 from controller.commands import find_command
 from controller.controller import Controller
 from controller.endpoints import serve
 from controller.health import LoopMonitor, health_application
-from controller.heap import freeze_when_synced
 from controller.leadership import Leadership
 from controller.metrics.access import request_metrics
 from controller.metrics.program import controller_metrics

@@ -21,8 +21,8 @@ from bench import procfs
 from bench.informers.kubeconfig import url_of, write_kubeconfig
 from bench.informers.stalls import Stalls
 from controller.chance import Chance
+from controller.collector import freeze_when_synced
 from controller.controller import Controller
-from controller.heap import freeze_when_synced
 from controller.settings import Settings
 from informers.transport import connect
 

@@ -159,7 +159,7 @@ def summary_table(rows: Iterable[SummaryRow]) -> Table:
     table.add_column("Worker", no_wrap=True)
     table.add_column("Outcome", no_wrap=True)
     table.add_column("With")
-    table.add_column("Until it ran", no_wrap=True)
+    table.add_column("Until it first ran", no_wrap=True)
     for row in rows:
         table.add_row(row.worker, row.outcome, row.company, row.waited)
     return table

@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from controller.caches import make_caches
-from controller.heap import freeze_when_synced
+from controller.collector import freeze_when_synced
 from tests.controller.build import NAMESPACE, api
 
 
