@@ -14,19 +14,15 @@ from itertools import count
 
 import anyio
 import click
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from simulation.batch import Batch, WorkerFailed
 from simulation.plan import FAULTS
-from simulation.report import Summary, replay_command, run_report
-from simulation.run import Outcome, simulate
+from simulation.progress import BatchProgress
+from simulation.report import run_report
+from simulation.run import simulate
 
 PROGRAM = "python -m simulation"
 INTERRUPTED = 130
-REPORTS_MAX = 5
-"""So many failures are shown in full."""
-
 SEED_MAX = 2**63 - 1
 
 
@@ -110,40 +106,27 @@ def _seeds(start: int, number: int | None, minutes: float | None) -> Iterator[in
 
 
 def _run_many(seeds: Iterator[int], number: int | None, without: tuple[str, ...], jobs: int) -> int:
-    summary, failures = Summary(), list[Outcome]()
-    columns = (
-        TextColumn("seeds"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[state]}"),
-        TimeElapsedColumn(),
-    )
-    began = time.monotonic()
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        bar = progress.add_task("seeds", total=number, state="")
-
-        def report(outcome: Outcome) -> None:
-            summary.add(outcome)
-            if not outcome.passed:
-                failures.append(outcome)
-            state = f"{len(failures)} failed" if failures else "all passed"
-            progress.update(bar, advance=1, state=state)
-
-        batch = Batch(seeds, without=without, jobs=jobs, report=report)
-        trouble = ""
+    """Run them and sum up what was run, also where that is less than was asked for."""
+    trouble, status = "", 0
+    with BatchProgress(number, without=without, now=time.monotonic) as progress:
+        batch = Batch(seeds, without=without, jobs=jobs, report=progress.done)
         try:
-            anyio.run(batch.run)
-        except* WorkerFailed as errors:
-            trouble = "; ".join(str(error) for error in errors.exceptions)
-    summary.real_seconds = time.monotonic() - began
-    for outcome in failures[:REPORTS_MAX]:
-        for line in run_report(outcome, without=without):
-            click.echo(line)
-        click.echo("")
-    for outcome in failures[REPORTS_MAX:]:
-        click.echo(f"seed {outcome.seed} FAILED as well: {replay_command(outcome.seed, without)}")
-    for line in summary.lines():
+            trouble = _trouble_of(batch)
+            status = 1 if trouble else 0
+        except KeyboardInterrupt:
+            trouble, status = "interrupted", INTERRUPTED
+    for line in progress.summary.lines():
         click.echo(line)
     if trouble:
-        return _failed(trouble, 1)
-    return 0 if summary.passed else 1
+        return _failed(trouble, status)
+    return 0 if progress.summary.passed else 1
+
+
+def _trouble_of(batch: Batch) -> str:
+    """Run a batch; returns what kept it from being carried through, empty if nothing did."""
+    trouble = ""
+    try:
+        anyio.run(batch.run)
+    except* WorkerFailed as errors:
+        trouble = "; ".join(str(error) for error in errors.exceptions)
+    return trouble

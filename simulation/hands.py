@@ -132,7 +132,6 @@ class Hands:
         self._server.edit(LEDGERS, record.key, change)
 
     def _delete_ledger(self, record: Record) -> None:
-        self._watchdog.excuse(record.uid)
         self._server.delete(LEDGERS, record.key.name, record.key.namespace)
 
     def _delete_claim(self, record: Record) -> None:

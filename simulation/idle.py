@@ -18,6 +18,7 @@ from simulation.apiserver.documents import Record
 from simulation.apiserver.kinds import CLAIMS, LEDGERS, NODES, PODS, SLICES, WORKLOADS
 from simulation.apiserver.server import ApiServer
 from simulation.fleet import DRIVER, ENABLED_LABEL
+from simulation.openrl import worker_pod_name
 
 ROLES = ("trainer", "sampler")
 SEATS_MAX = 256
@@ -81,7 +82,7 @@ class IdleCapacity:
             status = workload.document.get("status") or {}
             if status.get("phase") != "Pending" or workload.deleting:
                 continue
-            pod = self._pods.get(ObjectKey(self._namespace, f"orw-{workload.key.name}"))
+            pod = self._pods.get(ObjectKey(self._namespace, worker_pod_name(workload.key.name)))
             spec = workload.document["spec"]
             devices = spec["accelerator"].get("devices") or 1
             template = Record({"metadata": {"name": "template"}, **spec["template"]})
@@ -142,7 +143,7 @@ class IdleCapacity:
             claim = self._claims.get(ObjectKey(self._namespace, ledger.document["spec"]["claimName"]))
             results = allocation_results(claim.document) if claim is not None else []
             for seat in ledger.document["spec"].get("seats") or () if results else ():
-                pod = self._pods.get(ObjectKey(self._namespace, f"orw-{seat['workload']}"))
+                pod = self._pods.get(ObjectKey(self._namespace, worker_pod_name(seat["workload"])))
                 if pod is None or not pod.document["spec"].get("nodeName"):
                     use = self._uses.setdefault(results[0]["pool"], Use())
                     use.add(Amounts(memory_bytes=parse_bytes(seat.get("hostRequest") or "0"), cpu_millis=0))

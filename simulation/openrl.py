@@ -36,6 +36,11 @@ def workload(
     }
 
 
+def worker_pod_name(workload_name: str) -> str:
+    """The name that the contract gives to a worker's Pod; written out, as a witness has to."""
+    return f"orw-{workload_name}"
+
+
 class OpenRL:
     """The objects of one workers' namespace. Everything returned is a copy."""
 
@@ -87,11 +92,11 @@ class OpenRL:
 
     def pod(self, workload_name: str) -> Document | None:
         """The Pod of a Workload."""
-        return self._server.document(PODS, f"orw-{workload_name}", self.namespace)
+        return self._server.document(PODS, worker_pod_name(workload_name), self.namespace)
 
     def pod_key(self, workload_name: str) -> ObjectKey:
         """Where the Pod of a Workload is."""
-        return ObjectKey(self.namespace, f"orw-{workload_name}")
+        return ObjectKey(self.namespace, worker_pod_name(workload_name))
 
     def seats(self) -> dict[str, list[str]]:
         """The names of the workers seated on each claim."""

@@ -16,6 +16,7 @@ from simulation.apiserver.server import ApiServer
 from simulation.apiserver.store import Change
 from simulation.cluster import WORKER_NAMESPACE
 from simulation.deployment import Deployment, Replica
+from simulation.openrl import worker_pod_name
 from simulation.trace import Trace
 
 POINTS: Mapping[str, str] = {
@@ -241,7 +242,7 @@ class Sometimes:
                     continue
                 if _status(workload).get("assignmentID") != seat["assignmentID"]:
                     self.hit("crash between seat and status")
-                elif f"orw-{seat['workload']}" not in pods:
+                elif worker_pod_name(seat["workload"]) not in pods:
                     self.hit("crash between status and Pod")
 
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
+import os
+import signal
 import subprocess
 import sys
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Self
 
+import anyio
 import pytest
 from click.testing import CliRunner, Result
 
 from simulation import batch, cli
 from simulation.plan import FAULTS, Plan
+from simulation.progress import BatchProgress
 from simulation.report import Summary, replay_command, run_report
 from simulation.run import Outcome
 from simulation.sometimes import BATCH_MIN, POINTS
@@ -109,6 +114,7 @@ class Answering:
     """A worker that answers at once, with other digests in its other process where it is told to."""
 
     differs: frozenset[int] = frozenset()
+    interrupts: int | None = None
 
     def __init__(self, hash_seed: str) -> None:
         self.hash_seed = hash_seed
@@ -120,6 +126,9 @@ class Answering:
         pass
 
     async def run(self, seed: int, without: tuple[str, ...]) -> Outcome:
+        if seed == self.interrupts:
+            os.kill(os.getpid(), signal.SIGINT)
+            await anyio.sleep_forever()
         digest = f"{seed}/{self.hash_seed}" if seed in self.differs else f"{seed}"
         return replace(PASSED, seed=seed, digest=digest, scenario=f"{without}")
 
@@ -149,6 +158,36 @@ def test_digests_that_differ_fail_a_seed(answering: type[Answering], monkeypatch
     assert "the run is not deterministic: digests 13/" in result.stdout
     assert replay_command(13) in result.stdout
     assert result.stdout.splitlines()[-1] == "failed: 13"
+
+
+def test_a_batch_that_is_interrupted_has_told_what_it_found(
+    answering: type[Answering], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answering, "differs", frozenset({3}))
+    monkeypatch.setattr(answering, "interrupts", 40)
+    result = run("--seeds", "100")
+
+    assert result.exit_code == cli.INTERRUPTED
+    assert replay_command(3) in result.stdout
+    assert result.stdout.splitlines()[-1] == "failed: 3"
+    assert result.stderr == "error: interrupted\n"
+
+
+@pytest.mark.parametrize(("number", "of_all"), [(3000, " of 3000"), (None, "")])
+def test_a_failure_is_told_at_once_and_elsewhere_than_on_a_terminal_a_line_a_minute(
+    number: int | None, of_all: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seconds = itertools.count(0, 30)
+    with BatchProgress(number, without=(), now=lambda: float(next(seconds))) as progress:
+        progress.done(PASSED)
+        assert capsys.readouterr() == ("", "")
+        progress.done(replace(FAILED, seed=8))
+        told = capsys.readouterr()
+        assert replay_command(8) in told.out
+        assert told.err == f"2{of_all} seeds, 1 failed\n"
+        for seed in range(10, 20):
+            progress.done(replace(FAILED, seed=seed))
+        assert "seed 19 FAILED as well: python -m simulation --seed 19" in capsys.readouterr().out
 
 
 def test_a_large_batch_that_never_saw_something_is_vacuous() -> None:
