@@ -115,7 +115,7 @@ def _build(go: str, tools: Path, progress: Progress) -> Binaries:
     final = cache_root() / _cache_key(tools)
     partial = final.with_name(f"{final.name}.partial")
     started = time.monotonic()
-    progress(f"Building the control plane once into {final}: about 5 minutes on 2 cores")
+    progress(f"Building the control plane once into {final}: about 6 minutes on 2 cores")
     shutil.rmtree(partial, ignore_errors=True)
     guard = Guard(partial)
     try:

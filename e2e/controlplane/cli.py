@@ -50,7 +50,7 @@ def cli() -> None:
 
 @cli.command()
 def build() -> None:
-    """Build the components once (about 5 minutes) and print their folder."""
+    """Build the components once (about 6 minutes) and print their folder."""
     click.echo(ensure_binaries().folder)
 
 
