@@ -27,8 +27,9 @@ from bench.runner import Plan, measure
 from bench.samples import Results
 from bench.scenarios.catalog import INFORMER_GROUP, TITLES
 from e2e.controlplane import ControlPlaneError
+from simulation.commandline.ending import INTERRUPTED, failed, refused
+from simulation.commandline.values import WholeNumber
 
-INTERRUPTED = 130
 DEFAULT_JSON = Path("build/bench/results.json")
 WIDTH_COLUMNS = 160
 """Where the output is no terminal: tables are not folded to 80 columns."""
@@ -44,7 +45,7 @@ FILE = click.Path(dir_okay=False, path_type=Path)
     type=click.Choice([*TITLES, INFORMER_GROUP]),
     help="Measure only this one, or all of one kind; may be given several times  [default: all]",
 )
-@click.option("--rounds", type=click.IntRange(1), help="Rounds of each scenario  [default: its own number]")
+@click.option("--rounds", type=WholeNumber(1), help="Rounds of each scenario  [default: its own number]")
 @click.option("--quick", is_flag=True, help="Small sizes: shows that it works, the figures mean little")
 @click.option("--list", "list_only", is_flag=True, help="List the scenarios and exit")
 @click.option("--json", "json_path", type=FILE, default=DEFAULT_JSON, show_default=True, help="Results file")
@@ -102,9 +103,9 @@ def main() -> NoReturn:
     try:
         status = cli.main(prog_name="python -m bench", standalone_mode=False) or 0
     except click.ClickException as error:
-        status = _failed(error.format_message(), error.exit_code)
+        status = refused(error)
     except (click.Abort, KeyboardInterrupt):
-        status = _failed("interrupted", INTERRUPTED)
+        status = failed("interrupted", INTERRUPTED)
     except BaseExceptionGroup as group:
         status = _failed_by(_only_cause(group))
     except (BenchError, ControlPlaneError, msgspec.MsgspecError, OSError) as error:
@@ -124,12 +125,7 @@ def _failed_by(error: BaseException) -> int:
         raise error
     for note in getattr(error, "__notes__", ()):
         click.echo(note, err=True)
-    return _failed(str(error), getattr(error, "exit_status", 1))
-
-
-def _failed(message: str, status: int) -> int:
-    click.echo(f"error: {' '.join(message.split())}", err=True)
-    return status
+    return failed(str(error), getattr(error, "exit_status", 1))
 
 
 def _progress(line: str) -> None:

@@ -7,23 +7,36 @@ Exit status: 0 if every run passed, 1 if one failed or a batch was vacuous, 2 fo
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Iterator
 from itertools import count
+from typing import NoReturn
 
 import anyio
 import click
+from click.core import ParameterSource
 
 from simulation.batch import Batch, WorkerFailed
+from simulation.commandline.ending import INTERRUPTED, either, failed, run_and_exit
+from simulation.commandline.once import SaidOnce
+from simulation.commandline.values import PositiveNumber, WholeNumber
 from simulation.plan import FAULTS
 from simulation.progress import BatchProgress
 from simulation.report import run_report
 from simulation.run import simulate
 
 PROGRAM = "python -m simulation"
-INTERRUPTED = 130
 SEED_MAX = 2**63 - 1
+JOBS_MIN = 2
+"""A seed's two runs are in two processes."""
+
+WAYS = ("seed", "seeds", "minutes")
+"""The options that say what is run."""
+
+EXIT_STATUS = (
+    "Exit status: 0 if every run passed, 1 if one failed or a batch was vacuous, 2 for what cannot work as "
+    "called, 130 when interrupted."
+)
 
 
 def _known_faults(
@@ -35,21 +48,26 @@ def _known_faults(
     return names
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.option("--seed", type=click.IntRange(0, SEED_MAX), help="Run this one seed and print its digest")
-@click.option("--seeds", type=click.IntRange(1), help="Run so many seeds, each twice")
-@click.option(
-    "--start", type=click.IntRange(0, SEED_MAX), default=0, show_default=True, help="The first of many seeds"
+@click.command(
+    cls=SaidOnce,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog=EXIT_STATUS,
 )
-@click.option("--minutes", type=click.FloatRange(0, min_open=True), help="Run seeds for so long, each twice")
+@click.option("--seed", type=WholeNumber(0, SEED_MAX), help="Run this one seed and print its digest")
+@click.option("--seeds", type=WholeNumber(1), help="Run so many seeds, each twice")
+@click.option(
+    "--start", type=WholeNumber(0, SEED_MAX), default=0, show_default=True, help="The first of many seeds"
+)
+@click.option("--minutes", type=PositiveNumber(example="10"), help="Run seeds for so long, each twice")
 @click.option(
     "--without", multiple=True, metavar="FAULT", callback=_known_faults, help="Leave a fault out (repeatable)"
 )
 @click.option(
     "--jobs",
-    type=click.IntRange(1),
-    default=os.cpu_count() or 1,
-    help="Processes to run, at least 2  [default: one per core]",
+    type=WholeNumber(JOBS_MIN),
+    default=max(JOBS_MIN, os.cpu_count() or 1),
+    show_default="one per core",
+    help="Processes to run many seeds in",
 )
 @click.pass_context
 def cli(
@@ -66,27 +84,29 @@ def cli(
 
     The same seed is the same run, on any machine. Say --seed for one, --seeds or --minutes for many.
     """
-    if sum(option is not None for option in (seed, seeds, minutes)) != 1:
-        raise click.UsageError("say one of --seed, --seeds and --minutes")
+    _require_one_way(context)
     if seed is not None:
         context.exit(_run_one(seed, without))
     context.exit(_run_many(_seeds(start, seeds, minutes), seeds, without, jobs))
 
 
-def main() -> None:
+def main() -> NoReturn:
     """Run the command line and exit with its status."""
-    try:
-        status = cli.main(prog_name=PROGRAM, standalone_mode=False) or 0
-    except click.ClickException as error:
-        status = _failed(error.format_message(), error.exit_code)
-    except (click.Abort, KeyboardInterrupt):
-        status = _failed("interrupted", INTERRUPTED)
-    sys.exit(status)
+    run_and_exit(cli, program=PROGRAM)
 
 
-def _failed(message: str, status: int) -> int:
-    click.echo(f"error: {' '.join(message.split())}", err=True)
-    return status
+def _require_one_way(context: click.Context) -> None:
+    """Refuse what would be ignored."""
+    given = {way: context.params[way] for way in WAYS if context.params[way] is not None}
+    said = [f"--{way} {value if isinstance(value, int) else f'{value:g}'}" for way, value in given.items()]
+    if len(said) != 1:
+        conflict = f"{either(said, 'and')} exclude each other: " if said else ""
+        raise click.UsageError(f"{conflict}say one of {', '.join(f'--{way}' for way in WAYS)}")
+    if "seed" not in given:
+        return
+    for option in ("start", "jobs"):
+        if context.get_parameter_source(option) is ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"--{option} is for --seeds and --minutes")
 
 
 def _run_one(seed: int, without: tuple[str, ...]) -> int:
@@ -118,7 +138,7 @@ def _run_many(seeds: Iterator[int], number: int | None, without: tuple[str, ...]
     for line in progress.summary.lines():
         click.echo(line)
     if trouble:
-        return _failed(trouble, status)
+        return failed(trouble, status)
     return 0 if progress.summary.passed else 1
 
 

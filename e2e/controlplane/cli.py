@@ -22,6 +22,7 @@ from e2e.controlplane.errors import InvalidArgument
 from e2e.controlplane.fleet import DEVICES_PER_SLICE_MAX, Fleet, NodeShape
 from e2e.controlplane.local import ControlPlane, Options
 from e2e.controlplane.waiting import pause_briefly
+from simulation.commandline.values import WholeNumber, not_allowed
 
 WATCH_INTERVAL_SECONDS = 0.5
 
@@ -36,7 +37,7 @@ class Quantity(click.ParamType[str]):
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Return the value as it was written."""
         if not _QUANTITY.fullmatch(value):
-            self.fail(f"{value!r} is not a quantity such as 64 or 80Gi", param, ctx)
+            self.fail(not_allowed(value, "a quantity such as 64 or 80Gi"), param, ctx)
         return value
 
 
@@ -62,10 +63,10 @@ def clean() -> None:
 
 
 @cli.command()
-@click.option("--nodes", type=click.IntRange(0, 5000), default=3, show_default=True, help="Number of nodes")
+@click.option("--nodes", type=WholeNumber(0, 5000), default=3, show_default=True, help="Number of nodes")
 @click.option(
     "--gpus",
-    type=click.IntRange(0, DEVICES_PER_SLICE_MAX),
+    type=WholeNumber(0, DEVICES_PER_SLICE_MAX),
     default=2,
     show_default=True,
     help="GPUs on each node",
@@ -73,7 +74,7 @@ def clean() -> None:
 @click.option("--gpu-memory", type=QUANTITY, default="80Gi", show_default=True, help="Memory of each GPU")
 @click.option("--host-memory", type=QUANTITY, default="512Gi", show_default=True, help="Memory of each node")
 @click.option("--cpu", type=QUANTITY, default="64", show_default=True, help="CPUs of each node")
-@click.option("--pods", type=click.IntRange(1), default=110, show_default=True, help="Pods that a node takes")
+@click.option("--pods", type=WholeNumber(1), default=110, show_default=True, help="Pods that a node takes")
 @click.option("--install/--no-install", default=True, show_default=True, help="Apply the project's manifests")
 @click.option(
     "--kubeconfig-out",

@@ -7,8 +7,7 @@ import click
 
 from e2e.controlplane.binaries import to_stderr
 from e2e.controlplane.errors import ControlPlaneError
-
-INTERRUPTED = 130
+from simulation.commandline.ending import INTERRUPTED, failed, refused
 
 
 def run_to_the_end(command: click.Command, *, program: str, interrupted: str = "interrupted") -> NoReturn:
@@ -19,18 +18,13 @@ def run_to_the_end(command: click.Command, *, program: str, interrupted: str = "
         to_stderr(error.format_message())
         status = error.exit_code
     except click.ClickException as error:
-        status = _failed(error.format_message(), error.exit_code)
+        status = refused(error)
     except click.Abort:
-        status = _failed(interrupted, INTERRUPTED)
+        status = failed(interrupted, INTERRUPTED)
     except ControlPlaneError as error:
         for note in getattr(error, "__notes__", []):
             to_stderr(note)
-        status = _failed(str(error), error.exit_status)
+        status = failed(str(error), error.exit_status)
     except OSError as error:
-        status = _failed(str(error), 1)
+        status = failed(str(error), 1)
     sys.exit(status)
-
-
-def _failed(message: str, status: int) -> int:
-    to_stderr(f"error: {' '.join(message.split())}")
-    return status

@@ -25,8 +25,15 @@ from simulation.demo.performance import SIGNALS, perform, stay, until_interrupte
 from simulation.demo.plan import Plan, plan_options
 from simulation.demo.screen import Screen
 
+EXIT_STATUS = (
+    "Exit status: 0 for a demo that showed all it is to show (and for Ctrl-C under --serve), 1 for one that "
+    "did not, 2 for what cannot work as called or where a tool is missing, 130 when interrupted."
+)
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+
+@click.command(
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}, epilog=EXIT_STATUS
+)
 @plan_options
 @click.option("--serve", is_flag=True, help="Keep everything running at the end, until Ctrl-C")
 def cli(*, serve: bool, **options: int) -> None:

@@ -15,17 +15,23 @@ import anyio
 import click
 
 from controller.settings import PROGRAM
+from simulation.commandline.ending import INTERRUPTED, failed, refused
 from simulation.demo.embedded import EmbeddedStage, embedded_stage
 from simulation.demo.errors import DemoFailed, Interrupted
 from simulation.demo.performance import perform, stay, until_interrupted
 from simulation.demo.plan import Plan, plan_options
 from simulation.demo.screen import Screen
 
-INTERRUPTED = 130
 FAILED = 1
+EXIT_STATUS = (
+    "Exit status: 0 for a demo that showed all it is to show (and for Ctrl-C under --serve), 1 for one that "
+    "did not, 2 for what cannot work as called, 130 when interrupted."
+)
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.command(
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}, epilog=EXIT_STATUS
+)
 @plan_options
 @click.option("--serve", is_flag=True, help="Keep everything running at the end, until Ctrl-C")
 def cli(*, serve: bool, **options: int) -> None:
@@ -82,18 +88,13 @@ def run(arguments: Sequence[str], *, program: str = f"{PROGRAM} demo") -> int:
     try:
         status = cli.main(list(arguments), prog_name=program, standalone_mode=False)
     except click.ClickException as error:
-        return _failed(error.format_message(), error.exit_code)
+        return refused(error)
     except (Interrupted, click.Abort):
-        return _failed("interrupted; everything was stopped and removed", INTERRUPTED)
+        return failed("interrupted; everything was stopped and removed", INTERRUPTED)
     except DemoFailed as error:
         for note in getattr(error, "__notes__", []):
             click.echo(note, err=True)
-        return _failed(str(error), FAILED)
+        return failed(str(error), FAILED)
     except OSError as error:
-        return _failed(str(error), FAILED)
+        return failed(str(error), FAILED)
     return status or 0
-
-
-def _failed(message: str, status: int) -> int:
-    click.echo(f"error: {' '.join(message.split())}", err=True)
-    return status

@@ -33,7 +33,7 @@ class Kind(Enum):
 
 
 class UnfitMix(Exception):
-    """The fleet and the number of workers do not make a story. Its text says what to choose instead."""
+    """The fleet and the number of workers do not make a story. Its text names the options to change."""
 
 
 @dataclass(frozen=True)
@@ -64,14 +64,16 @@ class Mix:
         seats = free * limit
         late = [_name(Kind.LORA, 2)] + ([_name(Kind.PAIR, 2)] if pair_fits else [])
         least = len(alone) + seats + len(late) + 1
-        sharers = LATE_SHARERS if workers is None else 1 + workers - least
-        if sharers < 1:
-            raise UnfitMix(f"{workers} workers do not overfill {devices} GPUs: at least {least} are needed")
-        total = least - 1 + sharers
-        if total > WORKERS_MAX:
+        if least > WORKERS_MAX:
             raise UnfitMix(
-                f"{total} workers are too many to watch: at most {WORKERS_MAX}; choose a smaller fleet"
+                f"--nodes {nodes}, --gpus {gpus}, --limit {limit} make {least - 1 + LATE_SHARERS} workers: "
+                f"at most {WORKERS_MAX}; lower one of them"
             )
+        if workers is not None and not least <= workers <= WORKERS_MAX:
+            fleet = f"{_counted(nodes, 'node')} of {_counted(gpus, 'GPU')}"
+            allowed = f"{least} to {WORKERS_MAX} for {fleet} at limit {limit}"
+            raise UnfitMix(f"--workers: {workers} is not allowed: {allowed}")
+        sharers = 1 + (min(WORKERS_MAX, least - 1 + LATE_SHARERS) if workers is None else workers) - least
         late_sharing = [_name(Kind.FFT, seats + n) for n in range(1, sharers + 1)]
         return cls(
             tuple(alone), tuple(_name(Kind.FFT, n) for n in range(1, seats + 1)), (*late_sharing, *late)
@@ -115,6 +117,10 @@ def listed(names: Sequence[str]) -> str:
 
 def _name(kind: Kind, number: int) -> str:
     return f"{kind.value}-{number}"
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' * (number != 1)}"
 
 
 def _follows(name: str, successor: str) -> bool:

@@ -10,6 +10,7 @@ import click
 
 from placement.quantity import canonical_bytes, parse_bytes
 from placement.types import GIB
+from simulation.commandline.values import WholeNumber, not_allowed
 from simulation.demo.mix import Mix, UnfitMix
 
 NODES_MAX = 10
@@ -65,36 +66,34 @@ class _Memory(click.ParamType[int]):
         """The bytes of a quantity."""
         try:
             memory_bytes = value if isinstance(value, int) else parse_bytes(value)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
+        except ValueError:
+            memory_bytes = 0
         if memory_bytes < 4 * GIB or memory_bytes % GIB:
-            self.fail(f"{value!r} is not a whole number of Gi, at least 4Gi", param, ctx)
+            self.fail(not_allowed(str(value), "a whole number of Gi, at least 4Gi, such as 80Gi"), param, ctx)
         return memory_bytes
 
 
 OPTIONS = (
     click.option(
-        "--nodes", type=click.IntRange(1, NODES_MAX), default=3, show_default=True, help="Number of nodes"
+        "--nodes", type=WholeNumber(1, NODES_MAX), default=3, show_default=True, help="Number of nodes"
     ),
     click.option(
-        "--gpus", type=click.IntRange(1, GPUS_MAX), default=2, show_default=True, help="GPUs on each node"
+        "--gpus", type=WholeNumber(1, GPUS_MAX), default=2, show_default=True, help="GPUs on each node"
     ),
     click.option(
         "--gpu-memory", type=_Memory(), default="80Gi", show_default=True, help="Memory of each GPU"
     ),
     click.option(
         "--limit",
-        type=click.IntRange(1, LIMIT_MAX),
+        type=WholeNumber(1, LIMIT_MAX),
         default=2,
         show_default=True,
-        help="The controller's --max-seats-per-claim",
+        help="The controller's --max-seats-per-claim; 0, no limit, is not shown here",
     ),
-    click.option(
-        "--workers", type=click.IntRange(1), help="Number of Workloads  [default: some more than fit]"
-    ),
+    click.option("--workers", type=WholeNumber(1), help="Number of Workloads  [default: some more than fit]"),
     click.option(
         "--seed",
-        type=click.IntRange(0),
+        type=WholeNumber(0),
         default=0,
         show_default=True,
         help="Chooses who leaves and which node is drained",

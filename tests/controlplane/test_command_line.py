@@ -46,12 +46,15 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (("up", "--gpu-memory", "80GB"), "'80GB' is not a quantity such as 64 or 80Gi"),
-        (("up", "--host-memory", ""), "'' is not a quantity"),
-        (("up", "--nodes", "-1"), "-1 is not in the range"),
-        (("up", "--gpus", "129"), "129 is not in the range"),
+        (
+            ("up", "--gpu-memory", "80GB"),
+            "--gpu-memory: '80GB' is not allowed: a quantity such as 64 or 80Gi",
+        ),
+        (("up", "--host-memory", ""), "--host-memory: '' is not allowed: a quantity"),
+        (("up", "--nodes", "-1"), "--nodes: -1 is not allowed: a whole number from 0 to 5000"),
+        (("up", "--gpus", "129"), "--gpus: 129 is not allowed: a whole number from 0 to 128"),
         (("up", "--kep"), "No such option '--kep'"),
-        (("down",), "No such command 'down'"),
+        (("down",), "No such command 'down': build, clean or up"),
         (("up",), "Go is needed to build the control plane"),
         (("build",), "Go is needed to build the control plane"),
         (

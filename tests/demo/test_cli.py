@@ -13,6 +13,7 @@ from simulation.demo.cli import run
 from tests.demo.running import demo
 
 OPTIONS = ("--nodes", "--gpus", "--gpu-memory", "--limit", "--workers", "--seed", "--serve")
+MEMORY = "a whole number of Gi, at least 4Gi, such as 80Gi"
 
 
 def test_the_help_names_every_option(capsys: pytest.CaptureFixture[str]) -> None:
@@ -21,17 +22,24 @@ def test_the_help_names_every_option(capsys: pytest.CaptureFixture[str]) -> None
     shown = capsys.readouterr().out
     assert shown.startswith("Usage: open-rl-scheduler demo ")
     assert [option for option in OPTIONS if option not in shown] == []
+    assert "Exit status: 0 for a demo that showed all it is to show" in " ".join(shown.split())
 
 
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["--workers=3"], "3 workers do not overfill 6 GPUs: at least 11 are needed"),
-        (["--nodes=10", "--gpus=8", "--limit=8"], "too many to watch: at most 100"),
-        (["--limit=0"], "'--limit': 0 is not in the range 1<=x<=8"),
-        (["--gpu-memory=80GiB"], "'--gpu-memory': '80GiB' is not a Kubernetes quantity"),
-        (["--gpu-memory=3Gi"], "'--gpu-memory': '3Gi' is not a whole number of Gi, at least 4Gi"),
-        (["--seed=-1"], "'--seed': -1 is not in the range x>=0"),
+        (["--workers=3"], "--workers: 3 is not allowed: 11 to 100 for 3 nodes of 2 GPUs at limit 2"),
+        (["--workers=999999"], "--workers: 999999 is not allowed: 11 to 100 for 3 nodes of 2 GPUs"),
+        (
+            ["--nodes=10", "--gpus=8"],
+            "--nodes 10, --gpus 8, --limit 2 make 160 workers: at most 100; lower one of them",
+        ),
+        (["--nodes=abc"], "--nodes: 'abc' is not allowed: a whole number from 1 to 10"),
+        (["--limit=0"], "--limit: 0 is not allowed: a whole number from 1 to 8"),
+        (["--gpu-memory=80GiB"], f"--gpu-memory: '80GiB' is not allowed: {MEMORY}"),
+        (["--gpu-memory=1.5G"], f"--gpu-memory: '1.5G' is not allowed: {MEMORY}"),
+        (["--gpu-memory=3Gi"], f"--gpu-memory: '3Gi' is not allowed: {MEMORY}"),
+        (["--seed=-1"], "--seed: -1 is not allowed: a whole number, at least 0"),
         (["now"], "unexpected extra argument (now)"),
     ],
 )
@@ -53,7 +61,7 @@ def test_it_is_a_command_of_the_program(tmp_path: Path) -> None:
     )
 
     assert (answer.returncode, answer.stdout) == (2, "")
-    assert answer.stderr == "error: Invalid value for '--limit': 9 is not in the range 1<=x<=8.\n"
+    assert answer.stderr == "error: --limit: 9 is not allowed: a whole number from 1 to 8\n"
 
 
 # On a real control plane.
@@ -70,7 +78,8 @@ def test_it_refuses_them_likewise(tmp_path: Path) -> None:
     answer = demo("--workers=3", module="e2e.demo", home=tmp_path)
 
     assert answer.returncode == 2
-    assert answer.stderr == "error: 3 workers do not overfill 6 GPUs: at least 11 are needed\n"
+    said = "--workers: 3 is not allowed: 11 to 100 for 3 nodes of 2 GPUs at limit 2"
+    assert answer.stderr == f"error: {said}\n"
 
 
 def test_a_missing_go_is_named_with_its_version_before_anything_is_started(tmp_path: Path) -> None:

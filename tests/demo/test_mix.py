@@ -41,15 +41,30 @@ def test_the_number_of_workers_is_met_exactly_or_refused_with_the_least_that_wil
     wanted = Mix.for_fleet(nodes=nodes, gpus=gpus, limit=2).total - 1 + extra
 
     if extra < 0:
-        with pytest.raises(UnfitMix, match=f"at least {wanted - extra} are needed"):
+        with pytest.raises(
+            UnfitMix, match=f"--workers: {wanted} is not allowed: {wanted - extra} to {WORKERS_MAX} for"
+        ):
             Mix.for_fleet(nodes=nodes, gpus=gpus, limit=2, workers=wanted)
     else:
         assert Mix.for_fleet(nodes=nodes, gpus=gpus, limit=2, workers=wanted).total == wanted
 
 
-def test_a_mix_that_nobody_can_watch_is_refused() -> None:
-    with pytest.raises(UnfitMix, match=f"at most {WORKERS_MAX}"):
-        Mix.for_fleet(nodes=10, gpus=8, limit=8)
+@pytest.mark.parametrize("workers", [None, 50, 500])
+def test_a_fleet_that_nobody_can_watch_is_refused_whatever_the_number_of_workers(workers: int | None) -> None:
+    said = f"--nodes 10, --gpus 8, --limit 2 make 160 workers: at most {WORKERS_MAX}; lower one of them"
+    with pytest.raises(UnfitMix, match=said):
+        Mix.for_fleet(nodes=10, gpus=8, limit=2, workers=workers)
+
+
+@given(nodes=st.integers(1, 10), gpus=st.integers(1, 8), limit=st.integers(1, 8))
+def test_a_fleet_is_refused_only_if_no_number_of_workers_would_do(nodes: int, gpus: int, limit: int) -> None:
+    try:
+        mix = Mix.for_fleet(nodes=nodes, gpus=gpus, limit=limit)
+    except UnfitMix:
+        with pytest.raises(UnfitMix, match="lower one of them"):
+            Mix.for_fleet(nodes=nodes, gpus=gpus, limit=limit, workers=WORKERS_MAX)
+    else:
+        assert mix.total <= WORKERS_MAX
 
 
 def test_only_fft_workers_share_and_a_pair_asks_for_two_devices() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from simulation import batch, cli
+from simulation.commandline.ending import INTERRUPTED
 from simulation.plan import FAULTS, Plan
 from simulation.progress import BatchProgress
 from simulation.report import Summary, replay_command, run_report
@@ -89,22 +91,73 @@ def test_a_seed_that_fails_is_status_1(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "error: say one of --seed, --seeds and --minutes"),
-        (["--seed", "1", "--seeds", "2"], "error: say one of --seed, --seeds and --minutes"),
-        (["--seed", "x"], "error: Invalid value for '--seed': 'x' is not a valid integer range."),
-        (["--seeds", "0"], "error: Invalid value for '--seeds': 0 is not in the range x>=1."),
-        (["--minutes", "0"], "error: Invalid value for '--minutes': 0.0 is not in the range x>0."),
-        (["--seed", "1", "--without", "rain"], f"'rain' is no fault; the faults are {', '.join(FAULTS)}"),
-        (["--speed", "1"], "error: No such option '--speed'."),
+        ([], "say one of --seed, --seeds, --minutes"),
+        (
+            ["--seed=7", "--seeds=4"],
+            "--seed 7 and --seeds 4 exclude each other: say one of --seed, --seeds, --minutes",
+        ),
+        (
+            ["--seed=7", "--seeds=4", "--minutes=2.5"],
+            "--seed 7, --seeds 4 and --minutes 2.5 exclude each other: say one of --seed, --seeds, --minutes",
+        ),
+        (["--seed=7", "--start=3", "--jobs=2"], "--start is for --seeds and --minutes"),
+        (["--seed=7", "--jobs=2"], "--jobs is for --seeds and --minutes"),
+        (["--seed=7", "--seed=8"], "--seed: said twice; say it once"),
+        (["--seed=x"], "--seed: 'x' is not allowed: a whole number from 0 to 9223372036854775807"),
+        (["--seeds=0"], "--seeds: 0 is not allowed: a whole number, at least 1"),
+        (["--seeds=2", "--jobs=1"], "--jobs: 1 is not allowed: a whole number, at least 2"),
+        (["--minutes=inf"], "--minutes: 'inf' is not allowed: a number above 0, such as 10"),
+        (
+            ["--seed=1", "--without=rain"],
+            f"--without: 'rain' is no fault; the faults are {', '.join(FAULTS)}",
+        ),
+        (["--speed=1"], "No such option '--speed'."),
     ],
 )
-def test_bad_input_is_one_line_and_status_2(arguments: list[str], said: str) -> None:
-    command = [sys.executable, "-m", "simulation", *arguments]
+def test_bad_input_is_one_line_and_status_2(
+    arguments: list[str], said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["simulation", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+
+    assert ended.value.code == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert re.match(rf"error: {re.escape(said)}.*\n\Z", shown.err)
+
+
+def test_the_module_is_the_command_line() -> None:
+    command = [sys.executable, "-m", "simulation", "--seeds=0"]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
 
     assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr == "error: --seeds: 0 is not allowed: a whole number, at least 1\n"
+
+
+def test_the_help_says_how_it_ends() -> None:
+    shown = " ".join(run("--help").stdout.split())
+    assert "Exit status: 0 if every run passed, 1 if one failed" in shown
+
+
+def search_for_plants(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tests.simulation.plants", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_a_name_that_is_no_planted_bug_is_refused_with_those_that_are() -> None:
+    ended = search_for_plants("limit-for-joiners-only", "nope")
+
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr.startswith("error: NAME: 'nope' is no plant; the plants are limit-for-joiners-only, ")
     assert ended.stderr.count("\n") == 1
-    assert said in ended.stderr
+
+
+def test_the_search_for_planted_bugs_has_a_help() -> None:
+    ended = search_for_plants("--help")
+
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert "[NAME]..." in ended.stdout
 
 
 # Batches.
@@ -167,7 +220,7 @@ def test_a_batch_that_is_interrupted_has_told_what_it_found(
     monkeypatch.setattr(answering, "interrupts", 40)
     result = run("--seeds", "100")
 
-    assert result.exit_code == cli.INTERRUPTED
+    assert result.exit_code == INTERRUPTED
     assert replay_command(3) in result.stdout
     assert result.stdout.splitlines()[-1] == "failed: 3"
     assert result.stderr == "error: interrupted\n"

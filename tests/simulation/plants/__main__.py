@@ -1,29 +1,47 @@
 """Search for planted bugs and print what it took: `python -m tests.simulation.plants [NAME ...]`.
 
-One line for each plant and start, to pin seeds in `catalogue` and for the table in docs/simulation.md.
+One line for each plant and start, to pin seeds in `catalogue` and for the table in docs/simulation.md. Exit
+status: 0 if each was found, 1 if one was not, 2 for a name that is no plant's, 130 when interrupted.
 """
 
 from __future__ import annotations
 
-import sys
+import click
 
+from simulation.commandline.ending import run_and_exit
 from tests.simulation.plants.catalogue import PLANTS
+from tests.simulation.plants.plant import Plant
 from tests.simulation.plants.search import SEEDS_MAX, STARTS, search
 
 
-def main() -> int:
-    wanted = sys.argv[1:]
+def _known_plants(
+    _context: click.Context, _parameter: click.Parameter, names: tuple[str, ...]
+) -> list[Plant]:
+    known = {plant.name: plant for plant in PLANTS}
+    for name in names:
+        if name not in known:
+            raise click.BadParameter(f"{name!r} is no plant; the plants are {', '.join(known)}")
+    return [plant for plant in PLANTS if plant.name in names or not names]
+
+
+@click.command(
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Exit status: 0 if each was found, 1 if one was not, 2 for what cannot work as called, "
+    "130 when interrupted.",
+)
+@click.argument("name", nargs=-1, callback=_known_plants)
+@click.pass_context
+def cli(context: click.Context, name: list[Plant]) -> None:
+    """Tell after how many seeds planted bugs are found: those named, else all of them."""
     missed = 0
-    for plant in PLANTS:
-        if wanted and plant.name not in wanted:
-            continue
+    for plant in name:
         for start in STARTS:
             find = search(plant, start)
             missed += find is None
             told = f"{find.seeds_total}\t{find.failure}" if find else f"not found in {SEEDS_MAX}"
-            print(f"{plant.name}\t{start}\t{told}", flush=True)  # noqa: T201 - a command's output
-    return 1 if missed else 0
+            click.echo(f"{plant.name}\t{start}\t{told}")
+    context.exit(1 if missed else 0)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_and_exit(cli, program="python -m tests.simulation.plants")
