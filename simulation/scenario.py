@@ -55,7 +55,7 @@ class Scenario:
         return (
             f"{kind}: {len(self.nodes)} nodes, {submitted} Workloads, {self.replicas} replicas, "
             f"limit {limit}, {strategy}, timeout {timeout:g} s, "
-            f"{self.settings.max_concurrent_reconciles} workers, "
+            f"{self.settings.max_concurrent_reconciles} reconciles at once, "
             f"lease {self.settings.lease_duration_seconds:g} s"
         )
 
