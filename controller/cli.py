@@ -37,13 +37,16 @@ def run_command(
     environ: Mapping[str, str],
     run: Callable[[Settings], Awaitable[int]],
     *,
+    check: Callable[[Settings], None] | None = None,
     stdout: TextIO,
     stderr: TextIO,
 ) -> int:
     """Do what the command line asks for and return the exit status.
 
     `argv` excludes the program's name. `run` returns the exit status of a run that was carried through; a
-    `UsageError` that it raises, also inside exception groups, is shown like one of the command line.
+    `UsageError` that it raises, also inside exception groups, is shown like one of the command line. `check`
+    is called before anything is logged: what a setting names can be wrong too. It raises
+    `ConfigurationError`.
     """
     try:
         if instruction := environ.get(COMPLETE_VARIABLE):
@@ -59,6 +62,11 @@ def run_command(
         settings = resolve(command.flags, environ)
     except UsageError as error:
         return _refuse(error, stderr)
+    try:
+        if check is not None:
+            check(settings)
+    except ConfigurationError as error:
+        return _refuse(_misconfigured(error, settings), stderr)
     logs.configure(settings, stderr)
     _announce(settings, (*command.ignored, *ignored_variables(environ)))
     return _run_to_the_end(run, settings, stderr)

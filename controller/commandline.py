@@ -15,6 +15,7 @@ from functools import partial
 import click
 from click.shell_completion import CompletionItem, get_completion_class
 
+from controller.commands import command_names
 from controller.settings import (
     IGNORED_FLAG_PREFIX,
     IGNORED_FLAGS,
@@ -130,11 +131,16 @@ def _put_aside(arguments: Sequence[str]) -> tuple[str, ...]:
     return tuple(ignored)
 
 
+def _expected() -> str:
+    commands = command_names()
+    return f"a flag, or {' or '.join(commands)} as the first word" if commands else "there are only flags"
+
+
 def _unknown(argument: str) -> UsageError:
     shown = argument.partition("=")[0] if argument.startswith("-") else argument
     shown = shown if shown.isprintable() else ascii(shown)[1:-1]
     if not argument.startswith("-"):
-        return UsageError(f'"{shown}" is not expected: there are only flags, see --help')
+        return UsageError(f'"{shown}" is not expected: {_expected()}; see --help')
     known = [option.flag for option in OPTIONS.values() if option.flag] + ["--help", "--version"]
     nearest = difflib.get_close_matches(f"--{shown.lstrip('-').replace('_', '-')}", known, n=1)
     advice = f"did you mean {nearest[0]}?" if nearest else "see --help"

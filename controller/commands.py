@@ -1,7 +1,7 @@
 """Sub-commands that other packages bring along, such as `open-rl-scheduler demo`.
 
 They are found by name among the entry points of what is installed, so that the program neither imports nor
-knows them; a production image can leave them out. Nothing is looked up unless a first argument is no flag.
+knows them; a production image can leave them out. Nothing is looked up unless an argument is no flag.
 """
 
 from __future__ import annotations
@@ -24,6 +24,11 @@ def find_command(argv: Sequence[str]) -> Command | None:
         return None
     found = next((point for point in entry_points(group=GROUP, name=name) if _is_there(point)), None)
     return None if found is None else cast("Command", found.load())
+
+
+def command_names() -> list[str]:
+    """The commands that there are, in order."""
+    return sorted({point.name for point in entry_points(group=GROUP) if _is_there(point)})
 
 
 def _is_there(point: EntryPoint) -> bool:

@@ -32,6 +32,7 @@ from controller.metrics.runtime import build_metrics, loop_metrics, withheld_met
 from controller.settings import PROGRAM, Settings
 from controller.signals import shutdown_signals
 from controller.version import build_info
+from informers.credentials import choose_source
 from informers.eventobject import EVENTS
 from informers.guarded import GuardedApi
 from informers.transport import connect
@@ -43,7 +44,15 @@ def main() -> None:
     """Console script."""
     if command := find_command(sys.argv[1:]):
         sys.exit(command(sys.argv[2:]))
-    sys.exit(run_command(sys.argv[1:], os.environ, run, stdout=sys.stdout, stderr=sys.stderr))
+    status = run_command(
+        sys.argv[1:], os.environ, run, check=_check_access, stdout=sys.stdout, stderr=sys.stderr
+    )
+    sys.exit(status)
+
+
+def _check_access(settings: Settings) -> None:
+    """Refuse a kubeconfig that cannot work. Raises `ConfigurationError`."""
+    choose_source(kubeconfig=settings.kubeconfig or None, context=settings.context or None)
 
 
 async def run(settings: Settings) -> int:

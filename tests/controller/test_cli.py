@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
+from controller import commandline
 from controller.cli import run_command
 from controller.settings import OPTIONS, Settings, UsageError
 from controller.version import build_info
@@ -21,6 +22,8 @@ from informers.errors import ConfigurationError, Forbidden
 pytestmark = pytest.mark.usefixtures("process_logging")
 
 GOLDEN = Path(__file__).parent / "golden"
+ROOT = Path(__file__).parents[2]
+EXPECTED = "a flag, or demo as the first word; see --help"
 
 
 class Outcome(NamedTuple):
@@ -110,15 +113,21 @@ def test_version_is_one_line() -> None:
         (["-namespace=x"], "unknown flag -namespace: did you mean --namespace?"),
         (["--tpu"], "unknown flag --tpu: see --help"),
         (["--wibble\n"], "unknown flag --wibble\\n: see --help"),
-        (["start"], '"start" is not expected: there are only flags, see --help'),
-        (["--", "start"], '"start" is not expected: there are only flags, see --help'),
-        (["--leader-elect", "false", "true"], '"true" is not expected: there are only flags, see --help'),
+        (["dmeo"], f'"dmeo" is not expected: {EXPECTED}'),
+        (["--max-seats-per-claim=2", "demo"], f'"demo" is not expected: {EXPECTED}'),
+        (["--", "start"], f'"start" is not expected: {EXPECTED}'),
+        (["--leader-elect", "false", "true"], f'"true" is not expected: {EXPECTED}'),
         (["--context"], "--context: the value is missing: printable text"),
         (["--help=yes"], "--help: takes no value"),
     ],
 )
 def test_a_bad_command_line_is_one_line_and_status_2(argv: Sequence[str], line: str) -> None:
     assert_refused(call(*argv), line)
+
+
+def test_where_no_command_is_installed_only_flags_are_expected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commandline, "command_names", list)
+    assert_refused(call("demo"), '"demo" is not expected: there are only flags; see --help')
 
 
 @pytest.mark.parametrize("text", ["-1", "abc", "257", "1.5"])
@@ -242,6 +251,27 @@ def test_a_connection_that_cannot_be_configured_is_a_usage_error(
 
     outcome = call(*argv, environ=environ, run=run)
     assert (outcome.status, outcome.stderr.splitlines()[1:]) == (2, [line])
+
+
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [
+        (None, "no such file; give the path of a readable kubeconfig"),
+        ("{}", "current-context is not set; none is defined"),
+    ],
+)
+def test_a_kubeconfig_that_cannot_work_is_refused_before_anything_is_logged(
+    content: str | None, line: str, tmp_path: Path
+) -> None:
+    kubeconfig = tmp_path / "config"
+    if content is not None:
+        kubeconfig.write_text(content, encoding="utf-8")
+    program = [sys.executable, "-c", "from controller.main import main; main()", f"--kubeconfig={kubeconfig}"]
+    ended = subprocess.run(program, cwd=ROOT, env={}, capture_output=True, text=True, check=False)
+
+    assert (ended.returncode, ended.stdout) == (2, "")
+    shown = repr(str(kubeconfig)) if content is None else kubeconfig
+    assert ended.stderr == f"open-rl-scheduler: --kubeconfig: kubeconfig {shown}: {line}\n"
 
 
 @pytest.mark.parametrize(

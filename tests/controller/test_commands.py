@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.commands import GROUP, find_command
+from controller.commands import GROUP, command_names, find_command
 
 COMMANDS = """
 def hello(arguments):
@@ -39,3 +39,11 @@ def test_a_command_is_found_by_its_name() -> None:
 @pytest.mark.parametrize("argv", [[], ["--hello"], ["hullo"], ["--", "hello"], [""], ["bye"]])
 def test_nothing_else_is_a_command(argv: list[str]) -> None:
     assert find_command(argv) is None
+
+
+@pytest.mark.usefixtures("installed")
+def test_the_commands_that_are_there_can_be_named() -> None:
+    names = command_names()
+
+    assert "hello" in names
+    assert "bye" not in names, "its package was left out"
