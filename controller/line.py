@@ -3,7 +3,8 @@
 A worker waits while it has not ended and has no bound Pod, with or without a seat (section 5 of the
 contract). The line is kept up to date event by event and is always in order; workers that ask for the same
 thing stand in a lane of their own, so that one seat that frees costs a look at the head of each lane, however
-many wait. It also remembers who was woken and not looked at since: a younger worker yields to those.
+many wait. It also remembers who was woken and not looked at since (a younger worker yields to those), and who
+could not say what is in its way.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ class WaitingLine:
         self._lanes: dict[Hashable, list[Entry]] = {}
         self._places: dict[ObjectKey, tuple[Hashable, Seniority]] = {}
         self._woken: dict[ObjectKey, Seniority] = {}
+        self._unexplained: dict[ObjectKey, Seniority] = {}
 
     def __repr__(self) -> str:
         return f"<WaitingLine waiting={len(self)} lanes={len(self._lanes)} woken={len(self._woken)}>"
@@ -66,6 +68,7 @@ class WaitingLine:
     def leave(self, key: ObjectKey) -> bool:
         """Take a worker out, if it is there; returns whether it was woken and not looked at since."""
         was_woken = self._woken.pop(key, None) is not None
+        self._unexplained.pop(key, None)
         place = self._places.pop(key, None)
         if place is None:
             return was_woken
@@ -85,12 +88,23 @@ class WaitingLine:
 
     def looked_at(self, key: ObjectKey) -> bool:
         """A reconcile of this worker has begun; returns whether it had been woken to take something."""
+        self._unexplained.pop(key, None)
         return self._woken.pop(key, None) is not None
 
     def woken_before(self, key: ObjectKey, seniority: Seniority) -> list[ObjectKey]:
         """Older workers that were woken and not looked at since, oldest first."""
         older = [(s, k) for k, s in self._woken.items() if s < seniority and k != key]
         return [k for _, k in sorted(older)]
+
+    def cannot_explain(self, key: ObjectKey) -> None:
+        """This worker found nothing, and nothing to name that is in its way."""
+        place = self._places.get(key)
+        if place is not None:
+            self._unexplained[key] = place[1]
+
+    def unexplained(self) -> list[ObjectKey]:
+        """Those who could not say what is in their way when they were looked at last, oldest first."""
+        return [key for _, key in sorted((s, k) for k, s in self._unexplained.items())]
 
     def statistics(self) -> LineStatistics:
         """Sizes of this moment."""

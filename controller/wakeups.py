@@ -53,6 +53,7 @@ class Wakeups:
         self.echoes = Echoes(self.wake_key)
         self._due: asyncio.Handle | None = None
         self._everybody = False
+        self._unexplained = False
         # Woken for a free seat since the last event that freed something, and did not take it.
         self._passed_over: dict[ObjectKey, None] = {}
 
@@ -89,6 +90,11 @@ class Wakeups:
         self._everybody = True
         self.wake_all()
 
+    def wake_unexplained(self) -> None:
+        """A claim was allocated: those who could not say what is in their way may be able to now."""
+        self._unexplained = True
+        self._schedule()
+
     def declined(self, workload: Workload) -> None:
         """A worker that was woken for a free seat did not take it: the next in line may."""
         key = ObjectKey.of(workload)
@@ -104,7 +110,9 @@ class Wakeups:
     def _wake_now(self) -> None:
         takers = self._hand_out.takers(self._passed_over)
         keys = list(self._line) if self._everybody else takers
-        self._due, self._everybody = None, False
+        if self._unexplained:
+            keys = [*keys, *self._line.unexplained()]
+        self._due, self._everybody, self._unexplained = None, False, False
         self._line.woken(takers)
         self.hand_offs.handed_out(takers)
         for key in keys:
@@ -242,6 +250,8 @@ class _ClaimEvents:
     def _changed(self, claim: ResourceClaim) -> None:
         self._wakeups.holders(claim)
         self._wakeups.wake_all()
+        if claim.allocated:
+            self._wakeups.wake_unexplained()
 
 
 class _LedgerEvents:

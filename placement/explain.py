@@ -78,7 +78,7 @@ def _explanation(code: WaitCode, request: Request, lead: str, causes: tuple[str,
     sentence = f"{code.value}: {'; '.join([lead, *limit, *causes])}"
     if len(sentence) > MAX_SENTENCE:
         sentence = f"{sentence[: MAX_SENTENCE - 1]}…"
-    return Explanation(code=code, causes=causes or (lead,), sentence=sentence)
+    return Explanation(code=code, causes=causes, sentence=sentence)
 
 
 def _lead(request: Request) -> str:

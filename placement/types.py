@@ -236,4 +236,6 @@ class Explanation:
 
     code: WaitCode
     causes: tuple[str, ...]
+    """What rules out the claims and nodes that could hold the worker, as in the sentence. None where waiting
+    cannot help, or where what holds the devices is not seen yet, or is nothing of ours."""
     sentence: str

@@ -15,7 +15,8 @@ from controller.reconcile.tools import Tools
 from controller.reconcile.whereabouts import whereabouts
 from controller.status import Outcome, Verdict, parse_timestamp
 from controller.workload import Workload
-from placement.types import Request
+from informers.keys import ObjectKey
+from placement.types import Explanation, Request
 
 POD_GONE_GRACE = timedelta(seconds=10)
 """How long a Pod may take to end before the status speaks of it."""
@@ -29,19 +30,26 @@ class Waiting:
 
     async def without_claim(self, workload: Workload, request: Request) -> None:
         """No claim yet, and nothing that exists fits now."""
-        explanation = self._tools.fleet.explain(request, self._tools.memory.refused.of(workload.uid))
+        explanation = self._explain(workload, request)
         verdict = Verdict(False, Code.WAITING_FOR_CAPACITY, explanation.sentence)
         await self._write(workload, explanation.sentence, verdict)
 
     async def refused_by_scheduler(self, workload: Workload, request: Request, pod: Pod) -> None:
         """The claim is cut and kube-scheduler refused the Pod; its words are in the condition's message."""
-        explanation = self._tools.fleet.explain(request, self._tools.memory.refused.of(workload.uid))
+        explanation = self._explain(workload, request)
         condition = pod.scheduled
         message = explanation.sentence
         if condition is not None and condition.message:
             message = f"{message}; kube-scheduler: {condition.message}"
         verdict = Verdict(False, Code.UNSCHEDULABLE, message)
         await self._write(workload, explanation.sentence, verdict)
+
+    def _explain(self, workload: Workload, request: Request) -> Explanation:
+        """Why it waits. What holds the devices may not be seen yet: then it is looked at again once it is."""
+        explanation = self._tools.fleet.explain(request, self._tools.memory.refused.of(workload.uid))
+        if not explanation.causes:
+            self._tools.line.cannot_explain(ObjectKey.of(workload))
+        return explanation
 
     async def without_device_class(self, workload: Workload) -> None:
         """The DeviceClass is missing: a fault of the configuration, not a busy fleet."""

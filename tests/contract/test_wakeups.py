@@ -11,7 +11,7 @@ from simulation.fleet import DRIVER, NodeShape
 from simulation.invariants import at_rest
 from simulation.openrl import workload
 from simulation.process import simulated_controller
-from tests.contract.hours import HOURS, soon
+from tests.contract.hours import HOURS, SOON_SECONDS, soon
 from tests.contract.world import (
     claim_of,
     delete_claim,
@@ -28,6 +28,7 @@ from tests.contract.world import (
 pytestmark = pytest.mark.anyio
 
 NAMESPACE = "openrl-system"
+ONE_SEAT = HOURS.model_copy(update={"max_seats_per_claim": 1})
 TWO_SEATS = HOURS.model_copy(update={"max_seats_per_claim": 2})
 
 
@@ -99,6 +100,31 @@ async def test_an_allocated_claim_is_offered_to_those_who_wait(cluster: Simulate
             lambda: len(cluster.openrl.in_phase("Running")) == 2, "not both run", limit_seconds=15
         )
     assert at_rest(cluster) == []
+
+
+@pytest.mark.parametrize(
+    ("shared", "cause"), [(True, "claims that fit are full"), (False, "other workers hold devices that fit")]
+)
+async def test_an_allocation_lets_those_say_what_is_in_their_way_who_could_not(
+    cluster: SimulatedCluster, shared: bool, cause: str
+) -> None:
+    """kube-scheduler refuses the second Pod before it is known here what it gave to the first."""
+    cluster.fleet.add_nodes(1)
+    cluster.fleet.add_nodes(1, NodeShape(gpu_memory="8Gi"), prefix="small")
+    cluster.watches.lag_seconds = lambda _client, kind: 2 * SOON_SECONDS if kind is CLAIMS else 0.0
+    async with simulated_controller(cluster, ONE_SEAT) as process:
+        cluster.openrl.submit(workload("first", shared=shared), workload("second", shared=shared))
+        await soon()
+        waiting = cluster.openrl.in_phase("Pending")
+        assert len(waiting) == 1
+        assert cause not in row(cluster, waiting[0])[3]
+        await anyio.sleep(2 * SOON_SECONDS)
+        assert row(cluster, waiting[0])[3].endswith(cause)
+        looked = looks_of(process)
+        cluster.openrl.submit(workload("third", memory="4Gi", shared=False))
+        await anyio.sleep(3 * SOON_SECONDS)
+        assert cluster.openrl.in_phase("Running")[-1:] == ["third"]
+        assert set(looked) == {"third"}, "the other one has said what is in its way"
 
 
 async def test_holders_of_a_claim_that_terminates_are_looked_at(cluster: SimulatedCluster) -> None:

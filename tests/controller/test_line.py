@@ -33,6 +33,17 @@ def line() -> WaitingLine:
     return line
 
 
+def test_who_cannot_say_what_is_in_its_way_is_known_until_looked_at_or_gone(
+    line: WaitingLine,
+) -> None:
+    for name in ("d", "a", "c", "nobody"):
+        line.cannot_explain(key(name))
+    assert names(line.unexplained()) == ["c", "a", "d"]
+    line.looked_at(key("a"))
+    line.leave(key("c"))
+    assert names(line.unexplained()) == ["d"]
+
+
 def test_the_oldest_is_first_across_lanes_and_names_break_ties(line: WaitingLine) -> None:
     assert names(line) == ["b", "c", "a", "d"]
     lanes = {lane: names(k for _, k in entries) for lane, entries in line.by_lane().items()}
