@@ -78,10 +78,10 @@ def status_patch(
         status["assignmentID"] = outcome.assignment.assignment_id or None
     if outcome.facts is not None:
         status |= _facts(outcome.facts)
-    if outcome.verdict is not None:
-        status["conditions"] = _conditions(workload, _judged(workload, outcome.verdict, now))
-    elif outcome.note is not None and not due:
+    if outcome.note is not None and not due:
         status["conditions"] = _conditions(workload, _noted(workload, outcome.note, now))
+    elif outcome.verdict is not None:
+        status["conditions"] = _conditions(workload, _judged(workload, outcome.verdict, now))
     return {
         "metadata": {"resourceVersion": workload.metadata.resource_version, "uid": workload.metadata.uid},
         "status": status,

@@ -7,6 +7,7 @@ Reads past the cache are here too: they precede whatever takes something away (s
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from controller.caches import Caches
@@ -16,7 +17,7 @@ from controller.retry import read_again
 from controller.workerpod import ledger_reference
 from controller.workload import WORKLOADS, Workload
 from informers.api import Api, Json, Preconditions, Resource, T
-from informers.errors import Conflict, NotFound
+from informers.errors import ApiError, Conflict, NotFound
 from informers.keys import ObjectKey
 from informers.store import Store
 from ledger.names import MANAGED_LABEL, MANAGED_VALUE
@@ -90,7 +91,9 @@ class Writer:
         try:
             return await self._api.patch(WORKLOADS, meta.name, patch, meta.namespace, subresource=subresource)
         except Conflict:
-            await self.fresh_workload(ObjectKey.of(workload))
+            # Another error is no news here: whoever tries again on what the cache shows comes by once more.
+            with suppress(ApiError):
+                await self.fresh_workload(ObjectKey.of(workload))
             raise
         except NotFound as error:
             self._caches.workloads.store.apply_delete(workload)
@@ -103,12 +106,13 @@ class Writer:
         return created
 
     async def repoint_claim(self, claim: ResourceClaim, ledger: ClaimLedger) -> ResourceClaim:
-        """Make a ledger the owner of its live claim. Raises `Conflict` where the claim changed since."""
+        """Make a ledger the owner of its live claim, labelled as ours. Raises `Conflict`, `NotFound`."""
         meta = claim.metadata
         patch = {
             "metadata": {
                 "uid": meta.uid,
                 "resourceVersion": meta.resource_version,
+                "labels": {MANAGED_LABEL: MANAGED_VALUE},
                 "ownerReferences": [ledger_reference(meta.name, ledger.metadata.uid)],
             }
         }
@@ -122,14 +126,7 @@ class Writer:
         return await self._patch_claim(claim, patch)
 
     async def _patch_claim(self, claim: ResourceClaim, patch: Json) -> ResourceClaim:
-        name, namespace = claim.metadata.name, claim.metadata.namespace
-        try:
-            written = await self._api.patch(CLAIMS, name, patch, namespace)
-        except Conflict:
-            found = await self.fresh_claim(name, namespace)
-            if found is not None and self._caches.claims.store.get(ObjectKey.of(claim)) is not None:
-                self._caches.claims.store.apply_write(found)
-            raise
+        written = await self._api.patch(CLAIMS, claim.metadata.name, patch, claim.metadata.namespace)
         self._caches.claims.store.apply_write(written)
         return written
 

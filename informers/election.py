@@ -263,6 +263,8 @@ class LeaderElector:
         except Exception:
             logger.exception("%s: attempt failed in an unforeseen way", self.identity)
         else:
+            if self._complaint:
+                logger.info("%s: well again after: %s", self.identity, self._complaint)
             self._complaint = ""
             return answer
         self._failed_attempts += 1

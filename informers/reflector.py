@@ -328,11 +328,11 @@ class Reflector(Generic[T]):
         return BackingOff(seconds, then)
 
     def _told(self, error: ApiError) -> str:
-        """The error's message; a bare "not found" is told as what it means for a list or a watch."""
+        """The error's message; "not found" with what it means for a list or a watch."""
         if not isinstance(error, NotFound):
             return error.message
         served = f"{self._resource.plural} of {self._resource.api_version}"
-        return f"the server has no {served}: a CustomResourceDefinition is missing, or it is too old"
+        return f"{error.message}: the server has no {served} (a missing CustomResourceDefinition, or too old)"
 
     def _recovered(self) -> None:
         if self._problem is not None:

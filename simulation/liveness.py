@@ -20,6 +20,9 @@ from simulation.network import Network
 LOOK_SECONDS = 20.0
 QUIET_SECONDS = 90.0
 BOUND_SECONDS = 60 * 60.0
+ON_THE_WAY_SECONDS = 400.0
+"""How long a worker may be on its way, with nothing written: more than the longest hold after a refusal."""
+
 REST_SECONDS = 11 * 60.0
 """How long the rest is watched: longer than the sweep's interval."""
 
@@ -52,7 +55,9 @@ class Liveness:
             quiet = now - max(self._network.last_write_seconds, began) >= QUIET_SECONDS
             waiting = self._waiting() if timeout_seconds else []
             if quiet and not waiting and not self._wrong(limit):
-                return []
+                late = self._on_their_way()
+                if not late or now > began + ON_THE_WAY_SECONDS:
+                    return [f"{text} {now - began:.0f} s after the faults" for text in late]
             if now > bound_seconds and (quiet or now > bound_seconds + late_seconds):
                 wrong = self._wrong(limit)
                 if self._clocks_agree:
@@ -86,10 +91,12 @@ class Liveness:
         return [f"written {when}: {self._network.last_write}"]
 
     def _wrong(self, limit: int) -> list[str]:
-        """What a cluster at rest must not show. A worker in a back-off is quiet, and not at rest."""
+        return at_rest(self._cluster, limit=limit, lowered=True)
+
+    def _on_their_way(self) -> list[str]:
+        """The workers that neither wait nor run nor have ended: one may be in a back-off, for a while."""
         phases = {name: status.get("phase") for name, status in self._cluster.openrl.statuses().items()}
-        on_their_way = [f"{name} is {phase}" for name, phase in phases.items() if phase not in SETTLED]
-        return at_rest(self._cluster, limit=limit, lowered=True) + on_their_way
+        return [f"Workload {name} is {phase}" for name, phase in phases.items() if phase not in SETTLED]
 
     def _waiting(self) -> list[str]:
         """The workers that wait, and whose time-out is still to come."""

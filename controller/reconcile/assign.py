@@ -11,7 +11,7 @@ from enum import Enum, auto
 from controller.objects import ResourceClaim
 from controller.reasons import Phase
 from controller.reconcile.commit import Commit
-from controller.reconcile.seating import ContendedError, Seating, Seats, booking_of
+from controller.reconcile.seating import ContendedError, Seats, booking_of
 from controller.reconcile.tools import Tools, own_claim_names
 from controller.reconcile.waiting import Waiting
 from controller.settings import PlacementStrategy
@@ -62,10 +62,10 @@ class Assign:
 
     async def join(self, workload: Workload, request: Request) -> Workload | None:
         """Take a seat and commit it; `None` where no ledger accepts this worker (or the commit is lost)."""
-        seating = await self._seats.take(workload, request)
-        if seating is None:
+        booked = await self._seats.take(workload, request)
+        if booked is None:
             return None
-        return await self._assign_to(workload, request, seating)
+        return await self._assign_to(workload, request, booked)
 
     async def cut_own_claim(self, workload: Workload, request: Request) -> Workload | None:
         """Cut a dedicated claim: ledger with the founder's seat, claim, status."""
@@ -88,11 +88,11 @@ class Assign:
             found = await self._found(workload, request, name)
             if found is None:
                 continue
-            ledger, seating = found
+            ledger, booked = found
             standing = await self._create_claim(name, ledger, tiers, request)
             if standing is NameStanding.OPEN:
-                return await self._assign_to(workload, request, seating)
-            workload = await self._commit.give_back(workload, seating)
+                return await self._assign_to(workload, request, booked)
+            workload = await self._commit.give_back(workload, booked)
             if standing is NameStanding.ENDING:
                 return await self._await_predecessor(workload, request, name)
         raise ContendedError(workload.name)
@@ -118,13 +118,13 @@ class Assign:
 
     async def _found(
         self, workload: Workload, request: Request, name: str
-    ) -> tuple[ClaimLedger, Seating] | None:
+    ) -> tuple[ClaimLedger, Assignment] | None:
         """Open the ledger of that name; `None` where only others hold it."""
         booking = booking_of(workload, request, owner_uid=None)
         answer = await self._tools.book.found(name, booking)
         match answer:
-            case Booked(ledger, seat, wrote):
-                return ledger, Seating(Assignment(name, seat.assignment_id), wrote)
+            case Booked(ledger, seat):
+                return ledger, Assignment(name, seat.assignment_id)
             case Refused(refusal) if refusal.reason is RefusalReason.FOREIGN:
                 return None
             case Refused() | Contended():
@@ -152,14 +152,14 @@ class Assign:
             return _standing_of(claim, ledger)
         return NameStanding.OPEN
 
-    async def _assign_to(self, workload: Workload, request: Request, seating: Seating) -> Workload:
+    async def _assign_to(self, workload: Workload, request: Request, booked: Assignment) -> Workload:
         outcome = Outcome(
             phase=Phase.PLACING,
-            reason=self._tools.booked_reason(workload, seating.assignment.claim),
-            assignment=seating.assignment,
+            reason=self._tools.booked_reason(workload, booked.claim),
+            assignment=booked,
             facts=Facts(memory_per_device=whole_gib(request.memory_bytes)),
         )
-        return await self._commit.assign(workload, outcome, seating)
+        return await self._commit.assign(workload, outcome, booked)
 
 
 def _standing_of(claim: ResourceClaim, ledger: ClaimLedger) -> NameStanding:

@@ -12,9 +12,9 @@ booked it may be about to commit. So nothing is given back before a status write
 from __future__ import annotations
 
 from controller.reconcile.departure import Departure
-from controller.reconcile.seating import ContendedError, Seating
+from controller.reconcile.seating import ContendedError
 from controller.reconcile.tools import Tools
-from controller.status import Outcome, assignment_of
+from controller.status import Assignment, Outcome, assignment_of
 from controller.workload import Workload
 from informers.errors import Conflict, NotFound, OutcomeUnknown, ServerError
 from informers.keys import ObjectKey
@@ -28,7 +28,7 @@ class Commit:
         self._tools = tools
         self._departure = departure
 
-    async def assign(self, workload: Workload, outcome: Outcome, seating: Seating) -> Workload:
+    async def assign(self, workload: Workload, outcome: Outcome, booked: Assignment) -> Workload:
         """Write the assignment into the status of the Workload that was decided on; returns it as written.
 
         Raises `ContendedError` where the commit did not come about as decided: the worker looks again.
@@ -37,59 +37,54 @@ class Commit:
             return await self._tools.report(workload, outcome, force=True)
         except (Conflict, NotFound, OutcomeUnknown, ServerError) as error:
             cause: Exception = error
-        fresh = await self._fenced(workload, seating)
-        if fresh is None or fresh.uid != workload.uid or not _names(fresh, seating):
-            await self._release(workload, seating)
+        fresh = await self._fenced(workload, booked)
+        if fresh is None or fresh.uid != workload.uid or not _names(fresh, booked):
+            await self._release(workload, booked)
             raise ContendedError(workload.name) from cause
-        if assignment_of(fresh) != seating.assignment or fresh.deleting or fresh.terminal:
+        if assignment_of(fresh) != booked or fresh.deleting or fresh.terminal:
             # The claim is named, so the seat is not ours to give back: repair or departure takes over.
             raise ContendedError(workload.name) from cause
         return fresh
 
-    async def _fenced(self, workload: Workload, seating: Seating) -> Workload | None:
+    async def _fenced(self, workload: Workload, booked: Assignment) -> Workload | None:
         """The Workload in a version that no write which assigns this seat can change any more.
 
         A read that does not show such a write proves nothing: ours may still land if it was not answered,
         and another process's may be on its way. So another write goes on top, which they then conflict with.
-        A seat that this process did not book needs none: it is not given back here. Raises `ContendedError`
-        where even that stays open: the seat is left to be adopted by the next reconcile.
+        Raises `ContendedError` where even that stays open: the seat is left to be adopted by the next
+        reconcile.
         """
         fresh = await self._tools.writer.fresh_workload(ObjectKey.of(workload))
-        if fresh is None or fresh.uid != workload.uid or _names(fresh, seating):
+        if fresh is None or fresh.uid != workload.uid or _names(fresh, booked):
             return fresh
-        if fresh.deleting or fresh.terminal or not seating.wrote:
+        if fresh.deleting or fresh.terminal:
             return fresh
-        claim, assignment_id = seating.assignment.claim, seating.assignment.assignment_id
-        note = f"no write that assigns {claim} counts any more: assignment {assignment_id} is given back"
+        note = f"no write that assigns {booked.claim} counts any more: {booked.assignment_id} is given back"
         try:
             return await self._tools.fence(fresh, note)
         except (Conflict, NotFound, OutcomeUnknown, ServerError) as error:
             raise ContendedError(workload.name) from error
 
-    async def give_back(self, workload: Workload, seating: Seating) -> Workload:
-        """Release a seat that this process booked, unless status names its claim; others' bookings stay.
+    async def give_back(self, workload: Workload, booked: Assignment) -> Workload:
+        """Release a seat that was booked just now, unless status names its claim; others' bookings stay.
 
         Returns the Workload as it was fenced, to go on with. Raises `ContendedError` where it is not what was
         decided on any more.
         """
-        if not seating.wrote:
-            return workload
-        fresh = await self._fenced(workload, seating)
-        if fresh is None or fresh.uid != workload.uid or not _names(fresh, seating):
-            await self._release(workload, seating)
+        fresh = await self._fenced(workload, booked)
+        if fresh is None or fresh.uid != workload.uid or not _names(fresh, booked):
+            await self._release(workload, booked)
         if fresh is None or fresh.uid != workload.uid or fresh.deleting or fresh.terminal:
             raise ContendedError(workload.name)
         if assignment_of(fresh) != assignment_of(workload):
             raise ContendedError(workload.name)
         return fresh
 
-    async def _release(self, workload: Workload, seating: Seating) -> None:
+    async def _release(self, workload: Workload, booked: Assignment) -> None:
         """Release it, behind the fence."""
-        if not seating.wrote:
-            return
-        ref = SeatRef(workload.name, workload.uid, seating.assignment.assignment_id)
-        await self._departure.release_shown_empty(workload, seating.assignment.claim, [ref])
+        ref = SeatRef(workload.name, workload.uid, booked.assignment_id)
+        await self._departure.release_shown_empty(workload, booked.claim, [ref])
 
 
-def _names(workload: Workload, seating: Seating) -> bool:
-    return workload.status.claim_name == seating.assignment.claim
+def _names(workload: Workload, booked: Assignment) -> bool:
+    return workload.status.claim_name == booked.claim

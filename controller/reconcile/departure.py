@@ -15,7 +15,7 @@ from controller.status import UNASSIGNED, Facts, Outcome, Verdict
 from controller.workload import Workload
 from controller.writer import WorkloadGone
 from ledger.book import Contended
-from ledger.names import is_claim_name
+from ledger.names import founding_claim_name, is_claim_name
 from ledger.state import ClaimLedger, SeatRef
 
 
@@ -138,33 +138,22 @@ class Departure:
         """Release every seat of a UID that gets no Pod any more, under whatever assignment it stands.
 
         Once the finalizer is gone nobody comes back for this worker but the sweep, so the ledgers answer
-        rather than the cache. A seat on a claim of others that neither the status nor the cache shows (one
-        that another process booked before it died) is left to the sweep.
+        rather than the cache. What another process booked before it died, and neither the status nor the
+        cache shows, is found on the claim that is named for this worker; elsewhere it is left to the sweep.
         """
         for claim in self._claims_held(workload):
             refs = self.held_on(workload, claim)
             ledger = await self._release_from(claim, refs) if refs else await self._tools.fresh_ledger(claim)
             await self._release_left(workload, claim, ledger)
-        if not workload.status.claim_name:
-            await self._release_founded(workload)
 
     def _claims_held(self, workload: Workload) -> list[str]:
-        """The claims that this worker is known to have a seat of, by status or cache."""
+        """Where this worker has a seat by status or cache, and the claim that it may have founded."""
         claims = {claim for claim, _ in self._tools.seats(workload)}
         if is_claim_name(workload.status.claim_name):
             claims.add(workload.status.claim_name)
+        if claims.isdisjoint(own_claim_names(workload)):
+            claims.add(founding_claim_name(workload.name, workload.uid))
         return sorted(claims)
-
-    async def _release_founded(self, workload: Workload) -> None:
-        """Release what was booked on a claim of its own, ahead of a commit that never came.
-
-        A name after the first is tried only where others hold the ones before.
-        """
-        for claim in own_claim_names(workload):
-            ledger = await self._tools.fresh_ledger(claim)
-            await self._release_left(workload, claim, ledger)
-            if ledger is None or any(seat.workload_uid == workload.uid for seat in ledger.seats):
-                return
 
     async def _release_left(self, workload: Workload, claim: str, ledger: ClaimLedger | None) -> None:
         """Release what a ledger still has of this worker: another process may have adopted its seat."""

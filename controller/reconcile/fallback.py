@@ -49,26 +49,26 @@ class Fallback:
         """
         if not request.shareable:
             return None
-        seating = await self._seats.take(workload, request)
-        if seating is None:
+        booked = await self._seats.take(workload, request)
+        if booked is None:
             return None
         try:
             gone = await self._tools.writer.delete_pod(pod, on_version=True)
         except Conflict:
-            await self._commit.give_back(workload, seating)
+            await self._commit.give_back(workload, booked)
             raise
         if not gone:
             # Somebody's finalizer holds it: until it is gone the worker is on its old claim.
-            await self._commit.give_back(workload, seating)
+            await self._commit.give_back(workload, booked)
             raise ContendedError(workload.name)
-        reason = sentence(Code.SHARED_ON_UNSCHEDULABLE, seating.assignment.claim)
+        reason = sentence(Code.SHARED_ON_UNSCHEDULABLE, booked.claim)
         outcome = Outcome(
             phase=Phase.PLACING,
             reason=reason,
             verdict=Verdict(False, Code.UNSCHEDULABLE, reason),
-            assignment=seating.assignment,
+            assignment=booked,
         )
-        return await self._commit.assign(workload, outcome, seating)
+        return await self._commit.assign(workload, outcome, booked)
 
     async def retire_outgrown(
         self, workload: Workload, request: Request, claim: ResourceClaim, pod: Pod

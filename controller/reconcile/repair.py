@@ -185,11 +185,17 @@ class Repair:
         )
 
     async def _repoint(self, claim: ResourceClaim, ledger: ClaimLedger) -> None:
-        """A recreated ledger takes over its live claim first thing, or garbage collection deletes it."""
+        """A recreated ledger takes over its live claim first thing, or garbage collection deletes it.
+
+        By what a fresh read shows: while conflicts with an old cache were tried again, that would happen.
+        """
         if claim.owned_by(ledger.metadata.uid):
             return
+        fresh = await self._tools.fresh_claim(claim.metadata.name)
+        if fresh is None or fresh.metadata.uid != claim.metadata.uid:
+            raise ContendedError(claim.metadata.name)
         try:
-            await self._tools.writer.repoint_claim(claim, ledger)
+            await self._tools.writer.repoint_claim(fresh, ledger)
             self._tools.tally.repaired(Mend.OWNER)
         except (Conflict, NotFound) as error:
             raise ContendedError(claim.metadata.name) from error

@@ -7,7 +7,7 @@ same last seat or the same host memory; a booking can then only lose to another 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import anyio
 
@@ -31,17 +31,11 @@ class YieldedError(Exception):
     """An older worker that waits could take the seat: it goes first, and this one looks again after it."""
 
 
-@dataclass(frozen=True)
-class Seating:
-    """A booked seat that no status names yet."""
-
-    assignment: Assignment
-    wrote: bool
-    """Whether this call wrote it: only then may it be given back."""
-
-
 class Seats:
-    """Books seats for one controller."""
+    """Books seats for one controller.
+
+    What it returns is booked, under an assignment ID that was never used before, and no status names it yet.
+    """
 
     def __init__(self, tools: Tools) -> None:
         self._tools = tools
@@ -49,7 +43,7 @@ class Seats:
         self._under_way: dict[str, tuple[str, SeatHold]] = {}
         self._settled = anyio.Event()
 
-    async def take(self, workload: Workload, request: Request) -> Seating | None:
+    async def take(self, workload: Workload, request: Request) -> Assignment | None:
         """Book the best seat that accepts this worker; `None` if none does.
 
         Raises `YieldedError` where an older waiter goes first, `ContendedError` where others won every try.
@@ -62,16 +56,16 @@ class Seats:
                 return adopted
             offer = self._choose(workload, request, refused)
             if offer is not None:
-                seating = await self._book(workload, request, offer)
-                if seating is not None:
-                    return seating
+                booked = await self._book(workload, request, offer)
+                if booked is not None:
+                    return booked
                 refused.append(offer.claim_uid)
             elif self._only_reserved(request, refused):
                 await self._settled.wait()
             else:
                 return None
 
-    async def adopt(self, workload: Workload, request: Request) -> Seating | None:
+    async def adopt(self, workload: Workload, request: Request) -> Assignment | None:
         """Take over a seat of this worker that no status names, by claim name; `None` if there is none.
 
         It may be another process's booking on its way to the commit, or one from before a crash: it is
@@ -92,7 +86,7 @@ class Seats:
             if isinstance(answer, Contended):
                 raise ContendedError(name)
             if isinstance(answer, Booked):
-                return Seating(Assignment(name, answer.seat.assignment_id), answer.wrote)
+                return Assignment(name, answer.seat.assignment_id)
         return None
 
     def _choose(self, workload: Workload, request: Request, refused: list[str]) -> SeatOffer | None:
@@ -120,7 +114,7 @@ class Seats:
             fleet.reserve(claim, reservation)
         return offer is not None
 
-    async def _book(self, workload: Workload, request: Request, offer: SeatOffer) -> Seating | None:
+    async def _book(self, workload: Workload, request: Request, offer: SeatOffer) -> Assignment | None:
         booking = booking_of(workload, request, owner_uid=self._claim_owner(offer.claim))
         try:
             recheck = self._recheck(request, offer)
@@ -138,7 +132,7 @@ class Seats:
             raise ContendedError(answer.claim)
         if not isinstance(answer, Booked):
             return None
-        return Seating(Assignment(offer.claim, answer.seat.assignment_id), answer.wrote)
+        return Assignment(offer.claim, answer.seat.assignment_id)
 
     async def _vouched(
         self, workload: Workload, booking: Booking, answer: Booked | Refused | Contended

@@ -12,10 +12,12 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 
+from informers.errors import Forbidden
 from informers.keys import ObjectKey
 from ledger.names import founding_claim_name, ledger_name
 from simulation.apiserver.kinds import CLAIMS, LEDGERS, PODS, WORKLOADS, Kind
 from simulation.cluster import SimulatedCluster
+from simulation.faults import Faults, Refuse
 from simulation.invariants import Watchdog, at_rest
 from simulation.openrl import workload
 from simulation.process import simulated_controller
@@ -35,6 +37,7 @@ pytestmark = pytest.mark.anyio
 SETTINGS = settings_with(retry_interval_seconds=10.0)
 LAG_SECONDS = 60.0
 NAMESPACE = "openrl-system"
+MANAGED = {"openrl.io/managed": "true"}
 
 
 @asynccontextmanager
@@ -65,12 +68,7 @@ async def test_a_seat_that_the_cache_does_not_show_yet_goes_with_its_worker(
         let_lag(cluster, LEDGERS)
         found = cluster.openrl.get("worker")
         assert found is not None
-        uid = found["metadata"]["uid"]
-        claim = founding_claim_name("worker", uid)
-        spec = {"claimName": claim, "seats": [foreign_seat("worker", uid=uid)]}
-        labels = {"openrl.io/managed": "true", "openrl.io/claim": claim}
-        body = {"metadata": {"name": ledger_name(claim), "labels": labels}, "spec": spec}
-        cluster.server.create(LEDGERS, NAMESPACE, body)
+        book_own_claim(cluster, "worker", found["metadata"]["uid"])
         cluster.openrl.delete("worker")
         await cluster.until(lambda: cluster.openrl.get("worker") is None, "it is not gone")
         assert cluster.server.documents(LEDGERS, NAMESPACE) == []
@@ -140,8 +138,7 @@ async def test_what_a_write_conflicts_with_is_read_at_once(cluster: SimulatedClu
         await submit(cluster, "worker")
         first = pod_uid(cluster, "worker")
         let_lag(cluster, WORKLOADS)
-        key = ObjectKey(NAMESPACE, "worker")
-        cluster.server.edit(WORKLOADS, key, lambda document: document["metadata"].update(labels={"a": "b"}))
+        edit_labels(cluster, WORKLOADS, "worker", {"a": "b"})
         since = len(cluster.audit)
         cluster.server.delete(PODS, "orw-worker", NAMESPACE, grace_seconds=0)
         await anyio.sleep(LAG_SECONDS / 10)
@@ -150,3 +147,74 @@ async def test_what_a_write_conflicts_with_is_read_at_once(cluster: SimulatedClu
         assert count_calls(cluster, "get", WORKLOADS, since=since) == 1
         await cluster.settle(quiet_seconds=LAG_SECONDS)
     assert at_rest(cluster) == []
+
+
+async def test_a_read_that_fails_after_a_conflict_takes_nothing_away(cluster: SimulatedCluster) -> None:
+    """The conflict is what counts: a refused read is no refused worker."""
+    cluster.fleet.add_nodes(1)
+    faults = Faults()
+    faults.add(Refuse(lambda: Forbidden("no right to get workloads")), verb="get", kind=WORKLOADS)
+    async with simulated_controller(cluster, SETTINGS, identity="lagging", interceptor=faults):
+        await submit(cluster, "worker")
+        claim, booking = claim_of(cluster, "worker"), cluster.openrl.status("worker")["assignmentID"]
+        let_lag(cluster, WORKLOADS)
+        edit_labels(cluster, WORKLOADS, "worker", {"a": "b"})
+        cluster.server.delete(PODS, "orw-worker", NAMESPACE, grace_seconds=0)
+        await cluster.settle(quiet_seconds=LAG_SECONDS)
+        assert row(cluster, "worker")[0] == "Running"
+        assert (claim_of(cluster, "worker"), cluster.openrl.status("worker")["assignmentID"]) == (
+            claim,
+            booking,
+        )
+
+
+@pytest.mark.parametrize("labels", [{}, MANAGED | {"a": "b"}], ids=["taken away", "edited"])
+async def test_a_claim_is_re_pointed_whatever_happened_to_its_labels_meanwhile(
+    cluster: SimulatedCluster, labels: dict[str, str]
+) -> None:
+    """Somebody edits a claim, which is heard of late, and deletes its ledger: what is left is mended soon."""
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(cluster, SETTINGS, identity="lagging"):
+        await submit(cluster, "worker")
+        claim, first = claim_of(cluster, "worker"), pod_uid(cluster, "worker")
+        let_lag(cluster, CLAIMS)
+        edit_labels(cluster, CLAIMS, claim, labels)
+        cluster.server.delete(LEDGERS, ledger_name(claim), NAMESPACE)
+        await cluster.settle(quiet_seconds=2 * LAG_SECONDS)
+        found = cluster.server.document(CLAIMS, claim, NAMESPACE)
+        assert found is not None
+        assert found["metadata"]["labels"]["openrl.io/managed"] == "true"
+        assert pod_uid(cluster, "worker") == first
+    assert at_rest(cluster) == []
+
+
+async def test_a_claim_founded_in_vain_goes_with_a_worker_that_sits_elsewhere(
+    cluster: SimulatedCluster,
+) -> None:
+    """Another process with an old cache founded its own claim and died; then the worker is deleted."""
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(cluster, SETTINGS, identity="lagging"):
+        await submit(cluster, "founder", "worker")
+        assert claim_of(cluster, "worker") == claim_of(cluster, "founder")
+        let_lag(cluster, LEDGERS)
+        found = cluster.openrl.get("worker")
+        assert found is not None
+        book_own_claim(cluster, "worker", found["metadata"]["uid"])
+        cluster.openrl.delete("worker")
+        await cluster.until(lambda: cluster.openrl.get("worker") is None, "it is not gone")
+        assert list(cluster.openrl.seats().values()) == [["founder"]]
+
+
+def edit_labels(cluster: SimulatedCluster, kind: Kind, name: str, labels: dict[str, str]) -> None:
+    """Replace the labels of an object."""
+    key = ObjectKey(NAMESPACE, name)
+    cluster.server.edit(kind, key, lambda document: document["metadata"].update(labels=labels))
+
+
+def book_own_claim(cluster: SimulatedCluster, name: str, uid: str) -> None:
+    """What a process leaves that dies between the ledger of a new claim and the claim."""
+    claim = founding_claim_name(name, uid)
+    spec = {"claimName": claim, "seats": [foreign_seat(name, uid=uid)]}
+    labels = MANAGED | {"openrl.io/claim": claim}
+    body = {"metadata": {"name": ledger_name(claim), "labels": labels}, "spec": spec}
+    cluster.server.create(LEDGERS, NAMESPACE, body)

@@ -180,6 +180,12 @@ def test_a_note_gives_way_to_anything_else_that_changes() -> None:
     assert "conditions" not in written(waiting(), both)
 
 
+def test_a_note_is_said_beside_a_verdict_that_stands() -> None:
+    stands = Outcome(verdict=Verdict(False, Code.WAITING_FOR_CAPACITY), note="released claim-x")
+    before = waiting(conditions=[PLACED | {"status": "False", "reason": "WaitingForCapacity"}])
+    assert placed(before, stands, force=True)["message"] == "released claim-x"
+
+
 def test_a_note_on_a_worker_that_was_never_judged() -> None:
     condition = placed(waiting(conditions=[]), Outcome(note="released claim-x"), force=True)
     assert (condition["status"], condition["message"]) == ("Unknown", "released claim-x")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import anyio
 import anyio.lowlevel
 import pytest
@@ -61,8 +63,10 @@ async def test_what_goes_wrong_again_and_again_is_said_once_until_an_attempt_suc
         await anyio.sleep(60)
         assert len(server.requests) > 10
         assert caplog.messages == [complaint]
+        caplog.set_level(logging.INFO)
         process.client.before = nothing
         await anyio.sleep(10)
+        assert "a_1: well again after: Forbidden: no right to leases" in caplog.messages
         process.client.before = forbidden
         await process.finished.wait()
         assert caplog.messages.count(complaint) == 2

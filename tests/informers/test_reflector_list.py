@@ -180,7 +180,7 @@ async def test_w12_an_unreadable_item_is_counted_and_logged_and_the_rest_syncs(
         (Forbidden("no right to list things"), "no right to list things"),
         (
             NotFound("404 page not found"),
-            "the server has no things of example.com/v1: a CustomResourceDefinition is missing",
+            "404 page not found: the server has no things of example.com/v1 (a missing Custom",
         ),
     ],
 )

@@ -12,7 +12,7 @@ from controller import ledgerapi
 from controller.caches import CLAIM_LEDGERS
 from controller.objects import ResourceClaim
 from controller.reconcile import seating
-from controller.reconcile.seating import Seating, Seats, booking_of
+from controller.reconcile.seating import Seats, booking_of
 from controller.status import Assignment
 from controller.workload import Workload
 from ledger import transitions
@@ -95,7 +95,7 @@ def release_by_name() -> AbstractContextManager[None]:
 def adopted_under_its_old_assignment() -> AbstractContextManager[None]:
     """A seat that no status names is adopted as it stands, without a write."""
 
-    async def adopt(seats: Seats, workload: Workload, request: Request) -> Seating | None:
+    async def adopt(seats: Seats, workload: Workload, request: Request) -> Assignment | None:
         tools = seats._tools
         for name, seat in tools.seats(workload):
             claim, owner = tools.claim(name), seats._claim_owner(name)
@@ -108,7 +108,7 @@ def adopted_under_its_old_assignment() -> AbstractContextManager[None]:
             booking = booking_of(workload, request, owner_uid=owner, recorded=seat.assignment_id)
             answer = await tools.book.join(name, booking, recheck=seating._no_recheck)
             if isinstance(answer, Booked):
-                return Seating(Assignment(name, answer.seat.assignment_id), answer.wrote)
+                return Assignment(name, answer.seat.assignment_id)
         return None
 
     return replaced(Seats, "adopt", adopt)

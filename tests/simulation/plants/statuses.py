@@ -13,7 +13,7 @@ from controller.reasons import Code, Phase, sentence
 from controller.reconcile import ended, tools
 from controller.reconcile.commit import Commit
 from controller.reconcile.departure import Departure
-from controller.reconcile.seating import ContendedError, Seating, Seats, booking_of
+from controller.reconcile.seating import ContendedError, Seats, booking_of
 from controller.reconcile.timelimit import TimeLimit
 from controller.status import Assignment, Facts, Outcome, Verdict, status_patch
 from controller.workload import Workload
@@ -28,7 +28,7 @@ from tests.simulation.plants.plant import replaced
 def status_before_seat() -> AbstractContextManager[None]:
     """The status names the claim before its ledger has accepted the worker."""
 
-    async def book(seats: Seats, workload: Workload, request: Request, offer: SeatOffer) -> Seating | None:
+    async def book(seats: Seats, workload: Workload, request: Request, offer: SeatOffer) -> Assignment | None:
         held = seats._tools
         assignment = Assignment(offer.claim, held.book._new_assignment_id())
         outcome = Outcome(
@@ -51,7 +51,7 @@ def status_before_seat() -> AbstractContextManager[None]:
             held.fleet.cancel_reservation(offer.claim, reservation.assignment_id)
         if not isinstance(answer, Booked):
             raise ContendedError(offer.claim)
-        return Seating(assignment, answer.wrote)
+        return assignment
 
     return replaced(Seats, "_book", book)
 
@@ -59,11 +59,11 @@ def status_before_seat() -> AbstractContextManager[None]:
 def lost_answer_taken_for_failure() -> AbstractContextManager[None]:
     """A status write without an answer counts as not written: the seat is given back at once."""
 
-    async def assign(commit: Commit, workload: Workload, outcome: Outcome, seating: Seating) -> Workload:
+    async def assign(commit: Commit, workload: Workload, outcome: Outcome, booked: Assignment) -> Workload:
         try:
             return await commit._tools.report(workload, outcome, force=True)
         except ApiError as error:
-            await commit._release(workload, seating)
+            await commit._release(workload, booked)
             raise ContendedError(workload.name) from error
 
     return replaced(Commit, "assign", assign)
