@@ -64,16 +64,17 @@ class Mix:
         seats = free * limit
         late = [_name(Kind.LORA, 2)] + ([_name(Kind.PAIR, 2)] if pair_fits else [])
         least = len(alone) + seats + len(late) + 1
-        if least > WORKERS_MAX:
+        usual = least - 1 + LATE_SHARERS
+        if usual > WORKERS_MAX:
             raise UnfitMix(
-                f"--nodes {nodes}, --gpus {gpus}, --limit {limit} make {least - 1 + LATE_SHARERS} workers: "
+                f"--nodes {nodes}, --gpus {gpus}, --limit {limit} make {usual} workers: "
                 f"at most {WORKERS_MAX}; lower one of them"
             )
         if workers is not None and not least <= workers <= WORKERS_MAX:
             fleet = f"{_counted(nodes, 'node')} of {_counted(gpus, 'GPU')}"
             allowed = f"{least} to {WORKERS_MAX} for {fleet} at limit {limit}"
             raise UnfitMix(f"--workers: {workers} is not allowed: {allowed}")
-        sharers = 1 + (min(WORKERS_MAX, least - 1 + LATE_SHARERS) if workers is None else workers) - least
+        sharers = 1 + (usual if workers is None else workers) - least
         late_sharing = [_name(Kind.FFT, seats + n) for n in range(1, sharers + 1)]
         return cls(
             tuple(alone), tuple(_name(Kind.FFT, n) for n in range(1, seats + 1)), (*late_sharing, *late)

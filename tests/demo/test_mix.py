@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from placement.types import GIB
 from simulation.demo.mix import WORKERS_MAX, Kind, Mix, UnfitMix, kind_of, listed, manifest
+from simulation.demo.plan import GPUS_MAX, LIMIT_MAX, NODES_MAX
 
 
 def gpus_taken(names: tuple[str, ...]) -> int:
@@ -56,15 +59,17 @@ def test_a_fleet_that_nobody_can_watch_is_refused_whatever_the_number_of_workers
         Mix.for_fleet(nodes=10, gpus=8, limit=2, workers=workers)
 
 
-@given(nodes=st.integers(1, 10), gpus=st.integers(1, 8), limit=st.integers(1, 8))
-def test_a_fleet_is_refused_only_if_no_number_of_workers_would_do(nodes: int, gpus: int, limit: int) -> None:
-    try:
-        mix = Mix.for_fleet(nodes=nodes, gpus=gpus, limit=limit)
-    except UnfitMix:
-        with pytest.raises(UnfitMix, match="lower one of them"):
-            Mix.for_fleet(nodes=nodes, gpus=gpus, limit=limit, workers=WORKERS_MAX)
-    else:
-        assert mix.total <= WORKERS_MAX
+def test_a_fleet_is_refused_only_if_no_number_of_workers_would_do() -> None:
+    for nodes, gpus, limit in product(
+        range(1, NODES_MAX + 1), range(1, GPUS_MAX + 1), range(1, LIMIT_MAX + 1)
+    ):
+        try:
+            mix = Mix.for_fleet(nodes=nodes, gpus=gpus, limit=limit)
+        except UnfitMix:
+            with pytest.raises(UnfitMix, match="lower one of them"):
+                Mix.for_fleet(nodes=nodes, gpus=gpus, limit=limit, workers=WORKERS_MAX)
+        else:
+            assert mix.total <= WORKERS_MAX
 
 
 def test_only_fft_workers_share_and_a_pair_asks_for_two_devices() -> None:

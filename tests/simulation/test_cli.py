@@ -22,7 +22,9 @@ from simulation.plan import FAULTS, Plan
 from simulation.progress import BatchProgress
 from simulation.report import Summary, replay_command, run_report
 from simulation.run import Outcome
+from simulation.scenario import draw_scenario
 from simulation.sometimes import BATCH_MIN, POINTS
+from simulation.streams import Streams
 from simulation.trace import TraceEvent
 
 PASSED = Outcome(
@@ -74,6 +76,13 @@ def test_one_seed_ends_with_its_digest(monkeypatch: pytest.MonkeyPatch) -> None:
     assert result.exit_code == 0
     assert result.stdout.splitlines()[-1] == "digest 00112233aabbccdd"
     assert "('crashes', 'latency')" in result.stdout
+
+
+def test_a_scenario_says_what_its_numbers_count() -> None:
+    told = str(draw_scenario(Streams(7)))
+    assert re.search(
+        r"\d+ nodes, \d+ Workloads, \d+ replicas, .* [1248] reconciles at once, lease \d+ s", told
+    )
 
 
 def failing(_seed: int, **_options: object) -> Outcome:
