@@ -1,17 +1,30 @@
-"""A worker's own writes do not cut its back-off short.
+"""What a process hears of its own writes, told apart from what others do.
 
 A reconcile that books a seat hears of it: by the answer, which enters the cache at once, or by the watch,
 which may be faster. If a later step fails, that echo must not replace the back-off, or a busy server
 would be stormed. What a ledger or claim tells of a worker in work is therefore kept until the
 reconcile has ended: if it went well the worker is looked at again, if it failed it is retried anyway.
+
+A status is an echo in the version that this process wrote. Any other one is somebody else's, and may be
+older than what its Pod showed before: nobody comes back to it unless the worker is looked at.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 from informers.keys import ObjectKey
+
+
+@dataclass
+class _Told:
+    """What was told of a worker while it was in work."""
+
+    by_others: bool = False
+    versions: dict[str, None] = field(default_factory=dict)
+    """Versions of its status that this process is not known to have written."""
 
 
 class Echoes:
@@ -19,8 +32,7 @@ class Echoes:
 
     def __init__(self, look_at: Callable[[ObjectKey], None]) -> None:
         self._look_at = look_at
-        # Every worker in work; true once something was told of it.
-        self._in_work: dict[ObjectKey, bool] = {}
+        self._in_work: dict[ObjectKey, _Told] = {}
 
     def __repr__(self) -> str:
         return f"<Echoes in_work={len(self._in_work)}>"
@@ -28,18 +40,31 @@ class Echoes:
     @contextmanager
     def working_on(self, key: ObjectKey) -> Iterator[None]:
         """The block is a reconcile of this worker; raising means that it is retried with back-off."""
-        self._in_work[key] = False
+        self._in_work[key] = told = _Told()
         try:
             yield
         except BaseException:
             del self._in_work[key]
             raise
-        if self._in_work.pop(key):
+        del self._in_work[key]
+        if told.by_others or told.versions:
             self._look_at(key)
 
     def tell(self, key: ObjectKey) -> None:
         """A ledger or claim says something about this worker: look at it, now or after the reconcile."""
         if key in self._in_work:
-            self._in_work[key] = True
+            self._in_work[key].by_others = True
         else:
             self._look_at(key)
+
+    def tell_status(self, key: ObjectKey, version: str) -> None:
+        """The status of this worker changed in that version: look at it, unless the write was our own."""
+        if key in self._in_work:
+            self._in_work[key].versions[version] = None
+        else:
+            self._look_at(key)
+
+    def wrote_status(self, key: ObjectKey, version: str) -> None:
+        """That version of the status is this process's, by the answer to its write, which is told by now."""
+        if key in self._in_work:
+            self._in_work[key].versions.pop(version, None)

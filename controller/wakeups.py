@@ -140,6 +140,12 @@ class Wakeups:
         if self._line.leave(key):
             self.declined(workload)
 
+    def status_changed(self, workload: Workload) -> None:
+        """A status was written, by this process or by another one."""
+        key = ObjectKey.of(workload)
+        if key not in self._line:
+            self.echoes.tell_status(key, workload.metadata.resource_version)
+
     def founder(self, claim: ResourceClaim) -> None:
         """A claim is gone: the worker that may cut one of that name looks at it."""
         for workload in self._caches.workloads.store.by_index(BY_OWN_CLAIM, claim.metadata.name):
@@ -189,7 +195,11 @@ class Wakeups:
 
 
 class _WorkloadEvents:
-    """Added, spec or deletion changed."""
+    """Added, spec or deletion changed; or somebody else wrote the status of one that does not wait.
+
+    Those who wait are looked at every retry interval. For the others a status that comes late, from a leader
+    of before, would stand for good: the news of their Pods may have come first.
+    """
 
     def __init__(self, wakeups: Wakeups) -> None:
         self._wakeups = wakeups
@@ -203,6 +213,8 @@ class _WorkloadEvents:
         changed = (old.metadata.generation, old.deleting) != (new.metadata.generation, new.deleting)
         if changed or new.terminal != old.terminal:
             self._wakeups.wake_key(ObjectKey.of(new))
+        elif new.status != old.status:
+            self._wakeups.status_changed(new)
 
     def on_delete(self, obj: Workload) -> None:
         self._wakeups.workload_gone(obj)

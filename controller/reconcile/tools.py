@@ -109,6 +109,7 @@ class Tools:
         if patch is None:
             return workload
         written = await self.writer.write_status(workload, patch)
+        self.echoes.wrote_status(ObjectKey.of(written), written.metadata.resource_version)
         self.events.status_written(workload, written)
         self.tally.status_written(workload, written)
         _log.info(

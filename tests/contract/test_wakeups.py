@@ -45,16 +45,18 @@ async def test_a_new_workload_is_looked_at_and_nobody_else(cluster: SimulatedClu
         assert set(looked) == {"newcomer"}
 
 
-async def test_a_change_of_spec_or_deletion_is_looked_at_a_status_write_is_not(
+async def test_a_change_of_spec_deletion_or_status_is_looked_at_an_own_write_of_it_is_not(
     cluster: SimulatedCluster,
 ) -> None:
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster, HOURS) as process:
         await submit(cluster, "worker")
         looked = looks_of(process)
-        edit_status(cluster, "worker", nodeName="renamed")
+        edit_status(cluster, "worker", phase="Placing")
         await soon()
-        assert looked == []
+        assert looked == ["worker"]
+        assert row(cluster, "worker")[0] == "Running"
+        looked.clear()
         patch = {"spec": {"template": {"metadata": {"labels": {"new": "label"}}}}}
         cluster.server.patch(WORKLOADS, "worker", NAMESPACE, patch)
         await soon()
