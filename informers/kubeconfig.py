@@ -130,13 +130,34 @@ def check(kubeconfig: str, context: str | None) -> Choice:
 
 
 def _existing(kubeconfig: str) -> list[Path]:
-    paths = [Path(path).expanduser() for path in kubeconfig.split(os.pathsep) if path]
-    existing = [path for path in paths if path.exists()]
+    located = [_located(name) for name in kubeconfig.split(os.pathsep) if name]
+    existing = [path for path in located if path is not None]
     if not existing:
         raise ConfigurationError(
             f"kubeconfig {kubeconfig!r}: no such file; give the path of a readable kubeconfig"
         )
     return existing
+
+
+def _located(name: str) -> Path | None:
+    """The path of a file, `None` if there is none.
+
+    Only that is a missing file, as in client-go: one that cannot be looked up may be there.
+    """
+    try:
+        path = Path(name).expanduser()
+        path.stat()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise ConfigurationError(f"kubeconfig {name}: cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise ConfigurationError(f"kubeconfig {name!r}: cannot be read: {error}") from error
+    except RuntimeError as error:
+        raise ConfigurationError(
+            f"kubeconfig {name}: cannot be read: its home directory is not known"
+        ) from error
+    return path
 
 
 def _read(path: Path) -> _Kubeconfig:

@@ -23,6 +23,7 @@ pytestmark = pytest.mark.usefixtures("process_logging")
 
 GOLDEN = Path(__file__).parent / "golden"
 ROOT = Path(__file__).parents[2]
+TOO_LONG = "x" * 300
 EXPECTED = "a flag, or demo as the first word; see --help"
 
 
@@ -254,24 +255,25 @@ def test_a_connection_that_cannot_be_configured_is_a_usage_error(
 
 
 @pytest.mark.parametrize(
-    ("content", "line"),
+    ("path", "line"),
     [
-        (None, "no such file; give the path of a readable kubeconfig"),
-        ("{}", "current-context is not set; none is defined"),
+        ("{folder}/none", "'{folder}/none': no such file; give the path of a readable kubeconfig"),
+        ("{folder}/empty", "{folder}/empty: current-context is not set; none is defined"),
+        ("{folder}/empty/config", "{folder}/empty/config: cannot be read: Not a directory"),
+        (TOO_LONG, f"{TOO_LONG}: cannot be read: File name too long"),
+        ("~no-such-user/config", "~no-such-user/config: cannot be read: its home directory is not known"),
     ],
 )
 def test_a_kubeconfig_that_cannot_work_is_refused_before_anything_is_logged(
-    content: str | None, line: str, tmp_path: Path
+    path: str, line: str, tmp_path: Path
 ) -> None:
-    kubeconfig = tmp_path / "config"
-    if content is not None:
-        kubeconfig.write_text(content, encoding="utf-8")
+    (tmp_path / "empty").write_text("{}", encoding="utf-8")
+    kubeconfig, said = path.format(folder=tmp_path), line.format(folder=tmp_path)
     program = [sys.executable, "-c", "from controller.main import main; main()", f"--kubeconfig={kubeconfig}"]
     ended = subprocess.run(program, cwd=ROOT, env={}, capture_output=True, text=True, check=False)
 
     assert (ended.returncode, ended.stdout) == (2, "")
-    shown = repr(str(kubeconfig)) if content is None else kubeconfig
-    assert ended.stderr == f"open-rl-scheduler: --kubeconfig: kubeconfig {shown}: {line}\n"
+    assert ended.stderr == f"open-rl-scheduler: --kubeconfig: kubeconfig {said}\n"
 
 
 @pytest.mark.parametrize(

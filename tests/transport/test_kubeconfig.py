@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import errno
 import os
 from pathlib import Path
 from typing import Any
@@ -55,6 +56,37 @@ def test_a_missing_file(tmp_path: Path) -> None:
 
 def test_a_folder_instead_of_a_file(tmp_path: Path) -> None:
     assert complaint(str(tmp_path)) == f"kubeconfig {tmp_path}: cannot be read: Is a directory"
+
+
+@pytest.mark.parametrize(
+    ("below", "said"), [("good/config", "Not a directory"), ("x" * 300, "File name too long")]
+)
+def test_a_path_that_cannot_be_looked_up_is_refused_and_not_taken_for_a_missing_file(
+    tmp_path: Path, below: str, said: str
+) -> None:
+    good, bad = write(tmp_path / "good", GOOD), tmp_path / below
+    for kubeconfig in (str(bad), f"{good}{os.pathsep}{bad}"):
+        assert complaint(kubeconfig) == f"kubeconfig {bad}: cannot be read: {said}"
+
+
+def test_a_file_under_a_folder_that_one_may_not_enter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, look_up = tmp_path / "closed" / "config", Path.stat
+
+    def refuse(path: Path, *, follow_symlinks: bool = True) -> os.stat_result:
+        # A mode would not keep root out.
+        if path == file:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return look_up(path, follow_symlinks=follow_symlinks)
+
+    monkeypatch.setattr(Path, "stat", refuse)
+    assert complaint(str(file)) == f"kubeconfig {file}: cannot be read: Permission denied"
+
+
+def test_the_home_of_nobody() -> None:
+    file = "~no-such-user/config"
+    assert complaint(file) == f"kubeconfig {file}: cannot be read: its home directory is not known"
 
 
 @pytest.mark.parametrize(
