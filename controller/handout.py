@@ -7,7 +7,7 @@ while the next ones are considered, and given back at the end: a what-if on the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from heapq import heapify, heappop, heappush
 
@@ -82,6 +82,22 @@ class HandOut:
         for claim, hold in held:
             self._fleet.cancel_reservation(claim, hold.assignment_id)
         return takers
+
+    def explained(self, keys: Iterable[ObjectKey]) -> list[ObjectKey]:
+        """Those of them who can name by now what is in their way. Who asks for the same is one look."""
+        answers: dict[Request, bool] = {}
+        found = []
+        for key in keys:
+            workload = self._caches.workloads.store.get(key)
+            request = self._requests.of(workload) if workload is not None else None
+            if request is None:
+                continue
+            asked = replace(request, worker=_ANYBODY, worker_uid=_ANYBODY, owner_key=_ANYBODY)
+            if asked not in answers:
+                answers[asked] = not self._fleet.explain(asked).lacks_causes
+            if answers[asked]:
+                found.append(key)
+        return found
 
     def _consider(
         self,

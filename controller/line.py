@@ -28,6 +28,8 @@ class LineStatistics:
     lanes: int
     woken: int
     """Woken and not looked at yet."""
+    unexplained: int
+    """Waiting for something that they could not name."""
 
 
 class WaitingLine:
@@ -108,4 +110,9 @@ class WaitingLine:
 
     def statistics(self) -> LineStatistics:
         """Sizes of this moment."""
-        return LineStatistics(waiting=len(self), lanes=len(self._lanes), woken=len(self._woken))
+        return LineStatistics(
+            waiting=len(self),
+            lanes=len(self._lanes),
+            woken=len(self._woken),
+            unexplained=len(self._unexplained),
+        )

@@ -111,7 +111,7 @@ class Wakeups:
         takers = self._hand_out.takers(self._passed_over)
         keys = list(self._line) if self._everybody else takers
         if self._unexplained:
-            keys = [*keys, *self._line.unexplained()]
+            keys = [*keys, *self._hand_out.explained(self._line.unexplained())]
         self._due, self._everybody, self._unexplained = None, False, False
         self._line.woken(takers)
         self.hand_offs.handed_out(takers)
@@ -250,10 +250,13 @@ class _ClaimEvents:
     def on_add(self, obj: ResourceClaim, initial: bool) -> None:  # noqa: ARG002 - part of the handler protocol
         if obj.allocated:
             self._changed(obj)
+            self._wakeups.wake_unexplained()
 
     def on_update(self, old: ResourceClaim, new: ResourceClaim) -> None:
         if old.status.allocation != new.status.allocation or old.deleting != new.deleting:
             self._changed(new)
+        if new.allocated and not old.allocated:
+            self._wakeups.wake_unexplained()
 
     def on_delete(self, obj: ResourceClaim) -> None:
         self._wakeups.founder(obj)
@@ -262,8 +265,6 @@ class _ClaimEvents:
     def _changed(self, claim: ResourceClaim) -> None:
         self._wakeups.holders(claim)
         self._wakeups.wake_all()
-        if claim.allocated:
-            self._wakeups.wake_unexplained()
 
 
 class _LedgerEvents:

@@ -1,7 +1,8 @@
 """Every write that the controller makes outside of the ledgers, each with its precondition.
 
-An answer enters the cache at once (read your writes), so that the next decision is made on it. So does what
-a write conflicted with, read again: a watch may bring it late, and not all that it brings wakes a worker.
+An answer enters the cache at once (read your writes), so that the next decision is made on it. So does a
+Workload or Pod that a write conflicted with, read again: a watch may bring it late, and wakes nobody for an
+edit of labels.
 Reads past the cache are here too: they precede whatever takes something away (section 4 of the contract).
 """
 
@@ -149,8 +150,12 @@ class Writer:
         except NotFound:
             left = None
         except Conflict:
+            if on_version:
+                with suppress(ApiError):
+                    await self.fresh_pod(meta.name, meta.namespace)
+                raise
             found = await self.fresh_pod(meta.name, meta.namespace)
-            if on_version or (found is not None and found.metadata.uid == meta.uid):
+            if found is not None and found.metadata.uid == meta.uid:
                 raise
             # Only the UID was asked for, and the Pod of that name is another one.
             left = None

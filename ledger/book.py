@@ -39,7 +39,7 @@ Recheck = Callable[[ClaimLedger], Refuse | None]
 
 @dataclass(frozen=True, slots=True)
 class Booked:
-    """The worker has this seat. `wrote` where this call booked it: only then may it be given back."""
+    """The worker has this seat; `wrote` where this call booked it."""
 
     ledger: ClaimLedger
     seat: Seat

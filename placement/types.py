@@ -239,3 +239,8 @@ class Explanation:
     """What rules out the claims and nodes that could hold the worker, as in the sentence. None where waiting
     cannot help, or where what holds the devices is not seen yet, or is nothing of ours."""
     sentence: str
+
+    @property
+    def lacks_causes(self) -> bool:
+        """Whether there must be a cause, and none can be named."""
+        return self.code is WaitCode.WAITING_FOR_CAPACITY and not self.causes

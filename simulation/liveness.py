@@ -52,12 +52,13 @@ class Liveness:
         while True:
             await anyio.sleep(LOOK_SECONDS)
             now = anyio.current_time()
-            quiet = now - max(self._network.last_write_seconds, began) >= QUIET_SECONDS
+            quiet_seconds = now - max(self._network.last_write_seconds, began)
+            quiet = quiet_seconds >= QUIET_SECONDS
             waiting = self._waiting() if timeout_seconds else []
             if quiet and not waiting and not self._wrong(limit):
                 late = self._on_their_way()
-                if not late or now > began + ON_THE_WAY_SECONDS:
-                    return [f"{text} {now - began:.0f} s after the faults" for text in late]
+                if not late or quiet_seconds > ON_THE_WAY_SECONDS:
+                    return [f"{text}, and for {quiet_seconds:.0f} s nothing was written" for text in late]
             if now > bound_seconds and (quiet or now > bound_seconds + late_seconds):
                 wrong = self._wrong(limit)
                 if self._clocks_agree:

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
+
+import anyio
 
 from controller import translate
 from controller.caches import Caches
@@ -19,8 +21,8 @@ from controller.workload import Workload
 from informers.keys import ObjectKey
 from placement.types import Node
 
-FIRST_HOLD = timedelta(minutes=1)
-LONGEST_HOLD = timedelta(minutes=30)
+FIRST_HOLD_SECONDS = 60.0
+LONGEST_HOLD_SECONDS = 30 * 60.0
 
 
 class Allocations:
@@ -64,8 +66,9 @@ class _Refusal:
 
     allocation: Allocation | None
     node: Node | None
-    hold: timedelta
-    until: datetime
+    hold_seconds: float
+    until_seconds: float
+    """In loop time, which no hand sets back."""
 
 
 class RefusedTargets:
@@ -74,10 +77,10 @@ class RefusedTargets:
     The same refusal must never repeat for ever while other capacity is free (section 5, step 7).
     """
 
-    def __init__(self, caches: Caches, namespace: str, now: Callable[[], datetime]) -> None:
+    def __init__(self, caches: Caches, namespace: str, monotonic: Callable[[], float]) -> None:
         self._caches = caches
         self._namespace = namespace
-        self._now = now
+        self._monotonic = monotonic
         self._refusals: dict[str, dict[str, tuple[str, _Refusal]]] = {}
 
     def __repr__(self) -> str:
@@ -87,8 +90,10 @@ class RefusedTargets:
         """This claim has just refused the worker; its hold doubles with each time."""
         targets = self._refusals.setdefault(worker_uid, {})
         before = targets.get(claim.metadata.uid)
-        hold = FIRST_HOLD if before is None else min(before[1].hold * 2, LONGEST_HOLD)
-        refusal = _Refusal(claim.status.allocation, self._node(claim), hold, self._now() + hold)
+        hold = FIRST_HOLD_SECONDS
+        if before is not None:
+            hold = min(before[1].hold_seconds * 2, LONGEST_HOLD_SECONDS)
+        refusal = _Refusal(claim.status.allocation, self._node(claim), hold, self._monotonic() + hold)
         targets[claim.metadata.uid] = (claim.metadata.name, refusal)
 
     def abandoned_elsewhere(self, before: Workload, after: Workload) -> None:
@@ -108,7 +113,8 @@ class RefusedTargets:
         for uid, (name, refusal) in tuple(targets.items()):
             if self._changed(uid, name, refusal):
                 del targets[uid]
-        return tuple(uid for uid, (_, refusal) in targets.items() if self._now() < refusal.until)
+        now = self._monotonic()
+        return tuple(uid for uid, (_, refusal) in targets.items() if now < refusal.until_seconds)
 
     def forget(self, worker_uid: str) -> None:
         """The worker is placed, or has ended."""
@@ -175,9 +181,19 @@ class Memory:
     uncounted: UncountedWaits
 
     @classmethod
-    def empty(cls, caches: Caches, namespace: str, now: Callable[[], datetime]) -> Memory:
-        """A process that has just started; it follows the claims' cache from here on."""
-        memory = cls(Allocations(now), RefusedTargets(caches, namespace, now), UncountedWaits(now))
+    def empty(
+        cls,
+        caches: Caches,
+        namespace: str,
+        now: Callable[[], datetime],
+        monotonic: Callable[[], float] = anyio.current_time,
+    ) -> Memory:
+        """A process that has just started; it follows the claims' cache from here on.
+
+        `now` is the wall clock, for what is compared with times of objects; `monotonic` counts holds, in
+        seconds.
+        """
+        memory = cls(Allocations(now), RefusedTargets(caches, namespace, monotonic), UncountedWaits(now))
         caches.claims.add_handler(memory.allocations, inline=True)
         caches.workloads.add_handler(_Abandonments(memory.refused), inline=True)
         return memory

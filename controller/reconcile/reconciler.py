@@ -79,7 +79,7 @@ class Reconciler:
         self._abandon = Abandon(tools, self._departure)
         self._time_limit = TimeLimit(tools, self._departure)
         self._reporting = Reporting(tools)
-        self._rejections = Rejections(tools.now)
+        self._rejections = Rejections()
 
     async def __call__(self, key: ObjectKey) -> Result:
         """Reconcile the Workload of this key. Raises what shall be retried with back-off."""

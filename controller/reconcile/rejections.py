@@ -1,14 +1,16 @@
 """Back-off for workers whose Pod the API server or a kubelet refuses for now (quota, webhook, full node).
 
 Each attempt books a seat, writes a status, and undoes both: without a back-off that survives wake-ups, a full
-quota would turn every freed seat into a storm of writes.
+quota would turn every freed seat into a storm of writes. Loop time counts: a wall clock that is set back
+would hold a worker for as long as that.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+
+import anyio
 
 FIRST_HOLD_SECONDS = 1.0
 MAX_HOLD_SECONDS = 300.0
@@ -18,14 +20,14 @@ MAX_HOLD_SECONDS = 300.0
 class _Hold:
     count: int
     delay_seconds: float
-    until: datetime
+    until_seconds: float
 
 
 class Rejections:
     """Doubles the wait of a worker with each refusal, from a second to five minutes."""
 
-    def __init__(self, now: Callable[[], datetime]) -> None:
-        self._now = now
+    def __init__(self, monotonic: Callable[[], float] = anyio.current_time) -> None:
+        self._monotonic = monotonic
         self._holds: dict[str, _Hold] = {}
 
     def __repr__(self) -> str:
@@ -36,7 +38,7 @@ class Rejections:
         before = self._holds.get(uid)
         delay = min(FIRST_HOLD_SECONDS if before is None else before.delay_seconds * 2, MAX_HOLD_SECONDS)
         count = 1 if before is None else before.count + 1
-        self._holds[uid] = _Hold(count, delay, self._now() + timedelta(seconds=delay))
+        self._holds[uid] = _Hold(count, delay, self._monotonic() + delay)
         return delay
 
     def count(self, uid: str) -> int:
@@ -47,7 +49,7 @@ class Rejections:
     def hold(self, uid: str) -> float:
         """The seconds that this worker still has to wait, 0 if none."""
         held = self._holds.get(uid)
-        return 0.0 if held is None else max(0.0, (held.until - self._now()).total_seconds())
+        return 0.0 if held is None else max(0.0, held.until_seconds - self._monotonic())
 
     def forget(self, uid: str) -> None:
         """The Pod was accepted, or the worker has ended."""

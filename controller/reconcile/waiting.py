@@ -47,7 +47,7 @@ class Waiting:
     def _explain(self, workload: Workload, request: Request) -> Explanation:
         """Why it waits. What holds the devices may not be seen yet: then it is looked at again once it is."""
         explanation = self._tools.fleet.explain(request, self._tools.memory.refused.of(workload.uid))
-        if not explanation.causes:
+        if explanation.lacks_causes:
             self._tools.line.cannot_explain(ObjectKey.of(workload))
         return explanation
 

@@ -129,6 +129,29 @@ async def test_an_allocation_lets_those_say_what_is_in_their_way_who_could_not(
         assert set(looked) == {"third"}, "the other one has said what is in its way"
 
 
+async def test_an_allocation_wakes_nobody_whom_it_lets_say_nothing_new(cluster: SimulatedCluster) -> None:
+    """One can never be placed here; the device of the other is held by something that is nobody's worker."""
+    cluster.fleet.add_nodes(1, NodeShape(gpus=2, gpu_memory="8Gi"), prefix="small")
+    cluster.fleet.add_nodes(1)
+    body = {
+        "metadata": {"name": "foreign"},
+        "spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": DRIVER}}]}},
+    }
+    cluster.server.create(CLAIMS, NAMESPACE, body)
+    device = {"request": "gpu", "driver": DRIVER, "pool": "gpu-node-0", "device": "gpu-0"}
+    status = {"status": {"allocation": {"devices": {"results": [device]}}}}
+    cluster.server.patch(CLAIMS, "foreign", NAMESPACE, status, subresource="status")
+    async with simulated_controller(cluster, ONE_SEAT) as process:
+        await submit(cluster, "hopeless", memory="200Gi")
+        await submit(cluster, "unlucky", memory="20Gi", shared=False)
+        assert row(cluster, "unlucky")[3].endswith("no free device of 20Gi")
+        looked = looks_of(process)
+        await submit(cluster, "placed", memory="4Gi", shared=False)
+        cluster.openrl.delete("placed")
+        await soon()
+        assert set(looked) == {"placed"}
+
+
 async def test_holders_of_a_claim_that_terminates_are_looked_at(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster, HOURS) as process:

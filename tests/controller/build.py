@@ -60,6 +60,10 @@ class Clock:
     def __call__(self) -> datetime:
         return self.time
 
+    def monotonic(self) -> float:
+        """Seconds since the start."""
+        return (self.time - EPOCH).total_seconds()
+
     def advance(self, **duration: float) -> None:
         """Let time pass, as `timedelta` names it."""
         self.time += timedelta(**duration)
@@ -245,7 +249,7 @@ class Parts:
         self.fleet = Fleet(DRIVER)
         self.line = WaitingLine()
         self.picture = Picture(self.caches, self.fleet, self.requests, NAMESPACE)
-        self.memory = Memory.empty(self.caches, NAMESPACE, self.clock)
+        self.memory = Memory.empty(self.caches, NAMESPACE, self.clock, self.clock.monotonic)
         refused = self.refused or self.memory.refused.of
         self.hand_out = HandOut(self.caches, self.fleet, self.line, self.requests, refused)
         self.picture.connect()

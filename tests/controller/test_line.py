@@ -42,6 +42,7 @@ def test_who_cannot_say_what_is_in_its_way_is_known_until_looked_at_or_gone(
     line.looked_at(key("a"))
     line.leave(key("c"))
     assert names(line.unexplained()) == ["d"]
+    assert line.statistics().unexplained == 1
 
 
 def test_the_oldest_is_first_across_lanes_and_names_break_ties(line: WaitingLine) -> None:
@@ -61,7 +62,7 @@ def test_another_workload_of_the_same_name_stands_where_its_age_puts_it(line: Wa
     line.woken([key("b")])
     line.join(key("b"), since(9, "b"), "big")
     assert names(line) == ["c", "a", "d", "b"]
-    assert line.statistics() == LineStatistics(waiting=4, lanes=2, woken=0)
+    assert line.statistics() == LineStatistics(waiting=4, lanes=2, woken=0, unexplained=0)
 
 
 def test_the_last_to_leave_a_lane_closes_it(line: WaitingLine) -> None:

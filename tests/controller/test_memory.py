@@ -200,7 +200,7 @@ def test_the_last_uncounted_wait_is_remembered() -> None:
 
 def test_rejections_double_from_a_second_to_five_minutes() -> None:
     clock = Clock()
-    rejections = Rejections(clock)
+    rejections = Rejections(clock.monotonic)
     assert rejections.hold("uid-w") == 0
     assert [rejections.add("uid-w") for _ in range(10)] == [1, 2, 4, 8, 16, 32, 64, 128, 256, 300]
     assert rejections.count("uid-w") == 10
@@ -209,7 +209,7 @@ def test_rejections_double_from_a_second_to_five_minutes() -> None:
 
 def test_a_rejected_worker_is_held_until_its_time_is_over() -> None:
     clock = Clock()
-    rejections = Rejections(clock)
+    rejections = Rejections(clock.monotonic)
     rejections.add("uid-w")
     clock.advance(seconds=0.25)
     assert rejections.hold("uid-w") == 0.75

@@ -44,6 +44,7 @@ REGRESSIONS: dict[int, str] = {
     500512: "an older compaction brought the floor of the history down, and a watch skipped an event",
     500686: "a seat on a worker's own claim that the cache did not show stayed behind it",
     500991: "a seat that another process adopted meanwhile stayed behind its worker",
+    3000675: "a status of the leader before came after the news of the Pod, and stood for good",
 }
 """Seeds that failed once, and why. What else they draw changes with the drawing code."""
 
