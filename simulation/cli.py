@@ -27,6 +27,8 @@ from simulation.run import simulate
 
 PROGRAM = "python -m simulation"
 SEED_MAX = 2**63 - 1
+MINUTES_MAX = 7 * 24 * 60
+"""A week."""
 JOBS_MIN = 2
 """A seed's two runs are in two processes."""
 
@@ -58,7 +60,11 @@ def _known_faults(
 @click.option(
     "--start", type=WholeNumber(0, SEED_MAX), default=0, show_default=True, help="The first of many seeds"
 )
-@click.option("--minutes", type=PositiveNumber(example="10"), help="Run seeds for so long, each twice")
+@click.option(
+    "--minutes",
+    type=PositiveNumber(MINUTES_MAX, example="10"),
+    help="Run seeds for so long, each twice",
+)
 @click.option(
     "--without", multiple=True, metavar="FAULT", callback=_known_faults, help="Leave a fault out (repeatable)"
 )

@@ -41,19 +41,20 @@ class WholeNumber(click.IntRange):
 
 
 class PositiveNumber(click.FloatRange):
-    """A finite number above 0; `example` is one that makes sense."""
+    """A number above 0, at most `high`; `example` is one that makes sense."""
 
     name = "number"
 
-    def __init__(self, *, example: str) -> None:
-        super().__init__(0, min_open=True)
-        self.allowed = f"a number above 0, such as {example}"
+    def __init__(self, high: int, *, example: str) -> None:
+        super().__init__(0, high, min_open=True)
+        self._high = high
+        self.allowed = f"a number above 0, up to {high}, such as {example}"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """The number. Raises `click.BadParameter`."""
         text = str(value)
         number = float(text) if _DECIMAL.fullmatch(text) else math.nan
-        if not 0 < number < math.inf:
+        if not 0 < number <= self._high:
             self.fail(not_allowed(text, self.allowed), param, ctx)
         return number
 

@@ -115,7 +115,8 @@ def test_a_seed_that_fails_is_status_1(monkeypatch: pytest.MonkeyPatch) -> None:
         (["--seed=x"], "--seed: 'x' is not allowed: a whole number from 0 to 9223372036854775807"),
         (["--seeds=0"], "--seeds: 0 is not allowed: a whole number, at least 1"),
         (["--seeds=2", "--jobs=1"], "--jobs: 1 is not allowed: a whole number, at least 2"),
-        (["--minutes=inf"], "--minutes: 'inf' is not allowed: a number above 0, such as 10"),
+        (["--minutes=inf"], "--minutes: 'inf' is not allowed: a number above 0, up to 10080, such as 10"),
+        (["--minutes=1e308"], "--minutes: 1e308 is not allowed: a number above 0, up to 10080, such as 10"),
         (
             ["--seed=1", "--without=rain"],
             f"--without: 'rain' is no fault; the faults are {', '.join(FAULTS)}",

@@ -13,7 +13,7 @@ from simulation.commandline.values import PositiveNumber, WholeNumber
 @click.command(cls=SaidOnce)
 @click.option("-n", "--number", type=WholeNumber(1, 10))
 @click.option("--many", type=WholeNumber(2))
-@click.option("--minutes", type=PositiveNumber(example="10"))
+@click.option("--minutes", type=PositiveNumber(1440, example="10"))
 @click.option("--name", multiple=True)
 @click.option("--loud", is_flag=True)
 @click.argument("WHERE", type=WholeNumber(0), required=False)
@@ -71,7 +71,7 @@ def test_a_range_without_an_end_says_where_it_begins(capsys: pytest.CaptureFixtu
     assert complaint(capsys, "--many=1") == "--many: 1 is not allowed: a whole number, at least 2"
 
 
-@pytest.mark.parametrize("text", ["0.5", "10", ".5", "2.", "1e3"])
+@pytest.mark.parametrize("text", ["0.5", "10", ".5", "2.", "1e3", "1440"])
 def test_a_positive_number_is_taken(text: str) -> None:
     assert given("--minutes", text) == {"minutes": float(text)}
 
@@ -87,21 +87,23 @@ def test_a_positive_number_is_taken(text: str) -> None:
         ("-inf", "'-inf'"),
         ("Infinity", "'Infinity'"),
         ("1e999", "1e999"),
+        ("1e308", "1e308"),
+        ("1440.5", "1440.5"),
         ("1_0", "'1_0'"),
     ],
 )
-def test_what_is_no_finite_number_above_0_is_refused(
+def test_what_is_no_number_above_0_up_to_the_most_is_refused(
     text: str, shown: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     said = complaint(capsys, "--minutes", text)
-    assert said == f"--minutes: {shown} is not allowed: a number above 0, such as 10"
+    assert said == f"--minutes: {shown} is not allowed: a number above 0, up to 1440, such as 10"
 
 
 def test_ranges_are_in_the_help() -> None:
     shown = " ".join(command.get_help(click.Context(command)).split())
     assert "--number N [1<=x<=10]" in shown
     assert "--many N [x>=2]" in shown
-    assert "--minutes NUMBER [x>0]" in shown
+    assert "--minutes NUMBER [0<x<=1440]" in shown
 
 
 def test_an_argument_is_named_as_in_the_usage(capsys: pytest.CaptureFixture[str]) -> None:
