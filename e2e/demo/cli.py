@@ -20,6 +20,7 @@ from e2e.controlplane.binaries import kubernetes_version
 from e2e.controlplane.ending import run_to_the_end
 from e2e.demo.errors import ControllerFailed
 from e2e.demo.stage import RealStage, set_up
+from simulation.commandline.once import SaidOnce
 from simulation.demo.errors import DemoFailed, Interrupted
 from simulation.demo.performance import SIGNALS, perform, stay, until_interrupted
 from simulation.demo.plan import Plan, plan_options
@@ -32,7 +33,9 @@ EXIT_STATUS = (
 
 
 @click.command(
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}, epilog=EXIT_STATUS
+    cls=SaidOnce,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog=EXIT_STATUS,
 )
 @plan_options
 @click.option("--serve", is_flag=True, help="Keep everything running at the end, until Ctrl-C")

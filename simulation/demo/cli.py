@@ -16,6 +16,7 @@ import click
 
 from controller.settings import PROGRAM
 from simulation.commandline.ending import INTERRUPTED, failed, refused
+from simulation.commandline.once import SaidOnce
 from simulation.demo.embedded import EmbeddedStage, embedded_stage
 from simulation.demo.errors import DemoFailed, Interrupted
 from simulation.demo.performance import perform, stay, until_interrupted
@@ -30,7 +31,9 @@ EXIT_STATUS = (
 
 
 @click.command(
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}, epilog=EXIT_STATUS
+    cls=SaidOnce,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog=EXIT_STATUS,
 )
 @plan_options
 @click.option("--serve", is_flag=True, help="Keep everything running at the end, until Ctrl-C")

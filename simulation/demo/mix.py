@@ -64,12 +64,12 @@ class Mix:
         seats = free * limit
         late = [_name(Kind.LORA, 2)] + ([_name(Kind.PAIR, 2)] if pair_fits else [])
         least = len(alone) + seats + len(late) + 1
-        usual = least - 1 + LATE_SHARERS
-        if usual > WORKERS_MAX:
+        if least > WORKERS_MAX:
             raise UnfitMix(
-                f"--nodes {nodes}, --gpus {gpus}, --limit {limit} make {usual} workers: "
-                f"at most {WORKERS_MAX}; lower one of them"
+                f"--nodes {nodes}, --gpus {gpus}, --limit {limit} need at least {least} workers: "
+                f"at most {WORKERS_MAX} are shown; lower one of them"
             )
+        usual = min(least - 1 + LATE_SHARERS, WORKERS_MAX)
         if workers is not None and not least <= workers <= WORKERS_MAX:
             fleet = f"{_counted(nodes, 'node')} of {_counted(gpus, 'GPU')}"
             allowed = f"{least} to {WORKERS_MAX} for {fleet} at limit {limit}"

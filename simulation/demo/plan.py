@@ -16,6 +16,9 @@ from simulation.demo.mix import Mix, UnfitMix
 NODES_MAX = 10
 GPUS_MAX = 8
 LIMIT_MAX = 8
+MEMORY_MIN_GIB = 4
+"""A worker that asks for a quarter of a GPU asks for a whole GiB."""
+MEMORY_MAX_GIB = 1024
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,7 @@ class _Memory(click.ParamType[int]):
     """A quantity of memory that can be divided among workers, in bytes."""
 
     name = "quantity"
+    allowed = f"a whole number of Gi from {MEMORY_MIN_GIB}Gi to {MEMORY_MAX_GIB}Gi, such as 80Gi"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """The bytes of a quantity."""
@@ -68,8 +72,9 @@ class _Memory(click.ParamType[int]):
             memory_bytes = value if isinstance(value, int) else parse_bytes(value)
         except ValueError:
             memory_bytes = 0
-        if memory_bytes < 4 * GIB or memory_bytes % GIB:
-            self.fail(not_allowed(str(value), "a whole number of Gi, at least 4Gi, such as 80Gi"), param, ctx)
+        gib, rest = divmod(memory_bytes, GIB)
+        if rest or not MEMORY_MIN_GIB <= gib <= MEMORY_MAX_GIB:
+            self.fail(not_allowed(str(value), self.allowed), param, ctx)
         return memory_bytes
 
 

@@ -13,7 +13,7 @@ from simulation.demo.cli import run
 from tests.demo.running import demo
 
 OPTIONS = ("--nodes", "--gpus", "--gpu-memory", "--limit", "--workers", "--seed", "--serve")
-MEMORY = "a whole number of Gi, at least 4Gi, such as 80Gi"
+MEMORY = "a whole number of Gi from 4Gi to 1024Gi, such as 80Gi"
 
 
 def test_the_help_names_every_option(capsys: pytest.CaptureFixture[str]) -> None:
@@ -32,13 +32,16 @@ def test_the_help_names_every_option(capsys: pytest.CaptureFixture[str]) -> None
         (["--workers=999999"], "--workers: 999999 is not allowed: 11 to 100 for 3 nodes of 2 GPUs"),
         (
             ["--nodes=10", "--gpus=8"],
-            "--nodes 10, --gpus 8, --limit 2 make 160 workers: at most 100; lower one of them",
+            "--limit 2 need at least 159 workers: at most 100 are shown; lower one of them",
         ),
         (["--nodes=abc"], "--nodes: 'abc' is not allowed: a whole number from 1 to 10"),
         (["--limit=0"], "--limit: 0 is not allowed: a whole number from 1 to 8"),
         (["--gpu-memory=80GiB"], f"--gpu-memory: '80GiB' is not allowed: {MEMORY}"),
         (["--gpu-memory=1.5G"], f"--gpu-memory: '1.5G' is not allowed: {MEMORY}"),
         (["--gpu-memory=3Gi"], f"--gpu-memory: '3Gi' is not allowed: {MEMORY}"),
+        (["--gpu-memory=1025Gi"], f"--gpu-memory: '1025Gi' is not allowed: {MEMORY}"),
+        (["--gpu-memory=99999999999999999999Gi"], f"'99999999999999999999Gi' is not allowed: {MEMORY}"),
+        (["--nodes=3", "--nodes=5"], "--nodes: said twice; say it once"),
         (["--seed=-1"], "--seed: -1 is not allowed: a whole number, at least 0"),
         (["now"], "unexpected extra argument (now)"),
     ],
@@ -74,11 +77,17 @@ def test_the_demo_on_a_real_control_plane_has_the_same_options(tmp_path: Path) -
     assert [option for option in OPTIONS if option not in answer.stdout] == []
 
 
-def test_it_refuses_them_likewise(tmp_path: Path) -> None:
-    answer = demo("--workers=3", module="e2e.demo", home=tmp_path)
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--workers=3"], "--workers: 3 is not allowed: 11 to 100 for 3 nodes of 2 GPUs at limit 2"),
+        (["--nodes=3", "--nodes=5"], "--nodes: said twice; say it once"),
+    ],
+)
+def test_it_refuses_them_likewise(arguments: list[str], said: str, tmp_path: Path) -> None:
+    answer = demo(*arguments, module="e2e.demo", home=tmp_path)
 
     assert answer.returncode == 2
-    said = "--workers: 3 is not allowed: 11 to 100 for 3 nodes of 2 GPUs at limit 2"
     assert answer.stderr == f"error: {said}\n"
 
 

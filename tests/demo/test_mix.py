@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import product
 
 import pytest
@@ -54,22 +55,37 @@ def test_the_number_of_workers_is_met_exactly_or_refused_with_the_least_that_wil
 
 @pytest.mark.parametrize("workers", [None, 50, 500])
 def test_a_fleet_that_nobody_can_watch_is_refused_whatever_the_number_of_workers(workers: int | None) -> None:
-    said = f"--nodes 10, --gpus 8, --limit 2 make 160 workers: at most {WORKERS_MAX}; lower one of them"
+    said = (
+        f"--nodes 10, --gpus 8, --limit 2 need at least 159 workers: at most {WORKERS_MAX} are shown; "
+        "lower one of them"
+    )
     with pytest.raises(UnfitMix, match=said):
         Mix.for_fleet(nodes=10, gpus=8, limit=2, workers=workers)
 
 
+def least_that_will_do(nodes: int, gpus: int, limit: int) -> int:
+    """A worker for every seat, and one of each kind that has to wait."""
+    devices = nodes * gpus
+    pair = gpus > 1 and devices > 3
+    lora = devices > 1
+    return pair + lora + (devices - 2 * pair - lora) * limit + (3 if gpus > 1 else 2)
+
+
 def test_a_fleet_is_refused_only_if_no_number_of_workers_would_do() -> None:
-    for nodes, gpus, limit in product(
-        range(1, NODES_MAX + 1), range(1, GPUS_MAX + 1), range(1, LIMIT_MAX + 1)
-    ):
-        try:
-            mix = Mix.for_fleet(nodes=nodes, gpus=gpus, limit=limit)
-        except UnfitMix:
-            with pytest.raises(UnfitMix, match="lower one of them"):
-                Mix.for_fleet(nodes=nodes, gpus=gpus, limit=limit, workers=WORKERS_MAX)
+    # With one node more than the command allows there is a fleet for which exactly the most will do.
+    fleets = list(product(range(1, NODES_MAX + 2), range(1, GPUS_MAX + 1), range(1, LIMIT_MAX + 1)))
+    assert WORKERS_MAX in {least_that_will_do(*fleet) for fleet in fleets}
+    for nodes, gpus, limit in fleets:
+        fleet = partial(Mix.for_fleet, nodes=nodes, gpus=gpus, limit=limit)
+        least = least_that_will_do(nodes, gpus, limit)
+        if least > WORKERS_MAX:
+            for workers in (None, WORKERS_MAX, least):
+                with pytest.raises(UnfitMix, match=f"need at least {least} workers: .*; lower one of them"):
+                    fleet(workers=workers)
         else:
-            assert mix.total <= WORKERS_MAX
+            assert fleet().total == min(least + 1, WORKERS_MAX)
+            assert fleet(workers=least).total == least
+            assert fleet(workers=WORKERS_MAX).total == WORKERS_MAX
 
 
 def test_only_fft_workers_share_and_a_pair_asks_for_two_devices() -> None:
