@@ -28,6 +28,7 @@ from bench.samples import Results
 from bench.scenarios.catalog import INFORMER_GROUP, TITLES
 from e2e.controlplane import ControlPlaneError
 from simulation.commandline.ending import INTERRUPTED, failed, refused
+from simulation.commandline.once import SaidOnce
 from simulation.commandline.values import WholeNumber
 
 DEFAULT_JSON = Path("build/bench/results.json")
@@ -35,9 +36,12 @@ WIDTH_COLUMNS = 160
 """Where the output is no terminal: tables are not folded to 80 columns."""
 
 FILE = click.Path(dir_okay=False, path_type=Path)
+EXISTING_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.command(
+    cls=SaidOnce, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
 @click.option(
     "--scenario",
     "names",
@@ -49,8 +53,8 @@ FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option("--quick", is_flag=True, help="Small sizes: shows that it works, the figures mean little")
 @click.option("--list", "list_only", is_flag=True, help="List the scenarios and exit")
 @click.option("--json", "json_path", type=FILE, default=DEFAULT_JSON, show_default=True, help="Results file")
-@click.option("--markdown", type=FILE, help="Replace the results in this document too")
-@click.option("--from", "source", type=FILE, help="Measure nothing: show the results in this file")
+@click.option("--markdown", type=EXISTING_FILE, help="Replace the results in this document too")
+@click.option("--from", "source", type=EXISTING_FILE, help="Measure nothing: show the results in this file")
 @click.option(
     "--profile",
     type=click.Path(file_okay=False, path_type=Path),

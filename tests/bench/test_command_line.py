@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,25 @@ def test_earlier_results_are_shown_and_written_without_measuring(tmp_path: Path)
     assert answer.exit_code == 0, answer.output
     assert "requests per placement" in answer.output
     assert "requests per placement" in document.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--from=/nonexist"], "--from: File '/nonexist' does not exist."),
+        (["--markdown=/nonexist"], "--markdown: File '/nonexist' does not exist."),
+        (["--rounds=2", "--rounds=3"], "--rounds: said twice; say it once"),
+    ],
+)
+def test_what_cannot_work_is_one_line_and_status_2_before_anything_is_measured(
+    arguments: list[str], said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["bench", "--list", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+
+    assert ended.value.code == 2
+    assert capsys.readouterr() == ("", f"error: {said}\n")
 
 
 def test_a_failure_inside_task_groups_is_one_line(
