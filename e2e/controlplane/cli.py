@@ -22,6 +22,7 @@ from e2e.controlplane.errors import InvalidArgument
 from e2e.controlplane.fleet import DEVICES_PER_SLICE_MAX, Fleet, NodeShape
 from e2e.controlplane.local import ControlPlane, Options
 from e2e.controlplane.waiting import pause_briefly
+from simulation.commandline.once import SaidOnce
 from simulation.commandline.values import WholeNumber, not_allowed
 
 WATCH_INTERVAL_SECONDS = 0.5
@@ -62,7 +63,7 @@ def clean() -> None:
         to_stderr("Nothing was built")
 
 
-@cli.command()
+@cli.command(cls=SaidOnce)
 @click.option("--nodes", type=WholeNumber(0, 5000), default=3, show_default=True, help="Number of nodes")
 @click.option(
     "--gpus",
