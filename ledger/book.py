@@ -169,8 +169,10 @@ class SeatBook:
         """Give back exactly these seats; where no seat is left, retire the ledger and the claim it owned.
 
         The caller vouches, by a read past the cache, that no Pod of these UIDs is on the claim any more or
-        that it has ended. Naming no seat retires a ledger that has none, and nothing else. May be called
-        again at any time: it goes on from wherever an earlier call stopped.
+        that it has ended. One may come all the same while a write is tried again (a create that lands late):
+        once the cache shows it, its seat stays, and the release is `Contended`. Naming no seat retires a
+        ledger that has none, and nothing else. May be called again at any time: it goes on from wherever an
+        earlier call stopped.
         """
         name = ledger_name(claim)
         ledger = self._api.cached(name)
@@ -184,6 +186,9 @@ class SeatBook:
             if isinstance(step, NothingToRelease):
                 return Released(retired=False, ledger=ledger)
             if isinstance(step, Remaining):
+                leaving = {seat.workload_uid for seat in step.removed}
+                if any(pod.workload_uid in leaving for pod in self._api.live_pods(claim)):
+                    break
                 written = await self._write(claim, ledger, step.seats)
                 if isinstance(written, _Miss):
                     ledger = await self._api.read(name)

@@ -28,12 +28,22 @@ class Watchdog:
     """Checks each write of one cluster as it is made. `limit` 0 is no limit.
 
     A test that breaks the rules by hand (takes a seat away, say) does so in a `with watchdog` block; where
-    the server carries it out later, the object is excused by its UID.
+    the server carries it out later, the object is excused by its UID. `lands_late` says whether the present
+    write is one whose sender was told long ago that it had failed.
     """
 
-    def __init__(self, cluster: SimulatedCluster, *, limit: int | Callable[[], int] = 0) -> None:
+    def __init__(
+        self,
+        cluster: SimulatedCluster,
+        *,
+        limit: int | Callable[[], int] = 0,
+        lands_late: Callable[[], bool] = lambda: False,
+    ) -> None:
         self._server = cluster.server
         self._limit_of = limit if callable(limit) else lambda: limit
+        self._lands_late = lands_late
+        # Assignments that came late to workers who were leaving already: nobody can know of those.
+        self._late: set[str] = set()
         self._excused = False
         self._excused_uids: set[str] = set()
         # Revisions: when a Workload ended, and when a Pod was made. Both by UID.
@@ -64,12 +74,23 @@ class Watchdog:
         self._excused_uids.add(uid)
 
     def _on_change(self, change: Change) -> None:
+        if change.kind is LEDGERS and self._lands_late():
+            self._note_late(change)
         if change.kind is WORKLOADS and _phase(change.record) in TERMINAL:
             self._ended.setdefault(change.record.uid, change.revision)
         elif change.kind is PODS and change.type is WatchEventType.ADDED:
             self._made[change.record.uid] = change.revision
         if not self._excused:
             self.violations += [f"at revision {change.revision}: {text}" for text in self._faults(change)]
+
+    def _note_late(self, change: Change) -> None:
+        leaving = {record.uid for record in self._server.store.all(WORKLOADS) if record.deleting}
+        before = {seat["assignmentID"] for seat in seats_of(change.before)}
+        self._late |= {
+            seat["assignmentID"]
+            for seat in seats_of(change.record)
+            if seat["assignmentID"] not in before and seat["workloadUID"] in leaving
+        }
 
     def _faults(self, change: Change) -> Iterator[str]:
         if change.kind is LEDGERS:
@@ -110,7 +131,12 @@ class Watchdog:
                 change.record.document.get("status", {}).get("claimName"),
                 founding_claim_name(name, uid),
             }
-            if any(seat["workloadUID"] == uid and claim in known for claim, seat in all_seats(self._server)):
+            left = [
+                seat
+                for claim, seat in all_seats(self._server)
+                if seat["workloadUID"] == uid and claim in known and seat["assignmentID"] not in self._late
+            ]
+            if left:
                 yield f"{name} went and left a seat"
             if any(owner_uid(pod.document) == uid for pod in self._server.store.all(PODS)):
                 yield f"{name} went and left a Pod"

@@ -81,6 +81,8 @@ class Network:
         self.last_write_seconds = 0.0
         """When a controller's last write took effect, Events and leases left out."""
         self.last_write = ""
+        self.lands_late = False
+        """Whether the write that is carried out now is one whose sender gave it up long ago."""
         self.burst_share = 0.0
         """The share of calls that are refused at the moment."""
         self.observe: Callable[[Link, Request], None] = lambda _link, _request: None
@@ -158,7 +160,7 @@ class Network:
             return
         if fate.late_seconds:
             self._note(request, "late")
-            self._later(fate.late_seconds, self._apply, request, apply, "late ")
+            self._later(fate.late_seconds, self._apply_late, request, apply)
             self._answer(link, answer, OutcomeUnknown(f"{request}: the connection was lost"), fate)
             return
         if fate.rogue:
@@ -173,6 +175,11 @@ class Network:
             self._note(request, "answer lost" if isinstance(outcome, bytes) else "refusal lost")
             outcome = OutcomeUnknown(f"{request}: the connection was lost")
         self._answer(link, answer, outcome, fate)
+
+    def _apply_late(self, request: Request, apply: Apply) -> None:
+        self.lands_late = True
+        self._apply(request, apply, "late ")
+        self.lands_late = False
 
     def _apply(self, request: Request, apply: Apply, prefix: str = "") -> bytes | ApiError:
         outcome: bytes | ApiError

@@ -54,13 +54,13 @@ class World:
         self._loop = loop = running_virtual_loop()
         self.trace = Trace(lambda: loop.world_seconds)
         self.cluster = SimulatedCluster(seed=streams.seed, delays=scenario.delays)
-        self.watchdog = Watchdog(self.cluster, limit=self._limit)
+        self.network = Network(self._loop, copy_context(), plan, self.trace)
+        self.watchdog = Watchdog(self.cluster, limit=self._limit, lands_late=lambda: self.network.lands_late)
         self._order = OrderWatch(
             self.cluster.server, lambda: loop.world_seconds, lambda: self.watchdog.looks_away
         )
         self._handover = HandOver(self.cluster)
         self.hands = Hands(self.cluster, self.watchdog, self.trace)
-        self.network = Network(self._loop, copy_context(), plan, self.trace)
         self._points = Sometimes(self.cluster.server, self.trace)
         self.network.observe = self._on_send
         self.network.rogue = self.hands.touch

@@ -166,6 +166,20 @@ def test_a_release_gives_up_as_contended_after_five_tries(world: World) -> None:
     assert world.seated == ["a", "b"]
 
 
+def test_a_seat_stays_whose_pod_comes_back_while_its_release_is_tried_again(world: World) -> None:
+    """The create of that Pod lands late, after the read by which the caller vouched for its end."""
+
+    def land() -> None:
+        world.rewrite(seat("a"), seat("b"))
+        world.pods.append(pod("a"))
+
+    before = world.put(seat("a"), seat("b"))
+    assert released(world, before, [ref("a")], ("write_seats", land)) == Contended(CLAIM)
+    assert world.seated == ["a", "b"]
+    world.pods.clear()
+    assert released(world, world.get(), [ref("a")]) == REMAINS
+
+
 def test_unknown_fields_of_the_others_survive_a_release(world: World) -> None:
     before = world.put(seat("a"), seat("b", turn={"weight": 3}))
     released(world, before, [ref("a")])

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from simulation.apiserver.kinds import CLAIMS, LEDGERS
+from ledger.names import founding_claim_name, ledger_name
+from simulation.apiserver.kinds import CLAIMS, LEDGERS, WORKLOADS
 from simulation.cluster import SimulatedCluster
 from simulation.fleet import DRIVER
 from simulation.invariants import Watchdog
+from simulation.openrl import workload
 
 pytestmark = pytest.mark.anyio
 
@@ -82,3 +84,28 @@ async def test_a_write_that_adds_a_seat_above_the_limit_is_told(
     server.patch(LEDGERS, LEDGER, namespace, {"spec": {"seats": [seat(name) for name in after]}})
 
     assert [f"the limit is {1}" in violation for violation in watchdog.violations] == [True] * told
+
+
+@pytest.mark.parametrize(
+    ("late", "leaving", "told"), [(True, True, False), (False, True, True), (True, False, True)]
+)
+async def test_only_a_seat_that_lands_late_for_a_worker_that_is_leaving_is_nobodys_fault(
+    cluster: SimulatedCluster, late: bool, leaving: bool, told: bool
+) -> None:
+    server, namespace = cluster.server, cluster.openrl.namespace
+    watchdog = Watchdog(cluster, lands_late=lambda: late)
+    body = workload("worker")
+    body["metadata"]["finalizers"] = ["example.com/hold"]
+    cluster.openrl.submit(body)
+    uid = server.get(WORKLOADS, "worker", namespace).uid
+    if leaving:
+        cluster.openrl.delete("worker")
+    claim = founding_claim_name("worker", uid)
+    seat = {"workload": "worker", "workloadUID": uid, "assignmentID": "one"}
+    spec = {"claimName": claim, "seats": [seat]}
+    server.create(LEDGERS, namespace, {"metadata": {"name": ledger_name(claim)}, "spec": spec})
+    if not leaving:
+        cluster.openrl.delete("worker")
+    server.patch(WORKLOADS, "worker", namespace, {"metadata": {"finalizers": None}})
+
+    assert [text.endswith("worker went and left a seat") for text in watchdog.violations] == [True] * told
