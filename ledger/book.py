@@ -186,8 +186,7 @@ class SeatBook:
             if isinstance(step, NothingToRelease):
                 return Released(retired=False, ledger=ledger)
             if isinstance(step, Remaining):
-                leaving = {seat.workload_uid for seat in step.removed}
-                if any(pod.workload_uid in leaving for pod in self._api.live_pods(claim)):
+                if self._has_come_back(claim, step.removed):
                     break
                 written = await self._write(claim, ledger, step.seats)
                 if isinstance(written, _Miss):
@@ -200,6 +199,11 @@ class SeatBook:
             ledger = await self._retire(claim, ledger)
         self._statistics.contended += 1
         return Contended(claim)
+
+    def _has_come_back(self, claim: str, leaving: Collection[SeatRef]) -> bool:
+        """Whether the cache shows a Pod on the claim of a worker that is about to lose its seat there."""
+        uids = {ref.workload_uid for ref in leaving}
+        return any(pod.workload_uid in uids for pod in self._api.live_pods(claim))
 
     def _ticket(self, claim: str, booking: Booking, purpose: Purpose, recheck: Recheck | None) -> _Ticket:
         assignment_id = booking.recorded_assignment_id or self._new_assignment_id()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Collection, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import datetime
 from typing import Any
 
@@ -19,7 +20,8 @@ from controller.status import Assignment, Facts, Outcome, Verdict, status_patch
 from controller.workload import Workload
 from informers.errors import ApiError
 from ledger.api import LedgerError
-from ledger.book import Booked
+from ledger.book import Booked, SeatBook
+from ledger.state import SeatRef
 from placement.quantity import whole_gib
 from placement.types import Request, SeatOffer
 from tests.simulation.plants.plant import replaced
@@ -111,15 +113,23 @@ def finalizer_dropped_first() -> AbstractContextManager[None]:
     return replaced(Departure, "delete", delete)
 
 
-def seat_freed_while_pod_ends() -> AbstractContextManager[None]:
-    """A Pod that was asked to end counts as gone."""
+@contextmanager
+def seat_freed_while_pod_ends() -> Iterator[None]:
+    """A Pod that was asked to end counts as gone, for the departure and for the release that asks again."""
     ending_pod = Departure._ending_pod
 
     async def ending(departure: Departure, workload: Workload) -> Pod | None:
         left = await ending_pod(departure, workload)
         return None if left is None or left.metadata.deletion_timestamp is not None else left
 
-    return replaced(Departure, "_ending_pod", ending)
+    def has_come_back(_book: SeatBook, _claim: str, _leaving: Collection[SeatRef]) -> bool:
+        return False
+
+    with (
+        replaced(Departure, "_ending_pod", ending),
+        replaced(SeatBook, "_has_come_back", has_come_back),
+    ):
+        yield
 
 
 def lost_pod_taken_for_outcome() -> AbstractContextManager[None]:
