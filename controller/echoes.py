@@ -6,7 +6,8 @@ would be stormed. What a ledger or claim tells of a worker in work is therefore 
 reconcile has ended: if it went well the worker is looked at again, if it failed it is retried anyway.
 
 A status is an echo in the version that this process wrote. Any other one is somebody else's, and may be
-older than what its Pod showed before: nobody comes back to it unless the worker is looked at.
+older than what its Pod showed before: nobody comes back to it unless the worker is looked at. That is done
+after a while: two processes of which one is behind would otherwise answer each other's writes for ever.
 """
 
 from __future__ import annotations
@@ -30,8 +31,9 @@ class _Told:
 class Echoes:
     """Which workers are being worked on, and what was told of them meanwhile."""
 
-    def __init__(self, look_at: Callable[[ObjectKey], None]) -> None:
+    def __init__(self, look_at: Callable[[ObjectKey], None], look_later: Callable[[ObjectKey], None]) -> None:
         self._look_at = look_at
+        self._look_later = look_later
         self._in_work: dict[ObjectKey, _Told] = {}
 
     def __repr__(self) -> str:
@@ -47,8 +49,10 @@ class Echoes:
             del self._in_work[key]
             raise
         del self._in_work[key]
-        if told.by_others or told.versions:
+        if told.by_others:
             self._look_at(key)
+        elif told.versions:
+            self._look_later(key)
 
     def tell(self, key: ObjectKey) -> None:
         """A ledger or claim says something about this worker: look at it, now or after the reconcile."""
@@ -58,11 +62,11 @@ class Echoes:
             self._look_at(key)
 
     def tell_status(self, key: ObjectKey, version: str) -> None:
-        """The status of this worker changed in that version: look at it, unless the write was our own."""
+        """The status of this worker changed in that version: look at it later, unless we wrote it."""
         if key in self._in_work:
             self._in_work[key].versions[version] = None
         else:
-            self._look_at(key)
+            self._look_later(key)
 
     def wrote_status(self, key: ObjectKey, version: str) -> None:
         """That version of the status is this process's, by the answer to its write, which is told by now."""

@@ -27,6 +27,9 @@ from informers.workqueue import WorkQueue
 from ledger.names import is_claim_name, ledger_name
 from ledger.state import ClaimLedger, Seat
 
+OTHERS_STATUS_SECONDS = 10.0
+"""How long after another process's write of a status its worker is looked at."""
+
 
 class Wakeups:
     """Adds the keys of Workloads to the queue, and keeps the line of waiting workers."""
@@ -50,7 +53,7 @@ class Wakeups:
         self._census = census
         self.hand_offs = HandOffs()
         self._namespace = namespace
-        self.echoes = Echoes(self.wake_key)
+        self.echoes = Echoes(self.wake_key, self._look_later)
         self._due: asyncio.Handle | None = None
         self._everybody = False
         self._unexplained = False
@@ -79,6 +82,9 @@ class Wakeups:
         """Look at one Workload soon."""
         workload = self._caches.workloads.store.get(key)
         self._queue.add(key, order=workload.seniority if workload else ("", key.name))
+
+    def _look_later(self, key: ObjectKey) -> None:
+        self._queue.add_after(key, OTHERS_STATUS_SECONDS)
 
     def wake_all(self) -> None:
         """Something became free: all who wait are considered, and those are woken who could take it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import anyio
 import pytest
 
+from controller.wakeups import OTHERS_STATUS_SECONDS
 from simulation.apiserver.kinds import CLAIMS, EVENTS, LEDGERS, PODS, WORKLOADS
 from simulation.cluster import SimulatedCluster
 from simulation.fleet import DRIVER, NodeShape
@@ -54,6 +55,8 @@ async def test_a_change_of_spec_deletion_or_status_is_looked_at_an_own_write_of_
         looked = looks_of(process)
         edit_status(cluster, "worker", phase="Placing")
         await soon()
+        assert looked == [], "two processes of which one is behind do not answer each other at once"
+        await anyio.sleep(OTHERS_STATUS_SECONDS)
         assert looked == ["worker"]
         assert row(cluster, "worker")[0] == "Running"
         looked.clear()

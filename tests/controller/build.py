@@ -313,6 +313,6 @@ def tools(parts: Parts, settings: Settings | None = None, **changes: Any) -> Too
         "now": parts.clock,
         "look_again": lambda _: None,
         "declined": lambda _: None,
-        "echoes": Echoes(lambda _: None),
+        "echoes": Echoes(lambda _: None, lambda _: None),
     }
     return Tools(**(made | changes))

@@ -45,6 +45,8 @@ REGRESSIONS: dict[int, str] = {
     500686: "a seat on a worker's own claim that the cache did not show stayed behind it",
     500991: "a seat that another process adopted meanwhile stayed behind its worker",
     3000675: "a status of the leader before came after the news of the Pod, and stood for good",
+    4001797: "a release was tried again after the create of the Pod had landed late",
+    5001337: "two controllers, one of them behind, answered each other's status writes for ever",
 }
 """Seeds that failed once, and why. What else they draw changes with the drawing code."""
 
