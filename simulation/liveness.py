@@ -97,7 +97,11 @@ class Liveness:
     def _on_their_way(self) -> list[str]:
         """The workers that neither wait nor run nor have ended: one may be in a back-off, for a while."""
         phases = {name: status.get("phase") for name, status in self._cluster.openrl.statuses().items()}
-        return [f"Workload {name} is {phase}" for name, phase in phases.items() if phase not in SETTLED]
+        return [
+            f"Workload {name} is {phase or 'without a phase'}"
+            for name, phase in phases.items()
+            if phase not in SETTLED
+        ]
 
     def _waiting(self) -> list[str]:
         """The workers that wait, and whose time-out is still to come."""

@@ -26,21 +26,21 @@ PLANTS: Sequence[Plant] = (
         "seats-written-without-version",
         "Every write is conditional on what it was decided from: ledgers",
         seats.seats_written_without_version,
-        seed=1,
+        seed=2,
         shows_as=r"lost its seat|has no seat|left a seat|seats, the limit",
     ),
     Plant(
         "release-on-the-cached-version",
         "A conflict means: read again, decide again",
         seats.release_on_the_cached_version,
-        seed=3,
+        seed=12,
         shows_as=r"went and left a seat",
     ),
     Plant(
         "release-by-name",
         "A release names workload, UID and assignment",
         seats.release_by_name,
-        seed=32,
+        seed=4,
         shows_as=r"went before its ledger|lost its seat|lost the seat|has no seat",
     ),
     Plant(
@@ -61,7 +61,7 @@ PLANTS: Sequence[Plant] = (
         "status-written-without-version",
         "Every write is conditional on what it was decided from: statuses",
         statuses.status_written_without_version,
-        seed=4,
+        seed=0,
         shows_as=r"lost its seat|where it has no seat|again|moved",
     ),
     Plant(
@@ -131,7 +131,7 @@ PLANTS: Sequence[Plant] = (
         "swept-at-first-sight",
         "Sweep: looked orphaned for two minutes, and fresh reads agree",
         statuses.swept_at_first_sight,
-        seed=101,
+        seed=111,
         shows_as=r"lost its seat|went before its ledger|deleted with",
     ),
 )
