@@ -22,6 +22,7 @@ from controller.reconcile.memory import Memory
 from controller.reconcile.reconciler import RETRIED_QUIETLY, Reconciler
 from controller.reconcile.tools import Tools
 from controller.requests import Requests, effective_seat_limit
+from controller.seatbook import SeatBookInTurn
 from controller.settings import Settings
 from controller.sweep import Sweep
 from controller.tally import Tally
@@ -32,7 +33,6 @@ from informers.keys import ObjectKey
 from informers.ratelimit import RetryLimiter
 from informers.runner import ReconcileRunner
 from informers.workqueue import WorkQueue
-from ledger.book import SeatBook
 from placement.fleet import Fleet
 
 QUEUE_NAME = "workload"
@@ -76,7 +76,7 @@ class Controller:
         )
         self.hand_offs = self._wakeups.hand_offs
         ledgers = KubeLedgerApi(api, self.caches, settings.namespace)
-        self.book = SeatBook(ledgers, chance.new_id)
+        self.book = SeatBookInTurn(ledgers, chance.new_id)
         self.recorder = make_recorder(api, settings, chance)
         tools = Tools(
             settings=settings,

@@ -47,6 +47,7 @@ REGRESSIONS: dict[int, str] = {
     3000675: "a status of the leader before came after the news of the Pod, and stood for good",
     4001797: "a release was tried again after the create of the Pod had landed late",
     5001337: "two controllers, one of them behind, answered each other's status writes for ever",
+    6000445: "workers of one process raced each other for one ledger, and the oldest lost every round",
 }
 """Seeds that failed once, and why. What else they draw changes with the drawing code."""
 
