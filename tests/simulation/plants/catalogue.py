@@ -26,7 +26,7 @@ PLANTS: Sequence[Plant] = (
         "seats-written-without-version",
         "Every write is conditional on what it was decided from: ledgers",
         seats.seats_written_without_version,
-        seed=2,
+        seed=27,
         shows_as=r"lost its seat|has no seat|left a seat|seats, the limit",
     ),
     Plant(
@@ -40,7 +40,7 @@ PLANTS: Sequence[Plant] = (
         "release-by-name",
         "A release names workload, UID and assignment",
         seats.release_by_name,
-        seed=4,
+        seed=32,
         shows_as=r"went before its ledger|lost its seat|lost the seat|has no seat",
     ),
     Plant(
@@ -117,7 +117,7 @@ PLANTS: Sequence[Plant] = (
         "expired-watch-goes-on",
         "410: list again",
         caches.expired_watch_goes_on,
-        seed=7,
+        seed=3,
         shows_as=r"without a phase|still being deleted|not at rest",
     ),
     Plant(
@@ -131,7 +131,7 @@ PLANTS: Sequence[Plant] = (
         "swept-at-first-sight",
         "Sweep: looked orphaned for two minutes, and fresh reads agree",
         statuses.swept_at_first_sight,
-        seed=111,
-        shows_as=r"lost its seat|went before its ledger|deleted with",
+        seed=122,
+        shows_as=r"lost its seat|lost the seat|went before its ledger|deleted with ",
     ),
 )
