@@ -2,8 +2,8 @@
 
 Compare-and-swap is what keeps processes apart, and needs no order. Workers of one process would only race
 each other with it: of ten that are woken for the room on one claim, nine lose every round, and the oldest may
-be beaten as often as it tries. So they take turns. A turn lasts as long as the requests of one booking, whose
-time is bounded; nobody has two turns at once.
+be beaten as often as it tries. So they take turns. Nobody waits for long: a turn whose requests hang must not
+keep the others from their work, who then go on without one.
 """
 
 from __future__ import annotations
@@ -18,13 +18,16 @@ from ledger.book import Booked, Contended, Recheck, Refused, Released, SeatBook
 from ledger.state import SeatRef
 from ledger.transitions import Booking
 
+TURN_SECONDS = 5.0
+"""How long a turn is waited for: many answers of a server that is well."""
+
 
 class SeatBookInTurn(SeatBook):
     """A `SeatBook` whose calls on one claim wait for each other."""
 
     def __init__(self, api: LedgerApi, new_assignment_id: Callable[[], str]) -> None:
         super().__init__(api, new_assignment_id)
-        # Only claims on which somebody has the turn.
+        # Only claims on which somebody has the turn, or waits for it.
         self._turns: dict[str, anyio.Lock] = {}
 
     async def join(self, claim: str, booking: Booking, *, recheck: Recheck) -> Booked | Refused | Contended:
@@ -52,10 +55,16 @@ class SeatBookInTurn(SeatBook):
     @asynccontextmanager
     async def _turn(self, claim: str) -> AsyncIterator[None]:
         lock = self._turns.setdefault(claim, anyio.Lock())
+        has_turn = False
         try:
-            async with lock:
-                yield
+            with anyio.move_on_after(TURN_SECONDS):
+                await lock.acquire()
+                has_turn = True
+            yield
         finally:
-            waiting = lock.statistics()
-            if not waiting.locked and not waiting.tasks_waiting:
-                self._turns.pop(claim, None)
+            if has_turn:
+                lock.release()
+            left = lock.statistics()
+            # One that was cancelled while it waited may come here when others have a lock of their own.
+            if not left.locked and not left.tasks_waiting and self._turns.get(claim) is lock:
+                del self._turns[claim]

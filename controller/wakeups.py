@@ -80,11 +80,15 @@ class Wakeups:
 
     def wake_key(self, key: ObjectKey) -> None:
         """Look at one Workload soon."""
-        workload = self._caches.workloads.store.get(key)
-        self._queue.add(key, order=workload.seniority if workload else ("", key.name))
+        self._queue.add(key, order=self._order_of(key))
 
     def _look_later(self, key: ObjectKey) -> None:
-        self._queue.add_after(key, OTHERS_STATUS_SECONDS)
+        self._queue.add_after(key, OTHERS_STATUS_SECONDS, order=self._order_of(key))
+
+    def _order_of(self, key: ObjectKey) -> tuple[str, str]:
+        """Its place among those that are due: a key without one would come before all others."""
+        workload = self._caches.workloads.store.get(key)
+        return workload.seniority if workload else ("", key.name)
 
     def wake_all(self) -> None:
         """Something became free: all who wait are considered, and those are woken who could take it."""
