@@ -75,8 +75,8 @@ class Departure:
         pod = await self._tools.fresh_pod(workload.name)
         if pod is not None and pod.owned_by(workload.uid) and not pod.finished:
             return
-        for claim in sorted({claim for claim, _ in self._tools.seats(workload)}):
-            await self.release_refs(claim, self.held_on(workload, claim))
+        for claim, refs in self._held(workload).items():
+            await self._release_from(claim, refs)
 
     async def reject(self, workload: Workload, message: str) -> Workload:
         """The API server refuses a worker for now (quota, Pod security, webhook): it holds on to nothing."""
@@ -91,7 +91,7 @@ class Departure:
         `message` is the condition's, the reason's sentence unless given.
         """
         named = workload.status.claim_name
-        held = {claim: self.held_on(workload, claim) for claim, _ in self._tools.seats(workload)}
+        held = self._held(workload)
         text = sentence(code, detail)
         outcome = Outcome(
             phase=Phase.PENDING,
@@ -112,7 +112,14 @@ class Departure:
         Asked before that write: one that is seen only after it may be another process's, on its way to a
         commit.
         """
-        return [seat.ref for name, seat in self._tools.seats(workload) if name == claim]
+        return self._held(workload).get(claim, [])
+
+    def _held(self, workload: Workload) -> dict[str, list[SeatRef]]:
+        """The bookings of this UID that the cache shows, by claim, in the order of names."""
+        held: dict[str, list[SeatRef]] = {}
+        for claim, seat in self._tools.seats(workload):
+            held.setdefault(claim, []).append(seat.ref)
+        return held
 
     async def release_shown_empty(self, workload: Workload, claim: str, refs: list[SeatRef]) -> None:
         """Release bookings on one claim, once a fresh read shows that the worker's Pod is not there."""
@@ -141,19 +148,14 @@ class Departure:
         rather than the cache. What another process booked before it died, and neither the status nor the
         cache shows, is found on the claim that is named for this worker; elsewhere it is left to the sweep.
         """
-        for claim in self._claims_held(workload):
-            refs = self.held_on(workload, claim)
+        held = self._held(workload)
+        if is_claim_name(workload.status.claim_name):
+            held.setdefault(workload.status.claim_name, [])
+        if held.keys().isdisjoint(own_claim_names(workload)):
+            held[founding_claim_name(workload.name, workload.uid)] = []
+        for claim, refs in sorted(held.items()):
             ledger = await self._release_from(claim, refs) if refs else await self._tools.fresh_ledger(claim)
             await self._release_left(workload, claim, ledger)
-
-    def _claims_held(self, workload: Workload) -> list[str]:
-        """Where this worker has a seat by status or cache, and the claim that it may have founded."""
-        claims = {claim for claim, _ in self._tools.seats(workload)}
-        if is_claim_name(workload.status.claim_name):
-            claims.add(workload.status.claim_name)
-        if claims.isdisjoint(own_claim_names(workload)):
-            claims.add(founding_claim_name(workload.name, workload.uid))
-        return sorted(claims)
 
     async def _release_left(self, workload: Workload, claim: str, ledger: ClaimLedger | None) -> None:
         """Release what a ledger still has of this worker: another process may have adopted its seat."""
