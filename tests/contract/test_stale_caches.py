@@ -67,11 +67,7 @@ async def test_a_seat_that_the_cache_does_not_show_yet_goes_with_its_worker(
     async with simulated_controller(cluster, SETTINGS, identity="lagging"):
         await submit(cluster, "worker")
         let_lag(cluster, LEDGERS)
-        found = cluster.openrl.get("worker")
-        assert found is not None
-        book_own_claim(cluster, "worker", found["metadata"]["uid"])
-        cluster.openrl.delete("worker")
-        await cluster.until(lambda: cluster.openrl.get("worker") is None, "it is not gone")
+        await delete_behind_a_booking(cluster, "worker")
         assert cluster.server.documents(LEDGERS, NAMESPACE) == []
 
 
@@ -195,11 +191,7 @@ async def test_a_claim_founded_in_vain_goes_with_a_worker_that_sits_elsewhere(
         await submit(cluster, "founder", "worker")
         assert claim_of(cluster, "worker") == claim_of(cluster, "founder")
         let_lag(cluster, LEDGERS)
-        found = cluster.openrl.get("worker")
-        assert found is not None
-        book_own_claim(cluster, "worker", found["metadata"]["uid"])
-        cluster.openrl.delete("worker")
-        await cluster.until(lambda: cluster.openrl.get("worker") is None, "it is not gone")
+        await delete_behind_a_booking(cluster, "worker")
         assert list(cluster.openrl.seats().values()) == [["founder"]]
 
 
@@ -209,10 +201,13 @@ def edit_labels(cluster: SimulatedCluster, kind: Kind, name: str, labels: dict[s
     cluster.server.edit(kind, key, lambda document: document["metadata"].update(labels=labels))
 
 
-def book_own_claim(cluster: SimulatedCluster, name: str, uid: str) -> None:
-    """What a process leaves that dies between the ledger of a new claim and the claim."""
+async def delete_behind_a_booking(cluster: SimulatedCluster, name: str) -> None:
+    """Delete a worker for whom a process booked that died between the ledger of its claim and the claim."""
+    uid = cluster.server.get(WORKLOADS, name, NAMESPACE).uid
     claim = founding_claim_name(name, uid)
     spec = {"claimName": claim, "seats": [foreign_seat(name, uid=uid)]}
     labels = MANAGED | {"openrl.io/claim": claim}
     body = {"metadata": {"name": ledger_name(claim), "labels": labels}, "spec": spec}
     cluster.server.create(LEDGERS, NAMESPACE, body)
+    cluster.openrl.delete(name)
+    await cluster.until(lambda: cluster.openrl.get(name) is None, "it is not gone")
