@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import signal
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -31,6 +32,9 @@ from e2e.program import DEFAULT_FLAGS, PROGRAM, ControllerFault, ControllerProce
 
 READY_SECONDS = 60
 OK = 200
+
+POLL_CALLS = {"x86_64": {"232", "281", "441"}, "aarch64": {"22", "441"}}
+"""The numbers of `epoll_wait`, `epoll_pwait` and `epoll_pwait2` by machine."""
 
 LISTED_RESOURCES = frozenset(
     {"workloads", "claimledgers", "resourceclaims", "pods", "nodes", "resourceslices", "deviceclasses"}
@@ -202,9 +206,39 @@ def written(audit: AuditLog, since: int) -> list[Written]:
 
 @contextmanager
 def frozen(controller: ControllerProcess) -> Iterator[None]:
-    """Stop a controller's process as a laptop's lid or a hypervisor would; it goes on after the block."""
-    os.kill(controller.process.pid, signal.SIGSTOP)
+    """Stop a controller's process as a laptop's lid or a hypervisor would; it goes on after the block.
+
+    It stops where its event loop waits for news. Anywhere else, a request that was allowed and written may be
+    on its way through the loop to the kernel, and would leave after the block whatever the process knows.
+    """
+    pid = controller.process.pid
+
+    def stopped_between_turns() -> bool:
+        os.kill(pid, signal.SIGSTOP)
+        wait_until(lambda: _state(pid) == "T", f"process {pid} does not stop", timeout_seconds=10)
+        if _system_call(pid) in POLL_CALLS[platform.machine()]:
+            return True
+        os.kill(pid, signal.SIGCONT)
+        return False
+
+    # Not the usual interval: the work that the freeze is to hit goes on meanwhile.
+    wait_until(
+        stopped_between_turns,
+        f"the loop of process {pid} never waits",
+        timeout_seconds=10,
+        interval_seconds=0.002,
+    )
     try:
         yield
     finally:
-        os.kill(controller.process.pid, signal.SIGCONT)
+        os.kill(pid, signal.SIGCONT)
+
+
+def _state(pid: int) -> str:
+    # The program's name stands in parentheses before it, and may hold anything.
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def _system_call(pid: int) -> str:
+    """The number of the call that the main thread is in, -1 outside of any."""
+    return Path(f"/proc/{pid}/syscall").read_text().split()[0]

@@ -147,7 +147,7 @@ def weather(storm: Storm, steps: int) -> None:
         storm.step()
 
 
-# It wakes in the middle of its work and sends one more write before the elector has had its turn.
+# It wakes in the middle of its work, with answers to go on from, before the elector has had its turn.
 @pytest.mark.timeout(180)
 def test_a_leader_that_was_frozen_past_its_lease_writes_nothing_when_it_wakes(
     cluster: Cluster, openrl: OpenRL, tmp_path: Path, storm: Storm

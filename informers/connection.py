@@ -21,26 +21,22 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import ParamSpec
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 import anyio
 from aiohttp.client_middlewares import ClientHandlerType
-from aiohttp.connector import Connection as Pooled
 from kubernetes_asyncio.client import ApiClient
 from yarl import URL
 
 from informers.answers import foreign_errors
 from informers.credentials import Material, Source
-from informers.errors import ApiError, ConfigurationError, Unreachable
-from informers.permits import ask_permit
+from informers.errors import ConfigurationError, Unreachable
+from informers.permittedbody import PermittedBody, refusals_of
 from informers.sockets import lend_sockets
 
 logger = logging.getLogger(__name__)
-
-P = ParamSpec("P")
 
 # The kubelet renews a token when a fifth of its life is left; client-go re-reads it each minute.
 REFRESH_SECONDS = 60.0
@@ -94,20 +90,6 @@ async def _send_once(request: aiohttp.ClientRequest, handler: ClientHandlerType)
         raise _ConnectionLost(str(error) or type(error).__name__) from error
 
 
-def _asking(connect: Callable[P, Awaitable[Pooled]]) -> Callable[P, Awaitable[Pooled]]:
-    # A middleware is asked before the connection is there, and a trace cannot refuse without leaking it.
-    async def connect_and_ask(*args: P.args, **kwargs: P.kwargs) -> Pooled:
-        connection = await connect(*args, **kwargs)
-        try:
-            ask_permit()
-        except ApiError:
-            connection.release()  # nothing was sent on it
-            raise
-        return connection
-
-    return connect_and_ask
-
-
 class Connection:
     """A pool of connections with one set of TLS material; `ConfigurationError` if that is unusable."""
 
@@ -124,8 +106,6 @@ class Connection:
             raise ConfigurationError(f"server {self.server}: {_tls_problem(error, material)}") from error
         connector = self._client.rest_client.pool_manager.connector
         lend_sockets(connector)
-        if connector is not None:
-            setattr(connector, "connect", _asking(connector.connect))  # noqa: B010 - a method to the checker
         self._session = aiohttp.ClientSession(
             connector=connector,
             connector_owner=False,
@@ -174,14 +154,15 @@ class Connection:
         headers = dict(call.headers)
         if authorization:
             headers["Authorization"] = authorization
+        body = None if call.body is None else PermittedBody(call.body)
         started = anyio.current_time()
         code = "<error>"
         try:
-            with foreign_errors(str(call)):
+            with foreign_errors(str(call)), refusals_of(body):
                 response = await self._session.request(
                     call.method,
                     URL(f"{self.base}{call.path}?{call.query}", encoded=True),
-                    data=call.body,
+                    data=body,
                     headers=headers,
                     timeout=call.timeout,
                     allow_redirects=False,

@@ -2,9 +2,9 @@
 
 A process that was frozen past its lease goes on in the middle of its work when it wakes. The elector cancels
 that work, but what is ready first runs first, and may be a write. `may_write` keeps it back; it is asked
-when the write is made and, by a transport that asks for permits (`informers.permits`), again when its
-connection is there. This narrows the gap to the time that a request is on its way and closes it for nobody:
-the writes still need their preconditions.
+when the write is made and, by a transport that asks for permits (`informers.permits`), again in the step
+that hands its bytes to the event loop. What is left is the rest of that turn of the loop and the way to the
+server, which no check of ours can close: the writes still need their preconditions.
 
 Reads pass. So do writes of the resources in `free`, which belong to no leader (Events, say).
 """

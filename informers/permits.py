@@ -1,8 +1,8 @@
-"""Permission to send a request, asked for when nothing is left to wait for between asking and sending.
+"""Permission to send a request, asked for in the step that hands its bytes to the event loop.
 
-A request may wait for its connection: for one of the pool that is free, for TCP and TLS to be set up. What
-was allowed when it was made may no longer be when the connection is there, above all in a process that was
-frozen meanwhile. Whoever makes the request puts a check around it (`permit`); whoever sends it asks
+A request may wait for its connection: for one of the pool that is free, for TCP and TLS to be set up; and
+then for its turn to be written. What was allowed when it was made may no longer be by then, above all in a
+process that was frozen meanwhile. Whoever makes the request puts a check around it (`permit`); whoever sends it asks
 (`ask_permit`). The check travels with the task, so that the port between the two need not know of it.
 """
 
