@@ -27,7 +27,7 @@ from bench.runner import Plan, measure
 from bench.samples import Results
 from bench.scenarios.catalog import INFORMER_GROUP, TITLES
 from e2e.controlplane import ControlPlaneError
-from simulation.commandline.ending import INTERRUPTED, failed, refused
+from simulation.commandline.ending import run_and_exit
 from simulation.commandline.once import SaidOnce
 from simulation.commandline.values import WholeNumber
 
@@ -104,32 +104,11 @@ def _measured(plan: Plan, profile: Path | None) -> Results:
 
 def main() -> NoReturn:
     """Run the command line; turn every expected error into one line and an exit status."""
-    try:
-        status = cli.main(prog_name="python -m bench", standalone_mode=False) or 0
-    except click.ClickException as error:
-        status = refused(error)
-    except (click.Abort, KeyboardInterrupt):
-        status = failed("interrupted", INTERRUPTED)
-    except BaseExceptionGroup as group:
-        status = _failed_by(_only_cause(group))
-    except (BenchError, ControlPlaneError, msgspec.MsgspecError, OSError) as error:
-        status = _failed_by(error)
-    sys.exit(status)
-
-
-def _only_cause(error: BaseException) -> BaseException:
-    """What a nest of groups was made for, if it is one thing."""
-    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
-        error = error.exceptions[0]
-    return error
-
-
-def _failed_by(error: BaseException) -> int:
-    if not isinstance(error, BenchError | ControlPlaneError | msgspec.MsgspecError | OSError):
-        raise error
-    for note in getattr(error, "__notes__", ()):
-        click.echo(note, err=True)
-    return failed(str(error), getattr(error, "exit_status", 1))
+    run_and_exit(
+        cli,
+        program="python -m bench",
+        expected=(BenchError, ControlPlaneError, msgspec.MsgspecError, OSError),
+    )
 
 
 def _progress(line: str) -> None:

@@ -2,8 +2,8 @@
 
 A request may wait for its connection: for one of the pool that is free, for TCP and TLS to be set up; and
 then for its turn to be written. What was allowed when it was made may no longer be by then, above all in a
-process that was frozen meanwhile. Whoever makes the request puts a check around it (`permit`); whoever sends it asks
-(`ask_permit`). The check travels with the task, so that the port between the two need not know of it.
+process that was frozen meanwhile. Whoever makes the request puts a check around it (`permit`); whoever sends
+it asks (`ask_permit`). The check travels with the task, so that the port between the two need not know of it.
 """
 
 from __future__ import annotations

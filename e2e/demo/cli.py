@@ -15,12 +15,12 @@ from typing import NoReturn
 import anyio
 import click
 
-from e2e.controlplane import ControlPlane
+from e2e.controlplane import ControlPlane, ControlPlaneError
 from e2e.controlplane.binaries import kubernetes_version
-from e2e.controlplane.ending import run_to_the_end
-from e2e.demo.errors import ControllerFailed
 from e2e.demo.stage import RealStage, set_up
+from simulation.commandline.ending import run_and_exit
 from simulation.commandline.once import SaidOnce
+from simulation.demo.cli import INTERRUPTED_LINE
 from simulation.demo.errors import DemoFailed, Interrupted
 from simulation.demo.performance import SIGNALS, perform, stay, until_interrupted
 from simulation.demo.plan import Plan, plan_options
@@ -56,10 +56,11 @@ def cli(*, serve: bool, **options: int) -> None:
 def main() -> NoReturn:
     """Run the command line; turn every expected error into one line and an exit status."""
     _take_signals()
-    run_to_the_end(
+    run_and_exit(
         cli,
         program="python -m e2e.demo",
-        interrupted="interrupted; everything was stopped and removed",
+        expected=(ControlPlaneError, DemoFailed, OSError),
+        interrupted=INTERRUPTED_LINE,
     )
 
 
@@ -76,8 +77,6 @@ def _play(stage: RealStage, plan: Plan, screen: Screen, *, serve: bool) -> None:
 
     try:
         anyio.run(until_interrupted, act)
-    except DemoFailed as error:
-        raise ControllerFailed(str(error)) from error
     except Interrupted:
         if not shown:
             raise click.Abort from None

@@ -7,22 +7,55 @@ do; what else click says is said as it is.
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import NoReturn
 
 import click
 
+FAILED = 1
 INTERRUPTED = 130
 
 
-def run_and_exit(command: click.Command, *, program: str) -> NoReturn:
-    """Run the command on the process's arguments and exit with its status."""
+def run_and_exit(
+    command: click.Command,
+    *,
+    program: str,
+    expected: tuple[type[Exception], ...] = (),
+    interrupted: str = "interrupted",
+) -> NoReturn:
+    """Run the command on the process's arguments and exit with its status; see `run`."""
+    sys.exit(run(command, None, program=program, expected=expected, interrupted=interrupted))
+
+
+def run(
+    command: click.Command,
+    arguments: Sequence[str] | None,
+    *,
+    program: str,
+    expected: tuple[type[Exception], ...] = (),
+    interrupted: str = "interrupted",
+) -> int:
+    """Run the command on `arguments`, by default the process's; returns the exit status.
+
+    An error of a class in `expected`, alone in an exception group or by itself, ends with its `exit_status`,
+    or 1 if it names none; its notes stand above its line. `interrupted` is said when somebody interrupts.
+    """
     try:
-        status = command.main(prog_name=program, standalone_mode=False) or 0
+        return command.main(arguments, prog_name=program, standalone_mode=False) or 0
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        return error.exit_code
     except click.ClickException as error:
-        status = refused(error)
+        return refused(error)
     except (click.Abort, KeyboardInterrupt):
-        status = failed("interrupted", INTERRUPTED)
-    sys.exit(status)
+        return failed(interrupted, INTERRUPTED)
+    except BaseExceptionGroup as group:
+        cause = _only_cause(group)
+        if not isinstance(cause, expected):
+            raise
+        return _failed_by(cause)
+    except expected as error:
+        return _failed_by(error)
 
 
 def refused(error: click.ClickException) -> int:
@@ -39,6 +72,19 @@ def failed(message: str, status: int) -> int:
 def either(names: list[str], word: str = "or") -> str:
     """Names for a sentence: `a`, `a or b`, `a, b or c`."""
     return f" {word} ".join([*([", ".join(names[:-1])] if names[:-1] else []), *names[-1:]])
+
+
+def _failed_by(error: BaseException) -> int:
+    for note in getattr(error, "__notes__", ()):
+        click.echo(note, err=True)
+    return failed(str(error), getattr(error, "exit_status", FAILED))
+
+
+def _only_cause(error: BaseException) -> BaseException:
+    """What a nest of groups was made for, if it is one thing."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error
 
 
 def _line(error: click.ClickException) -> str:

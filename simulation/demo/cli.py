@@ -15,7 +15,7 @@ import anyio
 import click
 
 from controller.settings import PROGRAM
-from simulation.commandline.ending import INTERRUPTED, failed, refused
+from simulation.commandline import ending
 from simulation.commandline.once import SaidOnce
 from simulation.demo.embedded import EmbeddedStage, embedded_stage
 from simulation.demo.errors import DemoFailed, Interrupted
@@ -23,7 +23,7 @@ from simulation.demo.performance import perform, stay, until_interrupted
 from simulation.demo.plan import Plan, plan_options
 from simulation.demo.screen import Screen
 
-FAILED = 1
+INTERRUPTED_LINE = "interrupted; everything was stopped and removed"
 EXIT_STATUS = (
     "Exit status: 0 for a demo that showed all it is to show (and for Ctrl-C under --serve), 1 for one that "
     "did not, 2 for what cannot work as called, 130 when interrupted."
@@ -66,7 +66,7 @@ async def _play(plan: Plan, screen: Screen, serve: bool) -> None:
         await until_interrupted(act)
     except Interrupted:
         if not shown:
-            raise
+            raise click.Abort from None
 
 
 def _instructions(stage: EmbeddedStage) -> str:
@@ -88,16 +88,6 @@ def _instructions(stage: EmbeddedStage) -> str:
 
 def run(arguments: Sequence[str], *, program: str = f"{PROGRAM} demo") -> int:
     """Run the command line and return its exit status; every expected error becomes one line."""
-    try:
-        status = cli.main(list(arguments), prog_name=program, standalone_mode=False)
-    except click.ClickException as error:
-        return refused(error)
-    except (Interrupted, click.Abort):
-        return failed("interrupted; everything was stopped and removed", INTERRUPTED)
-    except DemoFailed as error:
-        for note in getattr(error, "__notes__", []):
-            click.echo(note, err=True)
-        return failed(str(error), FAILED)
-    except OSError as error:
-        return failed(str(error), FAILED)
-    return status or 0
+    return ending.run(
+        cli, arguments, program=program, expected=(DemoFailed, OSError), interrupted=INTERRUPTED_LINE
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 import pytest
 
-from simulation.commandline.ending import either, refused
+from simulation.commandline.ending import FAILED, INTERRUPTED, either, refused, run
 from simulation.commandline.once import SaidOnce
 from simulation.commandline.values import PositiveNumber, WholeNumber
 
@@ -136,3 +136,73 @@ def test_a_command_that_does_not_exist_is_followed_by_those_that_do(
 )
 def test_names_for_a_sentence(names: list[str], text: str) -> None:
     assert either(names) == text
+
+
+class Unmeasurable(Exception):
+    """An error that a command line expects."""
+
+
+class ToolMissing(Unmeasurable):
+    """One with a status of its own."""
+
+    exit_status = 2
+
+
+def ending_of(error: BaseException) -> int:
+    """How a command ends that raises `error`."""
+
+    @click.command
+    def failing() -> None:
+        raise error
+
+    return run(failing, [], program="a-test", expected=(Unmeasurable,), interrupted="undone")
+
+
+def test_a_command_that_ends_well_has_the_status_that_it_returns() -> None:
+    assert run(click.Command("good", callback=lambda: 1), [], program="a-test") == 1
+    assert run(click.Command("good", callback=lambda: None), [], program="a-test") == 0
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "said"),
+    [
+        (Unmeasurable("no\nfigures"), FAILED, "error: no figures\n"),
+        (ToolMissing("no go"), 2, "error: no go\n"),
+        (ExceptionGroup("tasks", [ExceptionGroup("more", [ToolMissing("no go")])]), 2, "error: no go\n"),
+        (click.UsageError("say more"), 2, "error: say more\n"),
+        (click.Abort(), INTERRUPTED, "error: undone\n"),
+        (KeyboardInterrupt(), INTERRUPTED, "error: undone\n"),
+    ],
+)
+def test_an_expected_error_is_one_line_and_a_status(
+    capsys: pytest.CaptureFixture[str], error: BaseException, status: int, said: str
+) -> None:
+    assert ending_of(error) == status
+    assert capsys.readouterr().err.removeprefix("\n") == said  # click ends the line of a ^C itself
+
+
+def test_the_notes_of_an_error_stand_above_its_line(capsys: pytest.CaptureFixture[str]) -> None:
+    error = Unmeasurable("it ended")
+    error.add_note("its last words")
+    assert ending_of(error) == FAILED
+    assert capsys.readouterr().err == "its last words\nerror: it ended\n"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        LookupError("a bug"),
+        ExceptionGroup("tasks", [LookupError("a bug")]),
+        ExceptionGroup("tasks", [Unmeasurable("no figures"), LookupError("a bug")]),
+    ],
+)
+def test_an_error_that_nobody_expects_keeps_its_traceback(error: Exception) -> None:
+    with pytest.raises(type(error)) as caught:
+        ending_of(error)
+    assert caught.value is error
+
+
+def test_a_group_of_commands_without_one_shows_its_help(capsys: pytest.CaptureFixture[str]) -> None:
+    tool = click.Group("tool", commands=[click.Command("up", help="Start it")])
+    assert run(tool, [], program="a-test") == 2
+    assert "Start it" in capsys.readouterr().err
