@@ -29,6 +29,7 @@ from simulation.actors.claims import ClaimController
 from simulation.actors.delays import Delays
 from simulation.actors.garbage import GarbageCollector
 from simulation.actors.kubelet import Kubelet
+from simulation.actors.namespaces import NamespaceController
 from simulation.actors.scheduler import Scheduler
 from simulation.agenda import Agenda
 from simulation.apiserver.client import ApiClient, Latency, no_latency
@@ -92,6 +93,7 @@ class SimulatedCluster:
         self.claim_controller = ClaimController(stage, self.rng("claim controller"))
         self.kubelet = Kubelet(stage, self.rng("kubelet"))
         self.garbage_collector = GarbageCollector(stage, self.rng("garbage collector"))
+        self.namespace_controller = NamespaceController(stage, self.rng("namespace controller"))
         self.fleet = Furnishing(self.server)
         self.openrl = OpenRL(self.server, WORKER_NAMESPACE)
         self.audit: list[AuditEntry] = []

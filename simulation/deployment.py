@@ -22,7 +22,7 @@ from controller.settings import Settings
 from informers.election import LeadershipLost
 from simulation.apiserver.client import ApiClient
 from simulation.clock import EPOCH
-from simulation.cluster import SimulatedCluster
+from simulation.cluster import CONTROLLER_NAMESPACE, SimulatedCluster
 from simulation.network import Link, Network
 from simulation.process import compose
 from simulation.streams import Streams
@@ -32,6 +32,9 @@ from simulation.virtualtime import VirtualLoop
 
 GRACE_SECONDS = 40.0
 """How long a replica may take to stop before it is killed: the manifest's grace period, about."""
+
+IN_CLUSTER = {"service_host": "10.96.0.1", "pod_namespace": CONTROLLER_NAMESPACE}
+"""What the environment of a Pod tells the program, beside its name; the leader lease goes by it."""
 
 LEASE_SUFFIX = "/lease"
 """What the name of a process' second client ends with: the one that its elector uses."""
@@ -132,7 +135,7 @@ class Deployment:
         rng = around.streams.stream(f"process {name}")
         rate = 1.0 + rng.uniform(-1, 1) * around.rate_part if around.rate_part else 1.0
         process = VirtualProcess(name, rate=rate)
-        settings = self.settings.model_copy(update={"pod_name": name})
+        settings = self.settings.model_copy(update={"pod_name": name, **IN_CLUSTER})
         replica = self._compose(slot, process, settings)
         self.slots[slot] = replica
         self.all.append(replica)

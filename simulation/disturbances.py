@@ -65,6 +65,7 @@ class Disturbances:
             "cordons": self._cordon,
             "withdrawn-devices": self._withdraw,
             "disrupted-pods": self._disrupt,
+            "lost-namespace": self._lose_namespace,
             "lost-class": self._lose_class,
         }
         for name, disturb in table.items():
@@ -262,6 +263,14 @@ class Disturbances:
         if self._hands.has_node(node):
             self._note("publish devices", node)
             self._hands.publish_devices(node, self._scenario.nodes[node])
+
+    async def _lose_namespace(self, rng: Random, parameters: Parameters) -> None:
+        """What is not back when faults stop is the end's to bring back, once the last worker has left."""
+        self._note("delete", "workers' namespace")
+        self._sometimes.hit("namespace deleted", self._hands.delete_namespace())
+        if await self._pass(rng.expovariate(1 / parameters["lasts_seconds"])):
+            while not self._hands.restore_namespace() and await self._pass(1.0):
+                pass
 
     async def _lose_class(self, rng: Random, parameters: Parameters) -> None:
         self._note("remove", "device class")

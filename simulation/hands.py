@@ -6,14 +6,25 @@ write that does so is excused from the checks for itself, never for what the con
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from random import Random
 from typing import Any
 
 from informers.keys import ObjectKey
 from simulation.apiserver.documents import Document, Record
 from simulation.apiserver.interception import Request
-from simulation.apiserver.kinds import CLAIMS, DEVICE_CLASSES, LEDGERS, NODES, PODS, SLICES, WORKLOADS, Kind
+from simulation.apiserver.kinds import (
+    CLAIMS,
+    DEVICE_CLASSES,
+    LEDGERS,
+    NAMESPACES,
+    NODES,
+    PODS,
+    SLICES,
+    WORKLOADS,
+    Kind,
+)
 from simulation.apiserver.store import Store
 from simulation.cluster import SimulatedCluster
 from simulation.deployment import Deployment
@@ -35,6 +46,8 @@ class Hands:
         self._watchdog = watchdog
         self._trace = trace
         self._touched = 0
+        self._swept_away: list[tuple[str, Document]] = []
+        cluster.namespace_controller.around = self._emptying
         self.expected: dict[str, str] = {}
         """The Workloads that users want to be there, with their UIDs."""
         self.rivals: list[Deployment] = []
@@ -58,7 +71,7 @@ class Hands:
         """Do what a user or a worker's process does now, as far as it can be done."""
         openrl, key = self._cluster.openrl, self._cluster.openrl.pod_key(act.name)
         known = openrl.get(act.name)
-        if act.what == "submit" and known is None:
+        if act.what == "submit" and known is None and self._takes_workloads:
             self._note("submit", "workloads", act.name, "user")
             self._submit(act.body)
         elif act.what == "delete" and known is not None:
@@ -161,7 +174,8 @@ class Hands:
         """The same, and one of its name in the next moment."""
         self._force_out(record)
         body = record.copy()
-        self._submit({**body, "metadata": {"name": record.key.name}, "status": None})
+        if self._takes_workloads:
+            self._submit({**body, "metadata": {"name": record.key.name}, "status": None})
 
     def drain(self, node: str) -> None:
         """Cordon a node and delete its Pods."""
@@ -198,6 +212,44 @@ class Hands:
         for key in self.held:
             self._cluster.kubelet.let_start(key)
         self.held.clear()
+
+    # The namespace.
+
+    @property
+    def _takes_workloads(self) -> bool:
+        namespace = self._store.get(NAMESPACES, ObjectKey("", self._cluster.openrl.namespace))
+        return namespace is not None and not namespace.deleting
+
+    def delete_namespace(self) -> bool:
+        """Delete the workers' namespace and all that is in it; false if that is under way."""
+        if not self._takes_workloads:
+            return False
+        wanted = [record for record in self._store.all(WORKLOADS) if record.key.name in self.expected]
+        self._swept_away = [(record.key.name, record.copy()["spec"]) for record in wanted]
+        self.expected.clear()
+        self._server.delete(NAMESPACES, self._cluster.openrl.namespace)
+        return True
+
+    def restore_namespace(self) -> bool:
+        """Make it again once it is gone, with the Workloads that were wanted; returns whether it is there."""
+        if self._takes_workloads:
+            return True
+        name = self._cluster.openrl.namespace
+        if self._store.get(NAMESPACES, ObjectKey("", name)) is not None:
+            return False
+        self._note("restore", "namespaces", name)
+        self._server.create(NAMESPACES, "", {"metadata": {"name": name}})
+        for workload, spec in self._swept_away:
+            self._submit({"metadata": {"name": workload}, "spec": spec})
+        return True
+
+    @contextmanager
+    def _emptying(self, kind: Kind, record: Record) -> Iterator[None]:
+        """A deletion by the namespace controller, which asks nobody."""
+        if kind is CLAIMS:
+            self._watchdog.excuse(record.uid)
+        with self._watchdog:
+            yield
 
     # Nodes and devices.
 

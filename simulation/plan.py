@@ -115,6 +115,11 @@ FAULTS: Mapping[str, Fault] = {
         "the devices of a node are withdrawn for a while", 0.25, _every(120, 900, lasts_seconds=(5, 300))
     ),
     "disrupted-pods": Fault("a kubelet evicts, rejects or does not start a Pod", 0.3, _every(40, 400)),
+    "lost-namespace": Fault(
+        "the workers' namespace is deleted, and made again with the Workloads that were in it",
+        0.12,
+        _every(200, 1200, lasts_seconds=(1, 120)),
+    ),
     "lost-class": Fault(
         "the DeviceClass is missing for a while", 0.1, _every(300, 1500, lasts_seconds=(5, 120))
     ),

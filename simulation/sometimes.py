@@ -56,6 +56,7 @@ POINTS: Mapping[str, str] = {
     # Workers.
     "timed out": "a worker failed because nothing took it in time",
     "awaited a predecessor": "a worker waited for its predecessor's Pod or claim",
+    "namespace deleted": "the workers' namespace was deleted with everything in it",
     "no device class": "a worker waited for the DeviceClass",
     "invalid": "a worker was failed because of its spec",
     "Pod lost": "a worker got a second Pod",

@@ -16,7 +16,7 @@ from informers.runner import Outcome
 from simulation.apiserver.interception import Request
 from simulation.apiserver.kinds import EVENTS, LEASES
 from simulation.apiserver.store import Change
-from simulation.cluster import SimulatedCluster
+from simulation.cluster import NotSettled, SimulatedCluster
 from simulation.deployment import Deployment, Replica, Surroundings
 from simulation.disturbances import Disturbances
 from simulation.economy import wasteful
@@ -24,7 +24,7 @@ from simulation.endstate import end_faults
 from simulation.handover import HandOver
 from simulation.hands import Hands
 from simulation.invariants import Watchdog
-from simulation.liveness import Liveness
+from simulation.liveness import BOUND_SECONDS, Liveness
 from simulation.mending import Mending
 from simulation.network import Link, Network
 from simulation.order import OrderWatch
@@ -173,6 +173,15 @@ class World:
         for replica in deployment.running():
             replica.link.cut = False
             replica.link.dies_at_next = ""
+        await self._bring_the_namespace_back()
+
+    async def _bring_the_namespace_back(self) -> None:
+        """It goes once its last worker has left, which must not take longer than rest may."""
+        what = "the workers' namespace goes"
+        try:
+            await self.cluster.until(self.hands.restore_namespace, what, limit_seconds=BOUND_SECONDS)
+        except NotSettled as error:
+            self.failures.append(str(error))
 
     async def _judge(self, deployment: Deployment) -> None:
         settings = deployment.settings

@@ -41,6 +41,7 @@ def _raw(group: str, version: str, plural: str, kind: str, *, namespaced: bool =
 
 WORKLOADS = _raw(OPENRL, "v1alpha1", "workloads", "Workload")
 LEDGERS = _raw(OPENRL, "v1alpha1", "claimledgers", "ClaimLedger")
+NAMESPACES = _raw("", "v1", "namespaces", "Namespace", namespaced=False)
 PODS = _raw("", "v1", "pods", "Pod")
 NODES = _raw("", "v1", "nodes", "Node", namespaced=False)
 CLAIMS = _raw(DRA, "v1", "resourceclaims", "ResourceClaim")
@@ -117,6 +118,10 @@ def _of_pod(document: Document) -> Document:
     return shown | {key: spec[key] for key in ("nodeName", "resourceClaims") if key in spec}
 
 
+def _of_namespace(document: Document) -> Document:
+    return {"phase": document["status"].get("phase")}
+
+
 def _of_node(document: Document) -> Document:
     spec, status = document["spec"], document["status"]
     shown: Document = {key: spec[key] for key in ("unschedulable", "taints") if key in spec}
@@ -132,4 +137,5 @@ PROJECTIONS: Mapping[str, Callable[[Document], Document]] = {
     "DeviceClass": _whole,
     "Pod": _of_pod,
     "Node": _of_node,
+    "Namespace": _of_namespace,
 }

@@ -67,7 +67,7 @@ def carry_over(old: Record, document: Document) -> list[str]:
     if "generation" in old.metadata:
         metadata["generation"] = old.metadata["generation"]
     for field in _SET_ON_DELETION:
-        if old.deleting:
+        if field in old.metadata:
             # A real server takes another time for one that is ending, but not its withdrawal.
             metadata.setdefault(field, old.metadata[field])
         elif field in metadata:

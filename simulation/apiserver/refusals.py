@@ -54,6 +54,23 @@ def namespace_not_found(name: str) -> Refusal:
     return Refusal(HTTPStatus.NOT_FOUND, "NotFound", f'namespaces "{name}" not found')
 
 
+def namespace_terminating(kind: Kind, name: str, namespace: str) -> Refusal:
+    """403: the namespace to create in is being deleted."""
+    why = f"unable to create new content in namespace {namespace} because it is being terminated"
+    cause = {
+        "reason": "NamespaceTerminating",
+        "message": f"namespace {namespace} is being terminated",
+        "field": "metadata.namespace",
+    }
+    return forbidden(kind, name, why, cause)
+
+
+def forbidden(kind: Kind, name: str, why: str, *causes: Mapping[str, str]) -> Refusal:
+    """403: a rule of the server's, not of rights, says no."""
+    details = {"name": name, "group": kind.group, "kind": kind.plural, "causes": causes}
+    return Refusal(HTTPStatus.FORBIDDEN, "Forbidden", f'{kind} "{name}" is forbidden: {why}', details)
+
+
 def not_served() -> Refusal:
     """404: there is no such resource."""
     text = "the server could not find the requested resource"

@@ -86,7 +86,10 @@ class ApiServer:
     # Writing.
 
     def create(self, kind: Kind, namespace: str, body: Mapping[str, Any], *, strict: bool = False) -> Record:
-        """Create an object. 409 if it exists, 404 without the namespace, 422 or 400 for what is wrong."""
+        """Create an object.
+
+        409 if it exists, 404 without the namespace, 403 if that is being deleted, 422 or 400 for faults.
+        """
         document = without_nulls(as_document(body))
         _check_address(kind, document, namespace)
         document["metadata"] = new_metadata(
@@ -97,8 +100,8 @@ class ApiServer:
             counts_generation=kind.generation,
         )
         name = document["metadata"].get("name", "")
-        if kind.namespaced and self.store.get(NAMESPACES, ObjectKey("", namespace)) is None:
-            raise refusals.namespace_not_found(namespace)
+        if kind.namespaced:
+            self._admit(kind, name, namespace)
         strategy = strategy_of(kind)
         strategy.default(document, strict=strict)
         strategy.prepare_create(document)
@@ -186,9 +189,10 @@ class ApiServer:
         old = self.get(kind, name, namespace)
         _check_preconditions(kind, old, preconditions)
         strategy = strategy_of(kind)
+        strategy.check_deletion(name)
         grace = strategy.grace_seconds(old.document) if grace_seconds is None else grace_seconds
-        waits_seconds = old.metadata.get("deletionGracePeriodSeconds") if old.deleting else None
-        finalizers = bool(old.metadata.get("finalizers"))
+        waits_seconds = old.metadata.get("deletionGracePeriodSeconds", 0) if old.deleting else None
+        finalizers = bool(old.metadata.get("finalizers")) or strategy.held(old.document)
         if waits_seconds is not None and waits_seconds <= grace and (grace > 0 or finalizers):
             return Deletion(old, gone=False)
         if finalizers or strategy.graceful:
@@ -196,6 +200,13 @@ class ApiServer:
         if finalizers or grace > 0:
             return Deletion(old, gone=False)
         return Deletion(self.store.remove(kind, old.key), gone=True)
+
+    def _admit(self, kind: Kind, name: str, namespace: str) -> None:
+        found = self.store.get(NAMESPACES, ObjectKey("", namespace))
+        if found is None:
+            raise refusals.namespace_not_found(namespace)
+        if found.deleting:
+            raise refusals.namespace_terminating(kind, name, namespace)
 
     # The one way in for changes of what exists.
 
@@ -225,7 +236,7 @@ class ApiServer:
             document["metadata"]["generation"] += 1
         if document == old.document:
             return old
-        if _ends_deletion(document["metadata"]):
+        if _ends_deletion(document["metadata"]) and not strategy.held(document):
             self.store.remove(kind, old.key)
             return Record(document)
         return self.store.put(kind, document)
@@ -237,6 +248,7 @@ class ApiServer:
         metadata["deletionGracePeriodSeconds"] = grace_seconds
         if kind.generation and not old.deleting:
             metadata["generation"] += 1
+        strategy_of(kind).begin_deletion(document)
         return self.store.put(kind, document)
 
     # For tests.

@@ -31,6 +31,7 @@ from simulation.actors.claims import ClaimController
 from simulation.actors.delays import Delays
 from simulation.actors.garbage import GarbageCollector
 from simulation.actors.kubelet import Kubelet
+from simulation.actors.namespaces import NamespaceController
 from simulation.actors.scheduler import Scheduler
 from simulation.agenda import Agenda, AgendaStatistics
 from simulation.apiserver.server import ApiServer
@@ -82,6 +83,7 @@ class EmbeddedCluster:
         self.claim_controller = ClaimController(stage, self._rng("claim controller"))
         self.kubelet = Kubelet(stage, self._rng("kubelet"))
         self.garbage_collector = GarbageCollector(stage, self._rng("garbage collector"))
+        self.namespace_controller = NamespaceController(stage, self._rng("namespace controller"))
         self.fleet = Furnishing(self.server)
         self._frontend = Frontend(self.server, self.watches, now=utc_now, rng=self._rng("watches"))
         self._stack = AsyncExitStack()

@@ -85,13 +85,13 @@ def names_of(kind: Kind) -> Names:
 
 
 def verbs_of(kind: Kind) -> tuple[str, ...]:
-    """What may be asked of a kind. Namespaces stay, since nobody here would empty them."""
+    """What may be asked of a kind."""
     if kind is OLD_EVENTS:
         return READING
     if kind.custom:
         return _CUSTOM_ORDER
     if kind is NAMESPACES:
-        return tuple(verb for verb in EVERYTHING if not verb.startswith("delete"))
+        return tuple(verb for verb in EVERYTHING if verb != "deletecollection")
     return EVERYTHING
 
 

@@ -27,6 +27,7 @@ SHOWS: dict[str, str] = {
     "partitions": "write when cut off",
     "rival": "rival",
     "rolling-updates": "stopped in order",
+    "lost-namespace": "namespace deleted",
     "lost-class": "no device class",
 }
 """What a run with nothing but this fault must show at least once."""

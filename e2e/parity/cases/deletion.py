@@ -7,6 +7,7 @@ from e2e.parity.objects import (
     DEVICE_CLASSES,
     LEASES,
     LEDGERS,
+    NAMESPACES,
     PODS,
     SLICES,
     WORKLOADS,
@@ -130,3 +131,15 @@ async def some_kinds_answer_with_what_was_deleted(script: Script) -> None:
     for thing, body in deletable:
         await script.create(thing, body)
         await script.delete(thing, body["metadata"]["name"])
+
+
+async def a_namespace_that_is_being_deleted_takes_nothing_new(script: Script) -> None:
+    finalizer = {"metadata": {"name": "parity", "finalizers": ["example.com/other"]}}
+    await script.create(NAMESPACES, finalizer)
+    await script.create(LEDGERS, ledger(), "parity")
+    await script.delete(NAMESPACES, "parity")
+    await script.create(LEDGERS, ledger("ledger-b"), "parity")
+    await script.create(PODS, pod(), "parity")
+    await script.create(CLAIMS, {"metadata": {"name": "claim-a"}}, "parity")
+    await script.create(NAMESPACES, finalizer)
+    await script.patch(NAMESPACES, "parity", {"metadata": {"finalizers": None}})

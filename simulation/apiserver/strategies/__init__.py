@@ -8,6 +8,7 @@ from simulation.apiserver.kinds import Kind
 from simulation.apiserver.strategies.base import Strategy
 from simulation.apiserver.strategies.claims import ClaimStrategy
 from simulation.apiserver.strategies.custom import LedgerStrategy, WorkloadStrategy
+from simulation.apiserver.strategies.namespaces import NamespaceStrategy
 from simulation.apiserver.strategies.nodes import NodeStrategy
 from simulation.apiserver.strategies.pods import PodStrategy
 
@@ -16,6 +17,7 @@ __all__ = ["Strategy", "strategy_of"]
 _PLAIN = Strategy()
 _STRATEGIES: dict[Kind, Strategy] = {
     kinds.PODS: PodStrategy(),
+    kinds.NAMESPACES: NamespaceStrategy(),
     kinds.NODES: NodeStrategy(),
     kinds.CLAIMS: ClaimStrategy(),
     kinds.WORKLOADS: WorkloadStrategy(),

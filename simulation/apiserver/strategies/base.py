@@ -40,6 +40,16 @@ class Strategy:
         """What is wrong with any object, new or changed."""
         return iter(())
 
+    def check_deletion(self, name: str) -> None:
+        """Refuse to delete what has to stay."""
+
+    def begin_deletion(self, document: Document) -> None:
+        """Set what the server sets on an object that is deleted and stays for now."""
+
+    def held(self, document: Document) -> bool:  # noqa: ARG002 - for others
+        """Whether something else than `metadata.finalizers` keeps an object that is deleted."""
+        return False
+
     def grace_seconds(self, document: Document) -> int:  # noqa: ARG002 - for others
         """How long a deletion waits for somebody to end it."""
         return 0

@@ -1,0 +1,69 @@
+"""The workers' namespace is deleted under the controller: everybody leaves, who comes later is placed."""
+
+from __future__ import annotations
+
+import pytest
+
+from informers.keys import ObjectKey
+from simulation.apiserver.kinds import NAMESPACES, WORKLOADS
+from simulation.cluster import SimulatedCluster
+from simulation.invariants import at_rest
+from simulation.openrl import workload
+from simulation.process import simulated_controller
+from tests.contract.hours import HOURS
+from tests.contract.world import submit
+
+pytestmark = pytest.mark.anyio
+
+NAMESPACE = "openrl-system"
+ONE_SEAT = HOURS.model_copy(update={"max_seats_per_claim": 1})
+
+
+def namespace_gone(cluster: SimulatedCluster) -> bool:
+    return cluster.server.store.get(NAMESPACES, ObjectKey("", NAMESPACE)) is None
+
+
+async def test_workers_that_run_and_workers_that_wait_leave_and_the_namespace_goes(
+    cluster: SimulatedCluster,
+) -> None:
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(cluster, ONE_SEAT):
+        await submit(cluster, *(f"worker-{number}" for number in range(6)))
+        assert cluster.openrl.in_phase("Running")
+        assert cluster.openrl.in_phase("Pending")
+
+        cluster.server.delete(NAMESPACES, NAMESPACE)
+        await cluster.until(lambda: namespace_gone(cluster), "the namespace is held")
+        assert cluster.openrl.is_empty()
+
+        cluster.server.create(NAMESPACES, "", {"metadata": {"name": NAMESPACE}})
+        cluster.openrl.submit(workload("worker-0"))
+        await cluster.settle()
+        assert cluster.openrl.status("worker-0")["phase"] == "Running"
+        assert at_rest(cluster) == []
+
+
+async def test_nothing_new_is_tried_over_and_over_while_somebody_holds_the_namespace(
+    cluster: SimulatedCluster,
+) -> None:
+    cluster.fleet.add_nodes(1)
+    held = workload("held")
+    held["metadata"]["finalizers"] = ["example.com/other"]
+    async with simulated_controller(cluster, HOURS):
+        cluster.openrl.submit(held, workload("worker"))
+        await cluster.settle()
+        assert set(cluster.openrl.in_phase("Running")) == {"held", "worker"}
+
+        cluster.server.delete(NAMESPACES, NAMESPACE)
+        await cluster.settle()
+        assert not namespace_gone(cluster)
+        assert set(cluster.openrl.statuses()) == {"held"}
+        assert [*cluster.openrl.pods(), *cluster.openrl.claims(), *cluster.openrl.ledgers()] == []
+        refused = [
+            entry for entry in cluster.calls() if entry.error is not None and entry.error.status == 403
+        ]
+        assert len(refused) <= 10, [str(entry) for entry in refused]
+
+        key = ObjectKey(NAMESPACE, "held")
+        cluster.server.edit(WORKLOADS, key, lambda body: body["metadata"].update(finalizers=[]))
+        await cluster.until(lambda: namespace_gone(cluster), "the namespace is held")
