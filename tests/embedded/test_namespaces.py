@@ -1,0 +1,37 @@
+"""A namespace that is deleted is emptied and goes, as kubectl waits for it."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+
+from e2e.parity.objects import LEDGERS, NAMESPACES, PODS, ledger, pod
+from informers.api import WatchEventType
+from informers.transport import KubeApi
+
+pytestmark = pytest.mark.anyio
+
+NAME = "team-a"
+SECONDS = 20
+
+
+async def test_it_goes_with_everything_that_was_in_it(api: KubeApi) -> None:
+    made = await api.create(NAMESPACES, {"metadata": {"name": NAME}})
+    await api.create(LEDGERS, ledger(), NAME)
+    await api.create(PODS, pod(), NAME)
+
+    ending = await api.delete(NAMESPACES, NAME)
+
+    assert ending is not None
+    assert ending.document["status"] == {"phase": "Terminating"}
+    version = made.metadata.resource_version
+    async with api.watch(
+        NAMESPACES, resource_version=version, timeout_seconds=SECONDS, idle_seconds=SECONDS
+    ) as events:
+        with anyio.fail_after(SECONDS):
+            while (await anext(events)).type is not WatchEventType.DELETED:
+                pass
+    for kind in (LEDGERS, PODS):
+        assert (await api.list_page(kind, NAME)).items == []
+    again = await api.create(NAMESPACES, {"metadata": {"name": NAME}})
+    assert again.metadata.uid != made.metadata.uid
