@@ -1,9 +1,10 @@
-"""The seats of a ledger are booked and released by one worker of this process at a time, in order of coming.
+"""The seats of a ledger are booked and released by one worker of this process after the other, as a rule.
 
 Compare-and-swap is what keeps processes apart, and needs no order. Workers of one process would only race
 each other with it: of ten that are woken for the room on one claim, nine lose every round, and the oldest may
-be beaten as often as it tries. So they take turns. Nobody waits for long: a turn whose requests hang must not
-keep the others from their work, who then go on without one.
+be beaten as often as it tries. So they take turns, in order of coming. Nobody waits for long, since a turn
+whose requests hang must not keep the others from their work: who has waited for `TURN_SECONDS`, in however
+long a queue, goes on without a turn and may race the others.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from ledger.state import SeatRef
 from ledger.transitions import Booking
 
 TURN_SECONDS = 5.0
-"""How long a turn is waited for: many answers of a server that is well."""
+"""How long a turn is waited for, all turns before it included: many answers of a server that is well."""
 
 
 class SeatBookInTurn(SeatBook):
-    """A `SeatBook` whose calls on one claim wait for each other."""
+    """A `SeatBook` whose calls on one claim wait for each other, though not for ever."""
 
     def __init__(self, api: LedgerApi, new_assignment_id: Callable[[], str]) -> None:
         super().__init__(api, new_assignment_id)

@@ -212,23 +212,26 @@ def frozen(controller: ControllerProcess) -> Iterator[None]:
     on its way through the loop to the kernel, and would leave after the block whatever the process knows.
     """
     pid = controller.process.pid
+    calls = POLL_CALLS.get(platform.machine())
+    if calls is None:
+        raise Unsupported(f"nobody has looked up how a process on {platform.machine()} waits")
 
     def stopped_between_turns() -> bool:
         os.kill(pid, signal.SIGSTOP)
         wait_until(lambda: _state(pid) == "T", f"process {pid} does not stop", timeout_seconds=10)
-        if _system_call(pid) in POLL_CALLS[platform.machine()]:
+        if _system_call(pid) in calls:
             return True
         os.kill(pid, signal.SIGCONT)
         return False
 
-    # Not the usual interval: the work that the freeze is to hit goes on meanwhile.
-    wait_until(
-        stopped_between_turns,
-        f"the loop of process {pid} never waits",
-        timeout_seconds=10,
-        interval_seconds=0.002,
-    )
     try:
+        # Not the usual interval: the work that the freeze is to hit goes on meanwhile.
+        wait_until(
+            stopped_between_turns,
+            f"the loop of process {pid} never waits",
+            timeout_seconds=10,
+            interval_seconds=0.002,
+        )
         yield
     finally:
         os.kill(pid, signal.SIGCONT)

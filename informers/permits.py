@@ -20,7 +20,10 @@ _check: ContextVar[Check | None] = ContextVar("check", default=None)
 
 @contextmanager
 def permit(check: Check) -> Iterator[None]:
-    """Have requests that are made in the block ask `check` before they are sent; it is asked first thing."""
+    """Have writes that are made in the block ask `check` before they are sent; it is asked first thing.
+
+    A request without a body asks nothing more: there is nothing to keep back but a read.
+    """
     check()
     token = _check.set(check)
     try:

@@ -38,7 +38,7 @@ def refusals_of(body: PermittedBody | None) -> Iterator[None]:
     """Raise the refusal itself where aiohttp reports a body that it could not send."""
     try:
         yield
-    except aiohttp.ClientError as error:
+    except aiohttp.ClientError:
         if body is not None and body.refusal is not None:
-            raise body.refusal from error
+            raise body.refusal from None  # aiohttp's error has it as its cause already
         raise

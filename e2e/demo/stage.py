@@ -16,6 +16,7 @@ from e2e.controlplane.binaries import Progress
 from e2e.demo.errors import ControllerFailed
 from e2e.ledgerwatch import LedgerWitness, witnessed_ledgers
 from e2e.program import ControllerFault, ControllerProcess, running_controller
+from simulation.demo.errors import DemoFailed
 from simulation.demo.handoff import Revision
 from simulation.demo.plan import Plan
 
@@ -68,7 +69,7 @@ def set_up(plan: Plan, progress: Progress) -> Iterator[RealStage]:
             yield RealStage(plane, controller, stack.enter_context(witnessed_ledgers(plane)))
         except ControllerFault as error:
             raise ControllerFailed(" ".join(str(error).split())) from error
-        except ControlPlaneError as error:  # the controller's last words may say why
+        except (ControlPlaneError, DemoFailed) as error:  # the controller's last words may say why
             for line in log.read_text().splitlines()[-LOG_LINES:] if log.exists() else ():
                 error.add_note(f"controller: {line}")
             raise

@@ -29,6 +29,8 @@ from tests.contract.world import (
 pytestmark = pytest.mark.anyio
 
 NAMESPACE = "openrl-system"
+SECOND_OF_CREATION = 1.0
+"""Creation times are whole seconds."""
 ONE_SEAT = HOURS.model_copy(update={"max_seats_per_claim": 1})
 TWO_SEATS = HOURS.model_copy(update={"max_seats_per_claim": 2})
 
@@ -88,6 +90,24 @@ async def test_a_change_of_its_pod_is_looked_at(cluster: SimulatedCluster, what:
         assert looked[0] == "worker"
         # Its end frees its seat, and then its neighbour on the claim is looked at, too.
         assert set(looked) == ({"worker", "other"} if what == "phase" else {"worker"})
+
+
+async def test_of_those_whose_status_is_looked_at_later_the_oldest_comes_first(
+    cluster: SimulatedCluster,
+) -> None:
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(
+        cluster, HOURS.model_copy(update={"max_concurrent_reconciles": 1})
+    ) as process:
+        await submit(cluster, "z-older")
+        await anyio.sleep(SECOND_OF_CREATION)
+        await submit(cluster, "a-younger")
+        looked = looks_of(process)
+        edit_status(cluster, "a-younger", phase="Placing")
+        edit_status(cluster, "z-older", phase="Placing")
+        await anyio.sleep(OTHERS_STATUS_SECONDS)
+        await soon()
+        assert looked == ["z-older", "a-younger"]
 
 
 # Claims.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import cast
 
 import anyio
@@ -10,6 +11,7 @@ import pytest
 
 from controller.seatbook import TURN_SECONDS, SeatBookInTurn
 from ledger.api import LedgerApi
+from ledger.book import SeatBook
 from tests.virtualtime import VIRTUAL_BACKEND, VirtualBackend
 
 pytestmark = pytest.mark.anyio
@@ -56,6 +58,26 @@ async def test_turns_are_one_at_a_time_in_the_order_of_coming() -> None:
     assert users.came == ["first", "second", "third"]
     assert users.together == []
     assert users.book._turns == {}
+
+
+@pytest.mark.parametrize("call", ["join", "found", "repair", "release"])
+async def test_every_call_that_writes_seats_takes_a_turn(call: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    users, gate = Users(), anyio.Event()
+
+    async def write(_book: SeatBook, name: str, *_: object, **__: object) -> None:
+        users.came.append(name)
+        await gate.wait()
+
+    monkeypatch.setattr(SeatBook, call, write)
+    arguments = {"recheck": None} if call in {"join", "repair"} else {}
+    write_seats = partial(getattr(users.book, call), **arguments)
+    async with anyio.create_task_group() as tasks:
+        for claim in ("claim-a", "claim-a", "claim-b"):
+            tasks.start_soon(write_seats, claim, None)
+        await anyio.wait_all_tasks_blocked()
+        assert users.came == ["claim-a", "claim-b"]
+        gate.set()
+    assert users.came == ["claim-a", "claim-b", "claim-a"]
 
 
 async def test_other_claims_do_not_wait() -> None:

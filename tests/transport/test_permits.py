@@ -70,8 +70,9 @@ async def test_a_write_asks_again_in_the_step_that_sends_it(
         await guarded.patch(THINGS, "a", {}, "ns")  # opens the connection
         writing = asyncio.create_task(guarded.patch(THINGS, "a", {}, "ns"))
         asyncio.get_running_loop().call_soon(lose)
-        with pytest.raises(NotLeading):
+        with pytest.raises(NotLeading) as caught:
             await writing
+    assert caught.value.__cause__ is None, "a cause of its own cause"
     assert len(server.received) == 1
 
 
