@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 from informers.api import Preconditions, WatchEventType
 from informers.keys import ObjectKey
 from simulation.actors.base import Actor
-from simulation.apiserver.documents import Document, Record
+from simulation.apiserver.documents import Record
 from simulation.apiserver.kinds import KINDS, NAMESPACES, PODS, Kind
 from simulation.apiserver.store import Change
 
@@ -57,14 +57,10 @@ class NamespaceController(Actor):
                     self._delete(kind, record)
             if left:
                 return  # what is gone by now, too, is told of, and looked at again
-        self._stage.server.edit(NAMESPACES, namespace.key, _let_go)
+        self._stage.server.finalize(namespace)
 
     def _delete(self, kind: Kind, record: Record) -> None:
         key, unless_other = record.key, Preconditions(record.uid)
         if self._find(kind, key, record.uid) is not None:
             with self.around(kind, record):
                 self._stage.server.delete(kind, key.name, key.namespace, preconditions=unless_other)
-
-
-def _let_go(document: Document) -> None:
-    document["spec"]["finalizers"] = []

@@ -176,6 +176,15 @@ class ApiServer:
         document["status"]["conditions"] = list(conditions)
         return self.store.put(PODS, document)
 
+    def finalize(self, namespace: Record) -> None:
+        """Let go of a namespace that is empty (the `finalize` subresource)."""
+        document = namespace.copy()
+        document["spec"]["finalizers"] = []
+        if _ends_deletion(document["metadata"]):
+            self.store.remove(NAMESPACES, namespace.key)
+        elif document != namespace.document:  # a finalizer of somebody's holds it yet
+            self.store.put(NAMESPACES, document)
+
     def delete(
         self,
         kind: Kind,
@@ -227,6 +236,7 @@ class ApiServer:
         else:
             if kind.status:
                 _keep_status(old, document)
+            strategy.keep(old.document, document)
             faults = carry_over(old, document)
             strategy.default(document, strict=strict)
             faults += [*strategy.update_faults(old.document, document)]

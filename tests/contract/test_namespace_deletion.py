@@ -67,3 +67,14 @@ async def test_nothing_new_is_tried_over_and_over_while_somebody_holds_the_names
         key = ObjectKey(NAMESPACE, "held")
         cluster.server.edit(WORKLOADS, key, lambda body: body["metadata"].update(finalizers=[]))
         await cluster.until(lambda: namespace_gone(cluster), "the namespace is held")
+
+
+async def test_a_finalizer_of_the_namespace_itself_is_waited_for_in_quiet(cluster: SimulatedCluster) -> None:
+    cluster.server.create(NAMESPACES, "", {"metadata": {"name": "held", "finalizers": ["example.com/other"]}})
+    cluster.server.delete(NAMESPACES, "held")
+    await cluster.settle()
+
+    key = ObjectKey("", "held")
+    assert cluster.server.get(NAMESPACES, "held").document["spec"] == {"finalizers": []}
+    cluster.server.edit(NAMESPACES, key, lambda body: body["metadata"].pop("finalizers"))
+    assert cluster.server.store.get(NAMESPACES, key) is None

@@ -35,3 +35,16 @@ async def test_it_goes_with_everything_that_was_in_it(api: KubeApi) -> None:
         assert (await api.list_page(kind, NAME)).items == []
     again = await api.create(NAMESPACES, {"metadata": {"name": NAME}})
     assert again.metadata.uid != made.metadata.uid
+
+
+async def test_a_replacement_that_leaves_its_spec_out_does_not_keep_it_from_being_emptied(
+    api: KubeApi,
+) -> None:
+    await api.create(NAMESPACES, {"metadata": {"name": NAME}})
+    replacement = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAME}}
+    replaced = await api.update(NAMESPACES, NAME, replacement)
+    assert replaced.document["spec"] == {"finalizers": ["kubernetes"]}
+
+    ending = await api.delete(NAMESPACES, NAME)
+    assert ending is not None
+    assert ending.document["status"] == {"phase": "Terminating"}

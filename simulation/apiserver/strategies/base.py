@@ -40,6 +40,9 @@ class Strategy:
         """What is wrong with any object, new or changed."""
         return iter(())
 
+    def keep(self, old: Document, document: Document) -> None:
+        """Take over from the old object what no update changes."""
+
     def check_deletion(self, name: str) -> None:
         """Refuse to delete what has to stay."""
 

@@ -20,6 +20,10 @@ class NamespaceStrategy(Strategy):
         document["spec"] = {"finalizers": ["kubernetes"]}
         document["status"] = {"phase": ACTIVE}
 
+    def keep(self, old: Document, document: Document) -> None:
+        """What holds it goes by `finalize` alone."""
+        document["spec"] = {"finalizers": list(old["spec"]["finalizers"])}
+
     def default(self, document: Document, *, strict: bool = False) -> None:  # noqa: ARG002 - as others
         """Name it in a label, for selectors."""
         metadata = document["metadata"]
@@ -37,4 +41,4 @@ class NamespaceStrategy(Strategy):
 
     def held(self, document: Document) -> bool:
         """Whether it is to be emptied yet."""
-        return bool(document["spec"].get("finalizers"))
+        return bool(document["spec"]["finalizers"])
