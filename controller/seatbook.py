@@ -2,25 +2,64 @@
 
 Compare-and-swap is what keeps processes apart, and needs no order. Workers of one process would only race
 each other with it: of ten that are woken for the room on one claim, nine lose every round, and the oldest may
-be beaten as often as it tries. So they take turns, in order of coming. Nobody waits for long, since a turn
-whose requests hang must not keep the others from their work: who has waited for `TURN_SECONDS`, in however
-long a queue, goes on without a turn and may race the others.
+be beaten as often as it tries. So they take turns, in order of coming. A turn whose requests hang must not
+keep the others from their work: after `TURN_SECONDS` the next one goes on beside it, and may race it.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 
 import anyio
 
+from controller import logs
 from ledger.api import LedgerApi
 from ledger.book import Booked, Contended, Recheck, Refused, Released, SeatBook
 from ledger.state import SeatRef
 from ledger.transitions import Booking
 
+_log = logs.get_logger(__name__)
+
 TURN_SECONDS = 5.0
-"""How long a turn is waited for, all turns before it included: many answers of a server that is well."""
+"""How long a turn keeps the next one waiting: many answers of a server that is well."""
+
+
+def _ended() -> anyio.Event:
+    event = anyio.Event()
+    event.set()
+    return event
+
+
+@dataclass
+class _Turns:
+    """Who has the turn on one claim, and who comes next."""
+
+    line: anyio.Lock = field(default_factory=lambda: anyio.Lock(fast_acquire=True))
+    """Held by the next one while it waits for the turn; the others wait for this, in order of coming."""
+    ended: anyio.Event = field(default_factory=_ended)
+    """Set when the turn that was taken last has ended."""
+    until_seconds: float = 0.0
+    """When that turn is waited for no longer, in loop time."""
+
+    @property
+    def unused(self) -> bool:
+        """Whether nobody has the turn or waits for it."""
+        return self.ended.is_set() and not self.line.locked()
+
+    async def wait(self) -> bool:
+        """Wait until the last turn has ended, or has lasted too long; whether it has ended."""
+        if not self.ended.is_set():
+            with anyio.CancelScope(deadline=self.until_seconds):
+                await self.ended.wait()
+        return self.ended.is_set()
+
+    def take(self) -> anyio.Event:
+        """Begin a turn; the caller sets the event when it ends."""
+        self.ended = anyio.Event()
+        self.until_seconds = anyio.current_time() + TURN_SECONDS
+        return self.ended
 
 
 class SeatBookInTurn(SeatBook):
@@ -29,7 +68,7 @@ class SeatBookInTurn(SeatBook):
     def __init__(self, api: LedgerApi, new_assignment_id: Callable[[], str]) -> None:
         super().__init__(api, new_assignment_id)
         # Only claims on which somebody has the turn, or waits for it.
-        self._turns: dict[str, anyio.Lock] = {}
+        self._turns: dict[str, _Turns] = {}
 
     async def join(self, claim: str, booking: Booking, *, recheck: Recheck) -> Booked | Refused | Contended:
         """As the `SeatBook` does, in turn."""
@@ -55,17 +94,16 @@ class SeatBookInTurn(SeatBook):
 
     @asynccontextmanager
     async def _turn(self, claim: str) -> AsyncIterator[None]:
-        lock = self._turns.setdefault(claim, anyio.Lock())
-        has_turn = False
+        turns = self._turns.setdefault(claim, _Turns())
+        mine = _ended()
         try:
-            with anyio.move_on_after(TURN_SECONDS):
-                await lock.acquire()
-                has_turn = True
+            async with turns.line:
+                if not await turns.wait():
+                    _log.warning("Passed a turn on that takes long", claim=claim, seconds=TURN_SECONDS)
+                mine = turns.take()
             yield
         finally:
-            if has_turn:
-                lock.release()
-            left = lock.statistics()
-            # One that was cancelled while it waited may come here when others have a lock of their own.
-            if not left.locked and not left.tasks_waiting and self._turns.get(claim) is lock:
+            mine.set()
+            # One that was cancelled while it waited may come here when others have turns of their own.
+            if turns.unused and self._turns.get(claim) is turns:
                 del self._turns[claim]

@@ -32,6 +32,10 @@ def test_a_hand_off_and_what_it_took_are_on_the_metrics_page(
         openrl.await_phases(["a", "b"], "Running")
         openrl.submit(workload("waits"))
         openrl.await_pending("waits", "WaitingForCapacity")
+        waiting = {"WaitingForCapacity": 1}
+        openrl.await_that(
+            lambda: scrape(port).values(m.WAITING_WORKERS) == waiting, "the cache has not seen the status"
+        )
         before = scrape(port)
         openrl.delete("a")
         openrl.await_phase("waits", "Running")
@@ -42,7 +46,6 @@ def test_a_hand_off_and_what_it_took_are_on_the_metrics_page(
     assert {name for name in names if not name.startswith(FOREIGN_PREFIXES)} == {
         d.name for d in m.DEFINITIONS
     }
-    assert before.values(m.WAITING_WORKERS) == {"WaitingForCapacity": 1}
     assert before.observations(m.HAND_OFF) == (0, 0)
     assert after.values(m.WAITING_WORKERS) == {}
     assert after.observations(m.HAND_OFF)[0] == 1

@@ -7,11 +7,12 @@ hold this worker, the seat is given up and the worker is placed anew.
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from controller import translate
 from controller.objects import Pod, ResourceClaim
 from controller.reasons import Code, sentence
+from controller.reconcile.ages import Moment
 from controller.reconcile.departure import Departure
 from controller.reconcile.seating import ContendedError
 from controller.reconcile.tools import Tools
@@ -35,7 +36,9 @@ class Abandon:
         self._tools = tools
         self._departure = departure
 
-    def remaining_seconds(self, request: Request | None, claim: ResourceClaim, pod: Pod) -> float:
+    def remaining_seconds(
+        self, workload: Workload, request: Request | None, claim: ResourceClaim, pod: Pod
+    ) -> float:
         """How long the claim may go on refusing this Pod; 0 or less: abandon it now."""
         if request is not None and self._tools.fleet.check(request, claim.metadata.name) in HOPELESS:
             return 0.0
@@ -43,20 +46,25 @@ class Abandon:
             result.binding_conditions for result in claim.status.allocation.devices.results
         )
         patience = PATIENCE_WHILE_BINDING if binding else PATIENCE
-        return (self._refused_since(claim, pod) + patience - self._tools.now()).total_seconds()
+        return (patience - self._refused_for(workload.uid, claim, pod)).total_seconds()
 
-    def _refused_since(self, claim: ResourceClaim, pod: Pod) -> datetime:
-        """The latest of the verdict, the Pod's creation and the allocation.
+    def _refused_for(self, worker_uid: str, claim: ResourceClaim, pod: Pod) -> timedelta:
+        """Since the latest of the verdict, the Pod's creation and the allocation.
 
         A Pod that waited for minutes on its own claim carries its old verdict for a moment after the claim
         was allocated.
         """
+        memory = self._tools.memory
         created = parse_timestamp(pod.metadata.creation_timestamp)
-        since = [created, self._tools.memory.allocations.seen_at(claim)]
+        ages = [
+            memory.allocations.since_seen(claim),
+            memory.ages.since(worker_uid, Moment.POD_CREATED, created),
+        ]
         condition = pod.scheduled
         if condition is not None and condition.last_transition_time:
-            since.append(parse_timestamp(condition.last_transition_time))
-        return max(since)
+            judged = parse_timestamp(condition.last_transition_time)
+            ages.append(memory.ages.since(worker_uid, Moment.POD_JUDGED, judged))
+        return min(ages)
 
     async def abandon(self, workload: Workload, claim: ResourceClaim, pod: Pod) -> None:
         """Pod, then status, then seat; the claim is not offered to this worker again for a while.

@@ -1,15 +1,15 @@
 """What one process remembers of the world's past, because no object holds it.
 
-When an allocation was first seen, which targets have just refused a worker, and how long a worker waited for
-something that its time limit does not count. All of it may be lost in a restart: then the clocks start anew,
-and nothing is decided wrongly, only later.
+When an allocation was first seen, which targets have just refused a worker, when a worker last waited for
+something that its time limit does not count, and how old times of objects were at first sight. All of it may
+be lost in a restart: then the clocks start anew, and nothing is decided wrongly, only later.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import anyio
 
@@ -17,6 +17,7 @@ from controller import translate
 from controller.caches import Caches
 from controller.objects import Allocation, ResourceClaim
 from controller.reasons import Code, is_about
+from controller.reconcile.ages import Ages
 from controller.workload import Workload
 from informers.keys import ObjectKey
 from placement.types import Node
@@ -28,17 +29,19 @@ LONGEST_HOLD_SECONDS = 30 * 60.0
 class Allocations:
     """When each claim's present allocation was first seen. An inline handler of the claims' cache."""
 
-    def __init__(self, now: Callable[[], datetime]) -> None:
-        self._now = now
-        self._seen: dict[str, tuple[Allocation, datetime]] = {}
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self._seen: dict[str, tuple[Allocation, float]] = {}
 
     def __repr__(self) -> str:
         return f"<Allocations seen={len(self._seen)}>"
 
-    def seen_at(self, claim: ResourceClaim) -> datetime:
-        """When this allocation was first seen; now, for one that was never told of."""
+    def since_seen(self, claim: ResourceClaim) -> timedelta:
+        """How long ago this allocation was first seen; 0 for one that was never told of."""
         seen = self._seen.get(claim.metadata.uid)
-        return self._now() if seen is None or seen[0] != claim.status.allocation else seen[1]
+        if seen is None or seen[0] != claim.status.allocation:
+            return timedelta()
+        return timedelta(seconds=self._monotonic() - seen[1])
 
     def on_add(self, obj: ResourceClaim, initial: bool, /) -> None:  # noqa: ARG002 - the handler protocol
         """A claim came."""
@@ -57,7 +60,7 @@ class Allocations:
         if allocation is None:
             self._seen.pop(uid, None)
         elif uid not in self._seen or self._seen[uid][0] != allocation:
-            self._seen[uid] = (allocation, self._now())
+            self._seen[uid] = (allocation, self._monotonic())
 
 
 @dataclass(frozen=True)
@@ -68,7 +71,7 @@ class _Refusal:
     node: Node | None
     hold_seconds: float
     until_seconds: float
-    """In loop time, which no hand sets back."""
+    """Of the monotonic clock."""
 
 
 class RefusedTargets:
@@ -131,45 +134,46 @@ class RefusedTargets:
         return None if node is None else translate.node(node)
 
 
-class _Abandonments:
-    """Tells what is remembered of refusals about abandonments that the workloads' cache shows."""
+class _Workloads:
+    """Tells the memory what the workloads' cache shows: abandonments by others, and workers that are gone."""
 
-    def __init__(self, refused: RefusedTargets) -> None:
-        self._refused = refused
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
 
     def on_add(self, obj: Workload, initial: bool, /) -> None:
         """What was abandoned before is not known any more."""
 
     def on_update(self, old: Workload, new: Workload, /) -> None:
         """A status changed."""
-        self._refused.abandoned_elsewhere(old, new)
+        self._memory.refused.abandoned_elsewhere(old, new)
 
     def on_delete(self, obj: Workload, /) -> None:
         """The worker is gone."""
-        self._refused.forget(obj.uid)
+        self._memory.forget(obj.uid)
 
 
 class UncountedWaits:
     """When a worker last waited for something that the placement timeout does not count."""
 
-    def __init__(self, now: Callable[[], datetime]) -> None:
-        self._now = now
-        self._last: dict[str, datetime] = {}
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self._last_seconds: dict[str, float] = {}
 
     def __repr__(self) -> str:
-        return f"<UncountedWaits workers={len(self._last)}>"
+        return f"<UncountedWaits workers={len(self._last_seconds)}>"
 
     def note(self, worker_uid: str) -> None:
         """It waits like that now."""
-        self._last[worker_uid] = self._now()
+        self._last_seconds[worker_uid] = self._monotonic()
 
-    def last(self, worker_uid: str) -> datetime | None:
-        """When it last did, if ever."""
-        return self._last.get(worker_uid)
+    def since(self, worker_uid: str) -> timedelta | None:
+        """How long ago it last did; `None`: it never did."""
+        last_seconds = self._last_seconds.get(worker_uid)
+        return None if last_seconds is None else timedelta(seconds=self._monotonic() - last_seconds)
 
     def forget(self, worker_uid: str) -> None:
         """The worker is placed, or has ended."""
-        self._last.pop(worker_uid, None)
+        self._last_seconds.pop(worker_uid, None)
 
 
 @dataclass(frozen=True)
@@ -179,6 +183,7 @@ class Memory:
     allocations: Allocations
     refused: RefusedTargets
     uncounted: UncountedWaits
+    ages: Ages
 
     @classmethod
     def empty(
@@ -188,17 +193,20 @@ class Memory:
         now: Callable[[], datetime],
         monotonic: Callable[[], float] = anyio.current_time,
     ) -> Memory:
-        """A process that has just started; it follows the claims' cache from here on.
+        """A process that has just started; it follows the caches from here on.
 
-        `now` is the wall clock, for what is compared with times of objects; `monotonic` counts holds, in
-        seconds.
+        `now` is the wall clock, which times of objects are compared with once; `monotonic` counts all else,
+        in seconds: no hand sets it back.
         """
-        memory = cls(Allocations(now), RefusedTargets(caches, namespace, monotonic), UncountedWaits(now))
+        refused = RefusedTargets(caches, namespace, monotonic)
+        ages = Ages(now, monotonic)
+        memory = cls(Allocations(monotonic), refused, UncountedWaits(monotonic), ages)
         caches.claims.add_handler(memory.allocations, inline=True)
-        caches.workloads.add_handler(_Abandonments(memory.refused), inline=True)
+        caches.workloads.add_handler(_Workloads(memory), inline=True)
         return memory
 
     def forget(self, worker_uid: str) -> None:
         """The worker is placed, or has ended."""
         self.refused.forget(worker_uid)
         self.uncounted.forget(worker_uid)
+        self.ages.forget(worker_uid)

@@ -134,8 +134,8 @@ class Reconciler:
     async def _leave(self, workload: Workload) -> Result:
         """Steps 1 and 2: a Workload that is being deleted, or has ended."""
         self._rejections.forget(workload.uid)
-        self._tools.memory.forget(workload.uid)
         if workload.terminal and not workload.deleting:
+            self._tools.memory.forget(workload.uid)
             await self._departure.withdraw(workload)
             return DONE
         ending = await self._departure.delete(workload)
@@ -155,7 +155,7 @@ class Reconciler:
             again = result.requeue_after_seconds
             return Result(requeue_after_seconds=remaining if again is None else min(again, remaining))
         pod = self._tools.pod(workload)
-        chance = self._time_limit.last_chance_seconds(pod)
+        chance = self._time_limit.last_chance_seconds(workload, pod)
         if chance > 0:
             return Result(requeue_after_seconds=chance)
         await self._time_limit.expire(workload, pod)
@@ -290,7 +290,7 @@ class Reconciler:
         self, workload: Workload, request: Request | None, claim: ResourceClaim, pod: Pod
     ) -> Result:
         """Step 7: an allocated claim refuses the Pod; it is abandoned when that lasts."""
-        remaining = self._abandon.remaining_seconds(request, claim, pod)
+        remaining = self._abandon.remaining_seconds(workload, request, claim, pod)
         if remaining <= 0:
             await self._abandon.abandon(workload, claim, pod)
             return self._retry

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 
-from controller.objects import Pod
+from controller.objects import Condition, Pod
 from controller.reasons import Code, Phase, sentence
+from controller.reconcile.ages import Moment
 from controller.reconcile.tools import Tools
 from controller.reconcile.whereabouts import whereabouts
 from controller.status import Facts, Outcome, Verdict, parse_timestamp
@@ -36,10 +37,9 @@ class Reporting:
 
     async def starting(self, workload: Workload, request: Request | None, pod: Pod) -> float | None:
         """The Pod is bound and does not run yet; returns in how many seconds to look again, if at all."""
-        bound = pod.scheduled
-        remaining = self._remaining(bound.last_transition_time if bound else None)
-        if remaining > 0:
-            return remaining
+        remaining_seconds = self._remaining_seconds(workload, pod.scheduled)
+        if remaining_seconds > 0:
+            return remaining_seconds
         reason = sentence(Code.CONTAINER_WAITING, _waiting_reason(pod))
         outcome = Outcome(
             phase=Phase.PLACING,
@@ -55,9 +55,9 @@ class Reporting:
         condition = pod.scheduled
         if condition is None or condition.reason != "SchedulerError":
             return None
-        remaining = self._remaining(condition.last_transition_time)
-        if remaining > 0:
-            return remaining
+        remaining_seconds = self._remaining_seconds(workload, condition)
+        if remaining_seconds > 0:
+            return remaining_seconds
         reason = sentence(
             Code.SCHEDULER_ERROR, "kube-scheduler fails at this Pod; its words are in the condition"
         )
@@ -67,13 +67,13 @@ class Reporting:
         await self._tools.report(workload, outcome)
         return None
 
-    def _remaining(self, since: str | None) -> float:
-        if since is None:
+    def _remaining_seconds(self, workload: Workload, judged: Condition | None) -> float:
+        """What is left of the grace since kube-scheduler spoke; 0 where it did not say when."""
+        if judged is None or judged.last_transition_time is None:
             return 0.0
-        return (parse_timestamp(since) + GRACE - self._now()).total_seconds()
-
-    def _now(self) -> datetime:
-        return self._tools.now()
+        time = parse_timestamp(judged.last_transition_time)
+        age = self._tools.memory.ages.since(workload.uid, Moment.POD_JUDGED, time)
+        return (GRACE - age).total_seconds()
 
     def _facts(self, workload: Workload, request: Request | None, pod: Pod) -> Facts:
         memory = whole_gib(request.memory_bytes) if request else workload.status.memory_per_device

@@ -12,6 +12,7 @@ from datetime import timedelta
 from controller.durations import format_duration
 from controller.objects import Pod
 from controller.reasons import Code, Phase, is_about, sentence
+from controller.reconcile.ages import Moment
 from controller.reconcile.departure import Departure
 from controller.reconcile.tools import Tools
 from controller.status import Outcome, Verdict, parse_timestamp, waiting_since
@@ -34,18 +35,21 @@ class TimeLimit:
         condition = workload.placed_condition
         if not timeout_seconds or (condition is not None and condition.status == "True"):
             return None
-        start = waiting_since(workload)
-        uncounted = self._tools.memory.uncounted.last(workload.uid)
+        memory = self._tools.memory
+        began = waiting_since(workload)
+        waited = memory.ages.since(workload.uid, Moment.WAITING_BEGAN, began)
+        uncounted = memory.uncounted.since(workload.uid)
         if uncounted is not None:
-            start = max(start, uncounted)
-        return (start + timedelta(seconds=timeout_seconds) - self._tools.now()).total_seconds()
+            waited = min(waited, uncounted)
+        return (timedelta(seconds=timeout_seconds) - waited).total_seconds()
 
-    def last_chance_seconds(self, pod: Pod | None) -> float:
+    def last_chance_seconds(self, workload: Workload, pod: Pod | None) -> float:
         """How long kube-scheduler still has to answer for a Pod that was created just now."""
         if pod is None:
             return 0.0
-        answered_by = parse_timestamp(pod.metadata.creation_timestamp) + LAST_CHANCE
-        return (answered_by - self._tools.now()).total_seconds()
+        created = parse_timestamp(pod.metadata.creation_timestamp)
+        age = self._tools.memory.ages.since(workload.uid, Moment.POD_CREATED, created)
+        return (LAST_CHANCE - age).total_seconds()
 
     async def expire(self, workload: Workload, pod: Pod | None) -> None:
         """Withdraw Pod, seat and claim of a worker that nothing took. Raises `Conflict`: no time-out."""

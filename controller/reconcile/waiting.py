@@ -11,6 +11,7 @@ from datetime import timedelta
 from controller import translate
 from controller.objects import Pod
 from controller.reasons import Code, Phase, sentence
+from controller.reconcile.ages import Moment
 from controller.reconcile.tools import Tools
 from controller.reconcile.whereabouts import whereabouts
 from controller.status import Outcome, Verdict, parse_timestamp
@@ -75,9 +76,10 @@ class Waiting:
         meta = pod.metadata
         asked = parse_timestamp(meta.deletion_timestamp or meta.creation_timestamp)
         asked -= timedelta(seconds=meta.deletion_grace_period_seconds or 0)
-        remaining = (asked + POD_GONE_GRACE - self._tools.now()).total_seconds()
-        if remaining > 0:
-            return remaining
+        ending = self._tools.memory.ages.since(workload.uid, Moment.POD_DELETION_ASKED, asked)
+        remaining_seconds = (POD_GONE_GRACE - ending).total_seconds()
+        if remaining_seconds > 0:
+            return remaining_seconds
         reason = sentence(Code.WAITING_FOR_POD_GONE, f"{meta.name} on {pod.spec.node_name or 'no node'}")
         await self._tools.report(workload, Outcome(reason=reason))
         return self._tools.settings.retry_interval_seconds

@@ -65,6 +65,37 @@ async def test_after_two_minutes_pod_status_and_seat_go_and_the_worker_is_placed
     assert not watchdog.violations
 
 
+HALF_A_DAY_SECONDS = 12 * 3600.0
+
+
+@pytest.mark.parametrize("jump_seconds", [HALF_A_DAY_SECONDS, -HALF_A_DAY_SECONDS], ids=["forward", "back"])
+async def test_two_minutes_are_two_minutes_whatever_the_wall_clock_is_set_to(
+    cluster: SimulatedCluster, jump_seconds: float
+) -> None:
+    """A seat that is kept for longer is booked host memory that kube-scheduler does not know of."""
+    async with simulated_controller(cluster, PATIENT):
+        await wedge(cluster)
+        first = pod_uid(cluster, "worker")
+        await anyio.sleep(5)
+        cluster.clock.jump(jump_seconds)
+        await anyio.sleep(105)
+        assert pod_uid(cluster, "worker") == first
+        await anyio.sleep(15)
+        assert pod_uid(cluster, "worker") != first
+
+
+async def test_a_verdict_from_a_clock_that_was_ahead_counts_from_its_sight(cluster: SimulatedCluster) -> None:
+    async with simulated_controller(cluster, PATIENT, identity="before"):
+        await wedge(cluster)
+        first = pod_uid(cluster, "worker")
+    cluster.clock.jump(-HALF_A_DAY_SECONDS)
+    async with simulated_controller(cluster, PATIENT):
+        await anyio.sleep(115)
+        assert pod_uid(cluster, "worker") == first
+        await anyio.sleep(15)
+        assert pod_uid(cluster, "worker") != first
+
+
 async def test_binding_conditions_grant_six_hundred_seconds(cluster: SimulatedCluster) -> None:
     async with simulated_controller(cluster, PATIENT):
         cluster.fleet.add_nodes(1)

@@ -56,6 +56,21 @@ async def test_pod_then_failed_then_seat_and_claim(cluster: SimulatedCluster) ->
     assert not watchdog.violations
 
 
+@pytest.mark.parametrize("jump_seconds", [43_200.0, -43_200.0], ids=["forward", "back"])
+async def test_a_wall_clock_that_is_set_neither_ends_nor_lengthens_the_wait(
+    cluster: SimulatedCluster, jump_seconds: float
+) -> None:
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(cluster, MINUTE):
+        await submit(cluster, "holder", shared=False)
+        await submit(cluster, "worker")
+        cluster.clock.jump(jump_seconds)
+        await anyio.sleep(40)
+        assert row(cluster, "worker")[0] == "Pending"
+        await anyio.sleep(20)
+        assert row(cluster, "worker")[0] == "Failed"
+
+
 async def test_a_worker_that_nothing_could_ever_hold_is_unsatisfiable(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster, MINUTE):

@@ -26,6 +26,7 @@ from controller.pods import PODS, whole
 from controller.reconcile.memory import Memory
 from controller.reconcile.tools import Tools
 from controller.requests import Requests
+from controller.seatbook import SeatBookInTurn
 from controller.settings import Settings
 from controller.status import timestamp
 from controller.tally import Tally
@@ -33,7 +34,6 @@ from controller.workload import WORKLOADS, Workload
 from controller.writer import Writer
 from informers.api import Api
 from informers.keys import ObjectKey
-from ledger.book import SeatBook
 from ledger.names import ledger_name
 from ledger.state import ClaimLedger
 from placement.fleet import Fleet
@@ -306,7 +306,7 @@ def tools(parts: Parts, settings: Settings | None = None, **changes: Any) -> Too
         "requests": parts.requests,
         "writer": Writer(parts.api, parts.caches),
         "ledgers": ledgers,
-        "book": SeatBook(ledgers, chance.new_id),
+        "book": SeatBookInTurn(ledgers, chance.new_id),
         "events": WorkloadEvents(make_recorder(parts.api, settings, chance)),
         "tally": Tally(parts.clock),
         "memory": parts.memory,

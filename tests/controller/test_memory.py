@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from controller.reconcile.ages import Moment
 from controller.reconcile.memory import Allocations, UncountedWaits
 from controller.reconcile.rejections import Rejections
 from tests.controller.build import EPOCH, Clock, Parts, allocation, claim, node, workload
@@ -140,9 +141,21 @@ def test_a_placed_worker_starts_anew(parts: Parts) -> None:
     parts.memory.uncounted.note("uid-w")
     parts.memory.forget("uid-w")
     assert parts.memory.refused.of("uid-w") == ()
-    assert parts.memory.uncounted.last("uid-w") is None
+    assert parts.memory.uncounted.since("uid-w") is None
     refuse(parts)
     assert held_minutes(parts) == 1
+
+
+def test_nothing_is_kept_of_a_worker_that_is_gone(parts: Parts) -> None:
+    worker = workload("w")
+    parts.put(worker)
+    refuse(parts, worker.uid)
+    parts.memory.uncounted.note(worker.uid)
+    parts.memory.ages.since(worker.uid, Moment.WAITING_BEGAN, EPOCH)
+    parts.caches.workloads.store.apply_delete(worker)
+    assert parts.memory.refused.of(worker.uid) == ()
+    assert parts.memory.uncounted.since(worker.uid) is None
+    assert repr(parts.memory.ages) == "<Ages workers=0>"
 
 
 def test_an_allocation_is_seen_when_the_cache_shows_it() -> None:
@@ -155,7 +168,7 @@ def test_an_allocation_is_seen_when_the_cache_shows_it() -> None:
     parts.clock.advance(minutes=1)
     parts.put(newer)
     parts.clock.advance(minutes=1)
-    assert parts.memory.allocations.seen_at(newer) == EPOCH + timedelta(minutes=2)
+    assert parts.memory.allocations.since_seen(newer) == timedelta(minutes=2)
 
 
 def test_another_allocation_is_seen_anew() -> None:
@@ -163,10 +176,10 @@ def test_another_allocation_is_seen_anew() -> None:
     parts.put(claim("claim-a", allocated=allocation()))
     parts.clock.advance(minutes=1)
     moved = claim("claim-a", allocated=allocation("other"))
-    assert parts.memory.allocations.seen_at(moved) == parts.clock(), "it was never told of"
+    assert parts.memory.allocations.since_seen(moved) == timedelta(), "it was never told of"
     parts.put(moved)
     parts.clock.advance(minutes=1)
-    assert parts.memory.allocations.seen_at(moved) == EPOCH + timedelta(minutes=1)
+    assert parts.memory.allocations.since_seen(moved) == timedelta(minutes=1)
 
 
 def test_an_allocation_that_went_and_came_back_is_a_new_one() -> None:
@@ -177,11 +190,11 @@ def test_an_allocation_that_went_and_came_back_is_a_new_one() -> None:
         parts.put(claim("claim-a"))
     again = claim("claim-a", allocated=allocation())
     parts.put(again)
-    assert parts.memory.allocations.seen_at(again) == parts.clock()
+    assert parts.memory.allocations.since_seen(again) == timedelta()
 
 
 def test_a_claim_that_went_is_forgotten() -> None:
-    allocations = Allocations(Clock())
+    allocations = Allocations(Clock().monotonic)
     found = claim("claim-a", allocated=allocation())
     allocations.on_add(found, False)
     allocations.on_delete(found)
@@ -190,12 +203,13 @@ def test_a_claim_that_went_is_forgotten() -> None:
 
 def test_the_last_uncounted_wait_is_remembered() -> None:
     clock = Clock()
-    waits = UncountedWaits(clock)
-    assert waits.last("uid-w") is None
+    waits = UncountedWaits(clock.monotonic)
+    assert waits.since("uid-w") is None
     waits.note("uid-w")
     clock.advance(minutes=3)
     waits.note("uid-w")
-    assert waits.last("uid-w") == EPOCH + timedelta(minutes=3)
+    clock.advance(seconds=7)
+    assert waits.since("uid-w") == timedelta(seconds=7)
 
 
 def test_rejections_double_from_a_second_to_five_minutes() -> None:

@@ -102,6 +102,45 @@ async def test_a_turn_that_hangs_is_waited_for_only_so_long() -> None:
     assert users.book._turns == {}
 
 
+async def test_who_waits_in_a_long_line_is_kept_from_a_race_by_each_turn_before_it() -> None:
+    """Each turn is short, all of them together take longer than one may."""
+    users = Users()
+
+    async def use(name: str) -> None:
+        gate = anyio.Event()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(users.use, name, gate)
+            while name not in users.came:
+                await anyio.wait_all_tasks_blocked()
+                await anyio.sleep(TURN_SECONDS / 4)
+            await anyio.sleep(TURN_SECONDS / 2)
+            gate.set()
+
+    names = [f"user-{number}" for number in range(10)]
+    async with anyio.create_task_group() as tasks:
+        for name in names:
+            tasks.start_soon(use, name)
+    assert users.came == names
+    assert users.together == []
+
+
+async def test_one_after_the_other_goes_on_beside_a_turn_that_hangs() -> None:
+    users, hangs, gate = Users(), anyio.Event(), anyio.Event()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(users.use, "hanging", hangs)
+        for name in ("second", "third"):
+            await anyio.wait_all_tasks_blocked()
+            tasks.start_soon(users.use, name, gate)
+        await anyio.sleep(TURN_SECONDS * 1.5)
+        assert users.holders == ["hanging", "second"]
+        hangs.set()
+        await anyio.wait_all_tasks_blocked()
+        assert users.holders == ["second"], "the end of the old turn is not the end of this one"
+        gate.set()
+    assert users.came == ["hanging", "second", "third"]
+    assert users.book._turns == {}
+
+
 async def test_one_that_gives_up_waiting_leaves_the_turns_of_others_alone() -> None:
     """The turn ends and a waiter is cancelled at the same moment; the next one must find the others' turn."""
     users, gate, last = Users(), anyio.Event(), anyio.Event()

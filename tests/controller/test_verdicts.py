@@ -134,7 +134,8 @@ def patience(allocated: Document, refused: Pod, *, seen_minute: float = 0, now_m
     parts.put(found)
     parts.clock.advance(minutes=now_minute - seen_minute)
     request = parts.requests.of(workload())
-    return Abandon(its_tools, Departure(its_tools)).remaining_seconds(request, found, refused)
+    abandon = Abandon(its_tools, Departure(its_tools))
+    return abandon.remaining_seconds(workload(), request, found, refused)
 
 
 def refused_since(minute: float, *, created: float = 0) -> Pod:
@@ -183,8 +184,10 @@ def test_what_no_waiting_changes_is_abandoned_at_once(node: dict[str, Any], spec
     assert found is not None
     request = parts.requests.of(workload(**spec))
     abandon = Abandon(its_tools, Departure(its_tools))
-    assert abandon.remaining_seconds(request, found, refused_since(0)) == 0
-    assert abandon.remaining_seconds(None, found, refused_since(0)) == 120, "what it asks for is not known"
+    assert abandon.remaining_seconds(workload(), request, found, refused_since(0)) == 0
+    assert abandon.remaining_seconds(workload(), None, found, refused_since(0)) == 120, (
+        "what it asks for is not known"
+    )
 
 
 def remaining(

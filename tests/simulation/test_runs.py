@@ -49,6 +49,7 @@ REGRESSIONS: dict[int, str] = {
     4001797: "a release was tried again after the create of the Pod had landed late",
     5001337: "two controllers, one of them behind, answered each other's status writes for ever",
     6000445: "workers of one process raced each other for one ledger, and the oldest lost every round",
+    9002130: "a claim that refused its worker was not given up for hours after a clock had been set back",
 }
 """Seeds that failed once, and why. What else they draw changes with the drawing code."""
 
