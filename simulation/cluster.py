@@ -24,21 +24,12 @@ import anyio
 from anyio.abc import TaskGroup
 
 from informers.errors import ApiError
-from simulation.actors.base import Stage
-from simulation.actors.claims import ClaimController
 from simulation.actors.delays import Delays
-from simulation.actors.garbage import GarbageCollector
-from simulation.actors.kubelet import Kubelet
-from simulation.actors.namespaces import NamespaceController
-from simulation.actors.scheduler import Scheduler
-from simulation.agenda import Agenda
 from simulation.apiserver.client import ApiClient, Latency, no_latency
 from simulation.apiserver.interception import Interceptor, Request, pass_through
-from simulation.apiserver.server import ApiServer
 from simulation.apiserver.store import Change
-from simulation.apiserver.watches import Watches
 from simulation.clock import EPOCH, WallClock
-from simulation.fleet import Furnishing
+from simulation.controlplane import ControlPlane
 from simulation.openrl import OpenRL
 
 WORKER_NAMESPACE = "openrl-system"
@@ -72,7 +63,7 @@ class AuditEntry:
         return f"{self.seconds:.3f} {self.request} {outcome}"
 
 
-class SimulatedCluster:
+class SimulatedCluster(ControlPlane):
     """One cluster. Enter it to let its actors work."""
 
     def __init__(
@@ -83,18 +74,14 @@ class SimulatedCluster:
         start: datetime = EPOCH,
         namespaces: tuple[str, ...] = ("default", WORKER_NAMESPACE, CONTROLLER_NAMESPACE),
     ) -> None:
-        self._seed = seed
         self.clock = WallClock(start)
-        self.server = ApiServer(now=self.clock, new_uid=self.identifiers("0"), namespaces=namespaces)
-        self.watches = Watches(self.server.store, self.server.replicas)
-        self.agenda = Agenda()
-        stage = Stage(self.server, self.agenda, delays or Delays(), self.clock)
-        self.scheduler = Scheduler(stage, self.rng("scheduler"))
-        self.claim_controller = ClaimController(stage, self.rng("claim controller"))
-        self.kubelet = Kubelet(stage, self.rng("kubelet"))
-        self.garbage_collector = GarbageCollector(stage, self.rng("garbage collector"))
-        self.namespace_controller = NamespaceController(stage, self.rng("namespace controller"))
-        self.fleet = Furnishing(self.server)
+        super().__init__(
+            seed=seed,
+            now=self.clock,
+            new_uid=self.identifiers("0"),
+            namespaces=namespaces,
+            delays=delays or Delays(),
+        )
         self.openrl = OpenRL(self.server, WORKER_NAMESPACE)
         self.audit: list[AuditEntry] = []
         self.clients: list[ApiClient] = []
@@ -104,7 +91,7 @@ class SimulatedCluster:
         self.server.store.subscribe(self._on_change)
 
     def __repr__(self) -> str:
-        return f"<SimulatedCluster seed={self._seed} {self.server!r} {self.agenda!r}>"
+        return f"<SimulatedCluster seed={self.streams.seed} {self.server!r} {self.agenda!r}>"
 
     async def __aenter__(self) -> Self:
         self._tasks = anyio.create_task_group()
@@ -128,7 +115,7 @@ class SimulatedCluster:
 
     def rng(self, name: str) -> Random:
         """The stream of randomness of that name."""
-        return Random(f"{self._seed}/{name}")  # noqa: S311 - a simulation must be replayed
+        return self.streams.stream(name)
 
     @staticmethod
     def identifiers(series: str) -> Callable[[], str]:

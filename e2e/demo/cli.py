@@ -19,26 +19,14 @@ from e2e.controlplane import ControlPlane, ControlPlaneError
 from e2e.controlplane.binaries import kubernetes_version
 from e2e.demo.stage import RealStage, set_up
 from simulation.commandline.ending import run_and_exit
-from simulation.commandline.once import SaidOnce
 from simulation.demo.cli import INTERRUPTED_LINE
 from simulation.demo.errors import DemoFailed, Interrupted
 from simulation.demo.performance import SIGNALS, perform, stay, until_interrupted
-from simulation.demo.plan import Plan, plan_options
+from simulation.demo.plan import Plan, demo_command
 from simulation.demo.screen import Screen
 
-EXIT_STATUS = (
-    "Exit status: 0 for a demo that showed all it is to show (and for Ctrl-C under --serve), 1 for one that "
-    "did not, 2 for what cannot work as called or where a tool is missing, 130 when interrupted."
-)
 
-
-@click.command(
-    cls=SaidOnce,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog=EXIT_STATUS,
-)
-@plan_options
-@click.option("--serve", is_flag=True, help="Keep everything running at the end, until Ctrl-C")
+@demo_command("what cannot work as called or where a tool is missing")
 def cli(*, serve: bool, **options: int) -> None:
     """Place a mix of workers on a real Kubernetes control plane and watch the seats fill.
 

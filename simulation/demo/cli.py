@@ -16,27 +16,16 @@ import click
 
 from controller.settings import PROGRAM
 from simulation.commandline import ending
-from simulation.commandline.once import SaidOnce
 from simulation.demo.embedded import EmbeddedStage, embedded_stage
 from simulation.demo.errors import DemoFailed, Interrupted
 from simulation.demo.performance import perform, stay, until_interrupted
-from simulation.demo.plan import Plan, plan_options
+from simulation.demo.plan import Plan, demo_command
 from simulation.demo.screen import Screen
 
 INTERRUPTED_LINE = "interrupted; everything was stopped and removed"
-EXIT_STATUS = (
-    "Exit status: 0 for a demo that showed all it is to show (and for Ctrl-C under --serve), 1 for one that "
-    "did not, 2 for what cannot work as called, 130 when interrupted."
-)
 
 
-@click.command(
-    cls=SaidOnce,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog=EXIT_STATUS,
-)
-@plan_options
-@click.option("--serve", is_flag=True, help="Keep everything running at the end, until Ctrl-C")
+@demo_command("what cannot work as called")
 def cli(*, serve: bool, **options: int) -> None:
     """Place a mix of workers on a small cluster in this process, and watch the seats fill.
 

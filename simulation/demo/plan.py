@@ -10,6 +10,7 @@ import click
 
 from placement.quantity import canonical_bytes, parse_bytes
 from placement.types import GIB
+from simulation.commandline.once import SaidOnce
 from simulation.commandline.values import WholeNumber, not_allowed
 from simulation.demo.mix import Mix, UnfitMix
 
@@ -106,8 +107,24 @@ OPTIONS = (
 )
 
 
-def plan_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options that make a plan; their values are the arguments of `Plan.checked`."""
-    for option in reversed(OPTIONS):
-        command = option(command)
-    return command
+def demo_command(cannot_work: str) -> Callable[[Callable[..., None]], click.Command]:
+    """Make a demo's command of a function that takes `serve` and what `Plan.checked` does.
+
+    `cannot_work` says what ends it with exit status 2.
+    """
+    exit_status = (
+        "Exit status: 0 for a demo that showed all it is to show (and for Ctrl-C under --serve), "
+        f"1 for one that did not, 2 for {cannot_work}, 130 when interrupted."
+    )
+
+    def decorate(play: Callable[..., None]) -> click.Command:
+        serve = click.option("--serve", is_flag=True, help="Keep everything running at the end, until Ctrl-C")
+        for option in (serve, *reversed(OPTIONS)):
+            play = option(play)
+        return click.command(
+            cls=SaidOnce,
+            context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+            epilog=exit_status,
+        )(play)
+
+    return decorate

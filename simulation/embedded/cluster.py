@@ -12,13 +12,11 @@ from __future__ import annotations
 
 import logging
 import socket
-import uuid
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from random import Random
 from types import TracebackType
 from typing import Any, NoReturn, Self
 
@@ -26,20 +24,13 @@ import anyio
 import yaml
 from aiohttp import web
 
-from simulation.actors.base import Stage
-from simulation.actors.claims import ClaimController
 from simulation.actors.delays import Delays
-from simulation.actors.garbage import GarbageCollector
-from simulation.actors.kubelet import Kubelet
-from simulation.actors.namespaces import NamespaceController
-from simulation.actors.scheduler import Scheduler
-from simulation.agenda import Agenda, AgendaStatistics
-from simulation.apiserver.server import ApiServer
+from simulation.agenda import AgendaStatistics
 from simulation.apiserver.store import StoreStatistics
-from simulation.apiserver.watches import Watches
 from simulation.cluster import CONTROLLER_NAMESPACE, WORKER_NAMESPACE
+from simulation.controlplane import ControlPlane
 from simulation.embedded.application import Frontend
-from simulation.fleet import Furnishing
+from simulation.streams import Streams
 
 HOST = "127.0.0.1"
 NAMESPACES = ("default", "kube-system", WORKER_NAMESPACE, CONTROLLER_NAMESPACE)
@@ -64,28 +55,19 @@ class EmbeddedStatistics:
     watches: int
 
 
-class EmbeddedCluster:
+class EmbeddedCluster(ControlPlane):
     """Enter it to start it; leaving it ends every watch and closes the socket.
 
     `seed` decides UIDs. `port` 0 takes a free one. Raises `OSError` where the port is taken.
     """
 
     def __init__(self, *, seed: int = 0, port: int = 0, delays: Delays = DELAYS) -> None:
-        self._seed = seed
+        new_uid = Streams(seed).identifiers("objects")
+        super().__init__(seed=seed, now=utc_now, new_uid=new_uid, namespaces=NAMESPACES, delays=delays)
         self._wanted_port = port
         self._port = 0
-        uids = self._rng("uids")
-        self.server = ApiServer(now=utc_now, new_uid=lambda: _uuid(uids), namespaces=NAMESPACES)
-        self.watches = Watches(self.server.store)
-        self.agenda = Agenda()
-        stage = Stage(self.server, self.agenda, delays, utc_now)
-        self.scheduler = Scheduler(stage, self._rng("scheduler"))
-        self.claim_controller = ClaimController(stage, self._rng("claim controller"))
-        self.kubelet = Kubelet(stage, self._rng("kubelet"))
-        self.garbage_collector = GarbageCollector(stage, self._rng("garbage collector"))
-        self.namespace_controller = NamespaceController(stage, self._rng("namespace controller"))
-        self.fleet = Furnishing(self.server)
-        self._frontend = Frontend(self.server, self.watches, now=utc_now, rng=self._rng("watches"))
+        rng = self.streams.stream("watches")
+        self._frontend = Frontend(self.server, self.watches, now=utc_now, rng=rng)
         self._stack = AsyncExitStack()
 
     def __repr__(self) -> str:
@@ -149,17 +131,10 @@ class EmbeddedCluster:
             await anyio.sleep(COMPACTION_SECONDS)
             store.compact(revision)
 
-    def _rng(self, name: str) -> Random:
-        return Random(f"{self._seed}/{name}")  # noqa: S311 - to be had again, not to be secret
-
 
 def utc_now() -> datetime:
     """The time of day."""
     return datetime.now(UTC)
-
-
-def _uuid(rng: Random) -> str:
-    return str(uuid.UUID(int=rng.getrandbits(128), version=4))
 
 
 @asynccontextmanager
