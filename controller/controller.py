@@ -63,8 +63,8 @@ class Controller:
         self.tally = Tally(chance.now)
         fleet = Fleet(settings.device_driver)
         self.picture = Picture(self.caches, fleet, requests, settings.namespace)
-        memory = Memory.empty(self.caches, settings.namespace, chance.now)
-        hand_out = HandOut(self.caches, fleet, self.line, requests, memory.refused.of)
+        self.memory = Memory.empty(self.caches, settings.namespace, chance.now)
+        hand_out = HandOut(self.caches, fleet, self.line, requests, self.memory.refused.of)
         self._wakeups = Wakeups(
             self.caches,
             self.queue,
@@ -89,7 +89,7 @@ class Controller:
             book=self.book,
             events=WorkloadEvents(self.recorder),
             tally=self.tally,
-            memory=memory,
+            memory=self.memory,
             now=chance.now,
             look_again=lambda workload: self._wakeups.wake_key(ObjectKey.of(workload)),
             declined=self._wakeups.declined,

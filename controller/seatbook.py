@@ -3,7 +3,8 @@
 Compare-and-swap is what keeps processes apart, and needs no order. Workers of one process would only race
 each other with it: of ten that are woken for the room on one claim, nine lose every round, and the oldest may
 be beaten as often as it tries. So they take turns, in order of coming. A turn whose requests hang must not
-keep the others from their work: after `TURN_SECONDS` the next one goes on beside it, and may race it.
+keep the next one from its work: after `TURN_SECONDS` that one goes on beside it, and may race it. So the k-th
+in line waits for k times that at most, and no longer than its reconcile may last.
 """
 
 from __future__ import annotations

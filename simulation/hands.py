@@ -46,7 +46,8 @@ class Hands:
         self._watchdog = watchdog
         self._trace = trace
         self._touched = 0
-        self._swept_away: list[tuple[str, Document]] = []
+        self._swept_away: dict[str, Document] = {}
+        """Specs of the Workloads that went with their namespace, and are still wanted."""
         cluster.namespace_controller.around = self._emptying
         self.expected: dict[str, str] = {}
         """The Workloads that users want to be there, with their UIDs."""
@@ -74,10 +75,11 @@ class Hands:
         if act.what == "submit" and known is None and self._takes_workloads:
             self._note("submit", "workloads", act.name, "user")
             self._submit(act.body)
-        elif act.what == "delete" and known is not None:
-            self._note("delete", "workloads", act.name, "user")
-            self.expected.pop(act.name, None)
-            openrl.delete(act.name)
+        elif act.what == "delete":
+            self._unwant(act.name)
+            if known is not None:
+                self._note("delete", "workloads", act.name, "user")
+                openrl.delete(act.name)
         elif act.what in {"succeed", "fail"} and self._runs(key):
             self._note(act.what, "pods", key.name, "kubelet")
             if act.what == "succeed":
@@ -90,6 +92,10 @@ class Hands:
         name = body["metadata"]["name"]
         created = self._cluster.openrl.get(name)
         self.expected[name] = created["metadata"]["uid"] if created is not None else ""
+
+    def _unwant(self, name: str) -> None:
+        self.expected.pop(name, None)
+        self._swept_away.pop(name, None)
 
     def _runs(self, key: ObjectKey) -> bool:
         pod = self._store.get(PODS, key)
@@ -162,7 +168,7 @@ class Hands:
 
     def _force_out(self, record: Record) -> None:
         """Delete a Workload and take its finalizer away: nobody releases what it holds."""
-        self.expected.pop(record.key.name, None)
+        self._unwant(record.key.name)
         if not record.deleting:
             self._server.delete(WORKLOADS, record.key.name, record.key.namespace)
         if self._store.get(WORKLOADS, record.key) is not None:
@@ -225,7 +231,7 @@ class Hands:
         if not self._takes_workloads:
             return False
         wanted = [record for record in self._store.all(WORKLOADS) if record.key.name in self.expected]
-        self._swept_away = [(record.key.name, record.copy()["spec"]) for record in wanted]
+        self._swept_away = {record.key.name: record.copy()["spec"] for record in wanted}
         self.expected.clear()
         self._server.delete(NAMESPACES, self._cluster.openrl.namespace)
         return True
@@ -239,7 +245,7 @@ class Hands:
             return False
         self._note("restore", "namespaces", name)
         self._server.create(NAMESPACES, "", {"metadata": {"name": name}})
-        for workload, spec in self._swept_away:
+        for workload, spec in self._swept_away.items():
             self._submit({"metadata": {"name": workload}, "spec": spec})
         return True
 

@@ -42,7 +42,8 @@ class Watchdog:
         self._server = cluster.server
         self._limit_of = limit if callable(limit) else lambda: limit
         self._lands_late = lands_late
-        # Assignments that came late to workers who were leaving already: nobody can know of those.
+        # Assignments and UIDs of Pods that came late to workers who were leaving already: nobody can know of
+        # those, whatever was read before.
         self._late: set[str] = set()
         self._excused = False
         self._excused_uids: set[str] = set()
@@ -74,8 +75,8 @@ class Watchdog:
         self._excused_uids.add(uid)
 
     def _on_change(self, change: Change) -> None:
-        if change.kind is LEDGERS and self._lands_late():
-            self._note_late(change)
+        if self._lands_late():
+            self._late |= self._come_late(change)
         if change.kind is WORKLOADS and _phase(change.record) in TERMINAL:
             self._ended.setdefault(change.record.uid, change.revision)
         elif change.kind is PODS and change.type is WatchEventType.ADDED:
@@ -83,10 +84,14 @@ class Watchdog:
         if not self._excused:
             self.violations += [f"at revision {change.revision}: {text}" for text in self._faults(change)]
 
-    def _note_late(self, change: Change) -> None:
+    def _come_late(self, change: Change) -> set[str]:
         leaving = {record.uid for record in self._server.store.all(WORKLOADS) if record.deleting}
+        if change.kind is PODS and change.type is WatchEventType.ADDED:
+            return {change.record.uid} if owner_uid(change.record.document) in leaving else set()
+        if change.kind is not LEDGERS:
+            return set()
         before = {seat["assignmentID"] for seat in seats_of(change.before)}
-        self._late |= {
+        return {
             seat["assignmentID"]
             for seat in seats_of(change.record)
             if seat["assignmentID"] not in before and seat["workloadUID"] in leaving
@@ -138,7 +143,8 @@ class Watchdog:
             ]
             if left:
                 yield f"{name} went and left a seat"
-            if any(owner_uid(pod.document) == uid for pod in self._server.store.all(PODS)):
+            pods = [pod for pod in self._server.store.all(PODS) if owner_uid(pod.document) == uid]
+            if any(pod.uid not in self._late for pod in pods):
                 yield f"{name} went and left a Pod"
             return
         yield from _status_faults(change)

@@ -6,9 +6,10 @@ are the simulation's.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import datetime
 
 import anyio
 
@@ -70,14 +71,16 @@ async def simulated_controller(
     interceptor: Interceptor = pass_through,
     latency_seconds: Latency = no_latency,
     synced: bool = True,
+    now: Callable[[], datetime] | None = None,
 ) -> AsyncIterator[SimulatedProcess]:
     """Run a controller while the block runs, from the moment its caches are full (unless told otherwise).
 
     A controller whose client has crashed is cut off at the end of the block, any other one stops in order.
+    `now` is its wall clock, where that is not the cluster's.
     """
     client = cluster.client(identity, interceptor=interceptor, latency_seconds=latency_seconds)
     series = f"{len(cluster.clients) % 15 + 1:x}"
-    chance = Chance(cluster.rng(f"process {identity}"), cluster.clock, cluster.identifiers(series))
+    chance = Chance(cluster.rng(f"process {identity}"), now or cluster.clock, cluster.identifiers(series))
     settings = settings.model_copy(update={"pod_name": settings.pod_name or identity})
     controller, leadership = compose(client, client, settings, chance)
     stop, ended = anyio.Event(), anyio.Event()

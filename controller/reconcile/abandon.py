@@ -16,7 +16,6 @@ from controller.reconcile.ages import Moment
 from controller.reconcile.departure import Departure
 from controller.reconcile.seating import ContendedError
 from controller.reconcile.tools import Tools
-from controller.status import parse_timestamp
 from controller.workload import Workload
 from placement.checks import Check
 from placement.types import Request
@@ -46,25 +45,21 @@ class Abandon:
             result.binding_conditions for result in claim.status.allocation.devices.results
         )
         patience = PATIENCE_WHILE_BINDING if binding else PATIENCE
-        return (patience - self._refused_for(workload.uid, claim, pod)).total_seconds()
+        return (patience - self._refused_for(workload, claim, pod)).total_seconds()
 
-    def _refused_for(self, worker_uid: str, claim: ResourceClaim, pod: Pod) -> timedelta:
+    def _refused_for(self, workload: Workload, claim: ResourceClaim, pod: Pod) -> timedelta:
         """Since the latest of the verdict, the Pod's creation and the allocation.
 
         A Pod that waited for minutes on its own claim carries its old verdict for a moment after the claim
         was allocated.
         """
         memory = self._tools.memory
-        created = parse_timestamp(pod.metadata.creation_timestamp)
-        ages = [
+        since = (
             memory.allocations.since_seen(claim),
-            memory.ages.since(worker_uid, Moment.POD_CREATED, created),
-        ]
-        condition = pod.scheduled
-        if condition is not None and condition.last_transition_time:
-            judged = parse_timestamp(condition.last_transition_time)
-            ages.append(memory.ages.since(worker_uid, Moment.POD_JUDGED, judged))
-        return min(ages)
+            memory.ages.since(Moment.POD_CREATED, workload, pod),
+            memory.ages.since(Moment.POD_JUDGED, workload, pod),
+        )
+        return min(age for age in since if age is not None)
 
     async def abandon(self, workload: Workload, claim: ResourceClaim, pod: Pod) -> None:
         """Pod, then status, then seat; the claim is not offered to this worker again for a while.

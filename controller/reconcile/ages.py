@@ -1,8 +1,9 @@
-"""How long ago something happened whose time another process wrote.
+"""How long ago something happened to a worker whose time another process wrote.
 
-Such a time can be compared with the wall clock only, and that one may be set back or forward by hours: a
-patience of two minutes would last for hours, or end at once. So the wall clock is asked once, when a time is
-first looked at, and the monotonic clock counts on from there.
+Such a time can be compared with the wall clock only, and that one may be wrong by hours, or be set at any
+moment: a patience of two minutes would last for hours, or end at once. So the wall clock is asked once, when
+a time is first looked at, and the monotonic clock counts on from there. Nor is the wall clock believed where
+this process knows better: what happened after it last looked at the worker is no older than that.
 
 Ages are exact to the microsecond: what is left of a time limit is never too short for a timer.
 """
@@ -14,15 +15,39 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum, auto
 
+from controller.objects import Pod
+from controller.status import parse_timestamp, waiting_since
+from controller.workload import Workload
+
 
 class Moment(Enum):
-    """What happened, in the life of a worker; its latest time is remembered."""
+    """What happened in the life of a worker; each may happen again."""
 
     WAITING_BEGAN = auto()
     POD_CREATED = auto()
     POD_JUDGED = auto()
     """Condition `PodScheduled` changed."""
     POD_DELETION_ASKED = auto()
+
+    def time(self, workload: Workload, pod: Pod | None) -> datetime | None:
+        """When it last happened, as the objects say, in UTC; `None`: they do not say."""
+        if self is Moment.WAITING_BEGAN:
+            return waiting_since(workload)
+        if pod is None:
+            return None
+        meta = pod.metadata
+        match self:
+            case Moment.POD_CREATED:
+                return parse_timestamp(meta.creation_timestamp)
+            case Moment.POD_JUDGED:
+                judged = pod.scheduled
+                since = None if judged is None else judged.last_transition_time
+                return parse_timestamp(since) if since else None
+            case Moment.POD_DELETION_ASKED:
+                if meta.deletion_timestamp is None:
+                    return None
+                grace = timedelta(seconds=meta.deletion_grace_period_seconds or 0)
+                return parse_timestamp(meta.deletion_timestamp) - grace
 
 
 @dataclass(frozen=True)
@@ -41,19 +66,45 @@ class Ages:
         self._now = now
         self._monotonic = monotonic
         self._sights: dict[str, dict[Moment, _Sight]] = {}
+        self._looked_seconds: dict[str, float] = {}
+        """Only of workers that this process has looked at, or that were made while it watched."""
 
     def __repr__(self) -> str:
-        return f"<Ages workers={len(self._sights)}>"
+        return f"<Ages workers={len(self._looked_seconds)} waiting={len(self._sights)}>"
 
-    def since(self, worker_uid: str, moment: Moment, time: datetime) -> timedelta:
-        """The age of a worker's moment, which was at `time` (UTC); 0 at first for one that lies ahead."""
-        of_worker = self._sights.setdefault(worker_uid, {})
+    def came(self, worker_uid: str) -> None:
+        """The worker was made while this process watched: nothing of it is older than that."""
+        self._looked_seconds.setdefault(worker_uid, self._monotonic())
+
+    def look(self, workload: Workload, pod: Pod | None) -> None:
+        """Take in what is new, for whoever asks later."""
+        for moment in Moment:
+            self.since(moment, workload, pod)
+        self._looked_seconds[workload.uid] = self._monotonic()
+
+    def since(self, moment: Moment, workload: Workload, pod: Pod | None) -> timedelta | None:
+        """The age of a moment, 0 at first for one that lies ahead; `None`: nothing says when it was."""
+        time = moment.time(workload, pod)
+        if time is None:
+            return None
+        of_worker = self._sights.setdefault(workload.uid, {})
         sight = of_worker.get(moment)
         if sight is None or sight.time != time:
-            age = max(timedelta(), self._now() - time)
-            sight = of_worker[moment] = _Sight(time, age, self._monotonic())
+            sight = of_worker[moment] = _Sight(time, self._first_age(workload.uid, time), self._monotonic())
         return sight.age + timedelta(seconds=self._monotonic() - sight.seen_seconds)
 
-    def forget(self, worker_uid: str) -> None:
-        """The worker is placed, or gone."""
+    def settle(self, worker_uid: str) -> None:
+        """The worker is placed, or has ended: nothing is waited for."""
         self._sights.pop(worker_uid, None)
+
+    def forget(self, worker_uid: str) -> None:
+        """The worker is gone."""
+        self._sights.pop(worker_uid, None)
+        self._looked_seconds.pop(worker_uid, None)
+
+    def _first_age(self, worker_uid: str, time: datetime) -> timedelta:
+        age = max(timedelta(), self._now() - time)
+        looked_seconds = self._looked_seconds.get(worker_uid)
+        if looked_seconds is None:
+            return age
+        return min(age, timedelta(seconds=self._monotonic() - looked_seconds))

@@ -1,8 +1,9 @@
 """What one process remembers of the world's past, because no object holds it.
 
 When an allocation was first seen, which targets have just refused a worker, when a worker last waited for
-something that its time limit does not count, and how old times of objects were at first sight. All of it may
-be lost in a restart: then the clocks start anew, and nothing is decided wrongly, only later.
+something that its time limit does not count, and how old times of objects are. All of it may be lost in a
+restart: then most clocks start anew, and nothing is decided wrongly, only later. Ages are asked of the wall
+clock again, and one that is hours ahead ends a wait early.
 """
 
 from __future__ import annotations
@@ -141,7 +142,9 @@ class _Workloads:
         self._memory = memory
 
     def on_add(self, obj: Workload, initial: bool, /) -> None:
-        """What was abandoned before is not known any more."""
+        """A new worker. Of one that was there before nothing is known any more."""
+        if not initial:
+            self._memory.ages.came(obj.uid)
 
     def on_update(self, old: Workload, new: Workload, /) -> None:
         """A status changed."""
@@ -205,8 +208,13 @@ class Memory:
         caches.workloads.add_handler(_Workloads(memory), inline=True)
         return memory
 
-    def forget(self, worker_uid: str) -> None:
-        """The worker is placed, or has ended."""
+    def settle(self, worker_uid: str) -> None:
+        """The worker is placed, or has ended: what it waited for counts no more."""
         self.refused.forget(worker_uid)
         self.uncounted.forget(worker_uid)
+        self.ages.settle(worker_uid)
+
+    def forget(self, worker_uid: str) -> None:
+        """The worker is gone."""
+        self.settle(worker_uid)
         self.ages.forget(worker_uid)

@@ -89,8 +89,17 @@ class Reconciler:
             with self._tools.echoes.working_on(key):
                 return await self._reconcile(key)
         finally:
-            if was_woken and before is not None:
-                self._hand_on(before)
+            if before is not None:
+                if was_woken:
+                    self._hand_on(before)
+                self._forget_if_gone(before)
+
+    def _forget_if_gone(self, before: Workload) -> None:
+        """What was noted of a worker that went meanwhile would stay: its end was told of before."""
+        after = self._tools.caches.workloads.store.get(ObjectKey.of(before))
+        if after is None or after.uid != before.uid:
+            self._tools.memory.forget(before.uid)
+            self._rejections.forget(before.uid)
 
     def _hand_on(self, before: Workload) -> None:
         """A worker that was woken for a free seat and took none leaves it to the next in line.
@@ -107,6 +116,7 @@ class Reconciler:
         workload = self._tools.caches.workloads.store.get(key)
         if workload is None:
             return DONE
+        self._tools.memory.ages.look(workload, self._tools.pod(workload))
         if workload.deleting or workload.terminal:
             return await self._leave(workload)
         workload = await self._with_finalizer(workload)
@@ -135,7 +145,7 @@ class Reconciler:
         """Steps 1 and 2: a Workload that is being deleted, or has ended."""
         self._rejections.forget(workload.uid)
         if workload.terminal and not workload.deleting:
-            self._tools.memory.forget(workload.uid)
+            self._tools.memory.settle(workload.uid)
             await self._departure.withdraw(workload)
             return DONE
         ending = await self._departure.delete(workload)
@@ -316,7 +326,7 @@ class Reconciler:
 
     async def _report(self, workload: Workload, request: Request | None, pod: Pod) -> Result:
         if pod.status.phase == "Running":
-            self._tools.memory.forget(workload.uid)
+            self._tools.memory.settle(workload.uid)
             self._rejections.forget(workload.uid)
             await self._reporting.running(workload, request, pod)
             return DONE

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from controller.objects import Condition, Pod
+from controller.objects import Pod
 from controller.reasons import Code, Phase, sentence
 from controller.reconcile.ages import Moment
 from controller.reconcile.tools import Tools
 from controller.reconcile.whereabouts import whereabouts
-from controller.status import Facts, Outcome, Verdict, parse_timestamp
+from controller.status import Facts, Outcome, Verdict
 from controller.workload import Workload
 from placement.quantity import whole_gib
 from placement.types import Request
@@ -37,7 +37,7 @@ class Reporting:
 
     async def starting(self, workload: Workload, request: Request | None, pod: Pod) -> float | None:
         """The Pod is bound and does not run yet; returns in how many seconds to look again, if at all."""
-        remaining_seconds = self._remaining_seconds(workload, pod.scheduled)
+        remaining_seconds = self._remaining_seconds(workload, pod)
         if remaining_seconds > 0:
             return remaining_seconds
         reason = sentence(Code.CONTAINER_WAITING, _waiting_reason(pod))
@@ -55,7 +55,7 @@ class Reporting:
         condition = pod.scheduled
         if condition is None or condition.reason != "SchedulerError":
             return None
-        remaining_seconds = self._remaining_seconds(workload, condition)
+        remaining_seconds = self._remaining_seconds(workload, pod)
         if remaining_seconds > 0:
             return remaining_seconds
         reason = sentence(
@@ -67,13 +67,10 @@ class Reporting:
         await self._tools.report(workload, outcome)
         return None
 
-    def _remaining_seconds(self, workload: Workload, judged: Condition | None) -> float:
+    def _remaining_seconds(self, workload: Workload, pod: Pod) -> float:
         """What is left of the grace since kube-scheduler spoke; 0 where it did not say when."""
-        if judged is None or judged.last_transition_time is None:
-            return 0.0
-        time = parse_timestamp(judged.last_transition_time)
-        age = self._tools.memory.ages.since(workload.uid, Moment.POD_JUDGED, time)
-        return (GRACE - age).total_seconds()
+        age = self._tools.memory.ages.since(Moment.POD_JUDGED, workload, pod)
+        return 0.0 if age is None else (GRACE - age).total_seconds()
 
     def _facts(self, workload: Workload, request: Request | None, pod: Pod) -> Facts:
         memory = whole_gib(request.memory_bytes) if request else workload.status.memory_per_device

@@ -15,7 +15,7 @@ from controller.reasons import Code, Phase, is_about, sentence
 from controller.reconcile.ages import Moment
 from controller.reconcile.departure import Departure
 from controller.reconcile.tools import Tools
-from controller.status import Outcome, Verdict, parse_timestamp, waiting_since
+from controller.status import Outcome, Verdict
 from controller.workload import Workload
 
 LAST_CHANCE = timedelta(seconds=10)
@@ -36,20 +36,17 @@ class TimeLimit:
         if not timeout_seconds or (condition is not None and condition.status == "True"):
             return None
         memory = self._tools.memory
-        began = waiting_since(workload)
-        waited = memory.ages.since(workload.uid, Moment.WAITING_BEGAN, began)
-        uncounted = memory.uncounted.since(workload.uid)
-        if uncounted is not None:
-            waited = min(waited, uncounted)
+        since = (
+            memory.ages.since(Moment.WAITING_BEGAN, workload, None),
+            memory.uncounted.since(workload.uid),
+        )
+        waited = min(age for age in since if age is not None)
         return (timedelta(seconds=timeout_seconds) - waited).total_seconds()
 
     def last_chance_seconds(self, workload: Workload, pod: Pod | None) -> float:
         """How long kube-scheduler still has to answer for a Pod that was created just now."""
-        if pod is None:
-            return 0.0
-        created = parse_timestamp(pod.metadata.creation_timestamp)
-        age = self._tools.memory.ages.since(workload.uid, Moment.POD_CREATED, created)
-        return (LAST_CHANCE - age).total_seconds()
+        age = self._tools.memory.ages.since(Moment.POD_CREATED, workload, pod)
+        return 0.0 if age is None else (LAST_CHANCE - age).total_seconds()
 
     async def expire(self, workload: Workload, pod: Pod | None) -> None:
         """Withdraw Pod, seat and claim of a worker that nothing took. Raises `Conflict`: no time-out."""

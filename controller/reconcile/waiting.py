@@ -14,7 +14,7 @@ from controller.reasons import Code, Phase, sentence
 from controller.reconcile.ages import Moment
 from controller.reconcile.tools import Tools
 from controller.reconcile.whereabouts import whereabouts
-from controller.status import Outcome, Verdict, parse_timestamp
+from controller.status import Outcome, Verdict
 from controller.workload import Workload
 from informers.keys import ObjectKey
 from placement.types import Explanation, Request
@@ -74,10 +74,8 @@ class Waiting:
     async def for_pod_gone(self, workload: Workload, pod: Pod) -> float:
         """The worker's Pod is being deleted; said from 10 s on. Returns in how many seconds to look again."""
         meta = pod.metadata
-        asked = parse_timestamp(meta.deletion_timestamp or meta.creation_timestamp)
-        asked -= timedelta(seconds=meta.deletion_grace_period_seconds or 0)
-        ending = self._tools.memory.ages.since(workload.uid, Moment.POD_DELETION_ASKED, asked)
-        remaining_seconds = (POD_GONE_GRACE - ending).total_seconds()
+        ending = self._tools.memory.ages.since(Moment.POD_DELETION_ASKED, workload, pod)
+        remaining_seconds = (POD_GONE_GRACE - (ending or timedelta())).total_seconds()
         if remaining_seconds > 0:
             return remaining_seconds
         reason = sentence(Code.WAITING_FOR_POD_GONE, f"{meta.name} on {pod.spec.node_name or 'no node'}")

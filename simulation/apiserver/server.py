@@ -199,7 +199,8 @@ class ApiServer:
         _check_preconditions(kind, old, preconditions)
         strategy = strategy_of(kind)
         strategy.check_deletion(name)
-        grace = strategy.grace_seconds(old.document) if grace_seconds is None else grace_seconds
+        asked = grace_seconds if strategy.graceful else None
+        grace = strategy.grace_seconds(old.document) if asked is None else asked
         waits_seconds = old.metadata.get("deletionGracePeriodSeconds", 0) if old.deleting else None
         finalizers = bool(old.metadata.get("finalizers")) or strategy.held(old.document)
         if waits_seconds is not None and waits_seconds <= grace and (grace > 0 or finalizers):
@@ -228,6 +229,8 @@ class ApiServer:
             candidate = document
             document = old.copy()
             document["status"] = candidate.get("status") or {}
+            if not kind.custom and not isinstance(document["status"], dict):
+                raise refusals.bad_request(f"json: {kind.kind}.status is no object")
             faults = list(strategy.status_faults(old.document, document))
             if not kind.custom and candidate["metadata"].get("uid", old.uid) != old.uid:
                 faults.append("metadata.uid: Invalid value: field is immutable")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from informers.api import WatchEventType
 from informers.keys import ObjectKey
-from simulation.apiserver.kinds import NAMESPACES, WORKLOADS
+from simulation.apiserver.kinds import CLAIMS, LEDGERS, NAMESPACES, PODS, WORKLOADS, Kind
 from simulation.cluster import SimulatedCluster
 from simulation.invariants import at_rest
 from simulation.openrl import workload
@@ -67,6 +68,26 @@ async def test_nothing_new_is_tried_over_and_over_while_somebody_holds_the_names
         key = ObjectKey(NAMESPACE, "held")
         cluster.server.edit(WORKLOADS, key, lambda body: body["metadata"].update(finalizers=[]))
         await cluster.until(lambda: namespace_gone(cluster), "the namespace is held")
+
+
+async def test_pods_go_before_anything_else(cluster: SimulatedCluster) -> None:
+    """What they hold is let go of by those who watch them, and not taken from under them."""
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(cluster, HOURS):
+        await submit(cluster, "first", "second")
+    since = cluster.server.store.revision
+    cluster.server.delete(NAMESPACES, NAMESPACE)
+    await cluster.settle()
+
+    def deletions(kind: Kind) -> list[int]:
+        return [
+            change.revision
+            for change in cluster.server.history(kind)
+            if change.record.deleting or change.type is WatchEventType.DELETED
+        ]
+
+    last_pod = deletions(PODS)[-1]
+    assert since < last_pod < min(deletions(kind)[0] for kind in (CLAIMS, LEDGERS, WORKLOADS))
 
 
 async def test_a_finalizer_of_the_namespace_itself_is_waited_for_in_quiet(cluster: SimulatedCluster) -> None:

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from controller.reconcile.ages import Moment
 from controller.reconcile.memory import Allocations, UncountedWaits
 from controller.reconcile.rejections import Rejections
-from tests.controller.build import EPOCH, Clock, Parts, allocation, claim, node, workload
+from tests.controller.build import Clock, Parts, allocation, claim, node, workload
 
 CLAIM = "uid-claim-a"
 
@@ -139,7 +138,7 @@ def test_another_claim_of_the_name_is_another_target(parts: Parts) -> None:
 def test_a_placed_worker_starts_anew(parts: Parts) -> None:
     refuse(parts)
     parts.memory.uncounted.note("uid-w")
-    parts.memory.forget("uid-w")
+    parts.memory.settle("uid-w")
     assert parts.memory.refused.of("uid-w") == ()
     assert parts.memory.uncounted.since("uid-w") is None
     refuse(parts)
@@ -151,11 +150,11 @@ def test_nothing_is_kept_of_a_worker_that_is_gone(parts: Parts) -> None:
     parts.put(worker)
     refuse(parts, worker.uid)
     parts.memory.uncounted.note(worker.uid)
-    parts.memory.ages.since(worker.uid, Moment.WAITING_BEGAN, EPOCH)
+    parts.memory.ages.look(worker, None)
     parts.caches.workloads.store.apply_delete(worker)
     assert parts.memory.refused.of(worker.uid) == ()
     assert parts.memory.uncounted.since(worker.uid) is None
-    assert repr(parts.memory.ages) == "<Ages workers=0>"
+    assert repr(parts.memory.ages) == "<Ages workers=0 waiting=0>"
 
 
 def test_an_allocation_is_seen_when_the_cache_shows_it() -> None:

@@ -13,8 +13,10 @@ import pytest
 
 from informers.keys import ObjectKey
 from simulation.actors.delays import Delays
+from simulation.apiserver.documents import format_time
 from simulation.apiserver.interception import Request
-from simulation.apiserver.kinds import CLAIMS, NODES, PODS
+from simulation.apiserver.kinds import CLAIMS, LEDGERS, NAMESPACES, NODES, PODS
+from simulation.apiserver.refusals import Refusal
 from simulation.cluster import NotSettled, SimulatedCluster
 from simulation.faults import Delay, Faults, LoseAnswer
 from simulation.fleet import NodeShape
@@ -263,3 +265,18 @@ def pod_of(cluster: SimulatedCluster) -> dict[str, Any]:
     pod = cluster.server.document(PODS, POD.name, POD.namespace)
     assert pod is not None
     return pod
+
+
+async def test_only_a_pod_is_given_a_grace_period(cluster: SimulatedCluster) -> None:
+    server = cluster.server
+    server.create(NAMESPACES, "", {"metadata": {"name": "team-a"}})
+    server.create(LEDGERS, "team-a", {"metadata": {"name": "ledger-a"}, "spec": {"claimName": "claim-a"}})
+    assert server.delete(LEDGERS, "ledger-a", "team-a", grace_seconds=30).gone
+    ending = server.delete(NAMESPACES, "team-a", grace_seconds=30).record
+    assert ending.metadata["deletionTimestamp"] == format_time(cluster.clock())
+
+
+async def test_a_status_that_is_no_object_is_refused(cluster: SimulatedCluster) -> None:
+    cluster.server.create(NAMESPACES, "", {"metadata": {"name": "team-a"}})
+    with pytest.raises(Refusal, match="status is no object"):
+        cluster.server.patch(NAMESPACES, "team-a", "", {"status": "odd"}, subresource="status")

@@ -50,6 +50,7 @@ REGRESSIONS: dict[int, str] = {
     5001337: "two controllers, one of them behind, answered each other's status writes for ever",
     6000445: "workers of one process raced each other for one ledger, and the oldest lost every round",
     9002130: "a claim that refused its worker was not given up for hours after a clock had been set back",
+    10001114: "a Pod that landed late, after the last look for it, was held against its worker",
 }
 """Seeds that failed once, and why. What else they draw changes with the drawing code."""
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from ledger.names import founding_claim_name, ledger_name
-from simulation.apiserver.kinds import CLAIMS, LEDGERS, WORKLOADS
+from simulation.apiserver.kinds import CLAIMS, LEDGERS, PODS, WORKLOADS
 from simulation.cluster import SimulatedCluster
 from simulation.fleet import DRIVER
 from simulation.invariants import Watchdog
 from simulation.openrl import workload
+from tests.contract.world import controller_reference, plain_pod
 
 pytestmark = pytest.mark.anyio
 
@@ -86,26 +89,39 @@ async def test_a_write_that_adds_a_seat_above_the_limit_is_told(
     assert [f"the limit is {1}" in violation for violation in watchdog.violations] == [True] * told
 
 
+def book_seat(cluster: SimulatedCluster, uid: str) -> None:
+    claim = founding_claim_name("worker", uid)
+    seat = {"workload": "worker", "workloadUID": uid, "assignmentID": "one"}
+    body = {"metadata": {"name": ledger_name(claim)}, "spec": {"claimName": claim, "seats": [seat]}}
+    cluster.server.create(LEDGERS, cluster.openrl.namespace, body)
+
+
+def make_pod(cluster: SimulatedCluster, uid: str) -> None:
+    body = plain_pod("orw-worker", owner=controller_reference("worker", uid))
+    cluster.server.create(PODS, cluster.openrl.namespace, body)
+
+
+LAND: dict[str, Callable[[SimulatedCluster, str], None]] = {"seat": book_seat, "Pod": make_pod}
+
+
+@pytest.mark.parametrize("what", LAND)
 @pytest.mark.parametrize(
     ("late", "leaving", "told"), [(True, True, False), (False, True, True), (True, False, True)]
 )
-async def test_only_a_seat_that_lands_late_for_a_worker_that_is_leaving_is_nobodys_fault(
-    cluster: SimulatedCluster, late: bool, leaving: bool, told: bool
+async def test_only_what_lands_late_for_a_worker_that_is_leaving_is_nobodys_fault(
+    cluster: SimulatedCluster, what: str, late: bool, leaving: bool, told: bool
 ) -> None:
     server, namespace = cluster.server, cluster.openrl.namespace
     watchdog = Watchdog(cluster, lands_late=lambda: late)
     body = workload("worker")
     body["metadata"]["finalizers"] = ["example.com/hold"]
     cluster.openrl.submit(body)
-    uid = server.get(WORKLOADS, "worker", namespace).uid
     if leaving:
         cluster.openrl.delete("worker")
-    claim = founding_claim_name("worker", uid)
-    seat = {"workload": "worker", "workloadUID": uid, "assignmentID": "one"}
-    spec = {"claimName": claim, "seats": [seat]}
-    server.create(LEDGERS, namespace, {"metadata": {"name": ledger_name(claim)}, "spec": spec})
+    LAND[what](cluster, server.get(WORKLOADS, "worker", namespace).uid)
     if not leaving:
         cluster.openrl.delete("worker")
     server.patch(WORKLOADS, "worker", namespace, {"metadata": {"finalizers": None}})
 
-    assert [text.endswith("worker went and left a seat") for text in watchdog.violations] == [True] * told
+    said = [text.endswith(f"worker went and left a {what}") for text in watchdog.violations]
+    assert said == [True] * told

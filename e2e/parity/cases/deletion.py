@@ -143,3 +143,20 @@ async def a_namespace_that_is_being_deleted_takes_nothing_new(script: Script) ->
     await script.create(CLAIMS, {"metadata": {"name": "claim-a"}}, "parity")
     await script.create(NAMESPACES, finalizer)
     await script.patch(NAMESPACES, "parity", {"metadata": {"finalizers": None}})
+
+
+async def a_namespace_says_by_its_phase_whether_it_is_being_deleted(script: Script) -> None:
+    finalizer = {"metadata": {"name": "parity", "finalizers": ["example.com/other"]}}
+    await script.create(NAMESPACES, finalizer)
+    for status in ({"phase": "Terminating"}, {"phase": "Active"}):
+        await script.patch(NAMESPACES, "parity", {"status": status}, subresource="status")
+    await script.delete(NAMESPACES, "parity")
+    for phase in ("Active", "Terminating"):
+        await script.patch(NAMESPACES, "parity", {"status": {"phase": phase}}, subresource="status")
+    await script.patch(NAMESPACES, "parity", {"metadata": {"finalizers": None}})
+
+
+async def some_names_are_not_for_namespaces(script: Script) -> None:
+    await script.create(NAMESPACES, {"metadata": {"name": "a.b"}})
+    await script.create(NAMESPACES, {"metadata": {"name": "a" * 64}})
+    await script.delete(NAMESPACES, "default", uid=_OTHER)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+
 from simulation.apiserver.documents import Document
 from simulation.apiserver.kinds import NAMESPACES
 from simulation.apiserver.refusals import forbidden
@@ -10,10 +13,24 @@ from simulation.apiserver.strategies.base import Strategy
 NAME_LABEL = "kubernetes.io/metadata.name"
 IMMORTAL = frozenset({"default", "kube-public", "kube-system"})
 ACTIVE, TERMINATING = "Active", "Terminating"
+_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 class NamespaceStrategy(Strategy):
     """A finalizer in the spec holds a namespace, and its phase says that it is being deleted."""
+
+    def create_faults(self, document: Document) -> Iterator[str]:
+        """Its name is a label in names of services: no dots, and at most 63 characters."""
+        name = document["metadata"].get("name", "")
+        if not _LABEL.fullmatch(name):
+            yield f"metadata.name: Invalid value: {name!r}: a lowercase RFC 1123 label is needed"
+
+    def status_faults(self, old: Document, new: Document) -> Iterator[str]:
+        """Its phase says whether it is being deleted, and nothing else."""
+        phase = new["status"].get("phase")
+        only = TERMINATING if "deletionTimestamp" in old["metadata"] else ACTIVE
+        if phase != only:
+            yield f"status.phase: Invalid value: {phase!r}: may only be {only!r} now"
 
     def prepare_create(self, document: Document) -> None:
         """Hold it from the start."""

@@ -1,0 +1,160 @@
+"""Clocks that are wrong, or are set: no wait ends early because of them, and none lasts for hours.
+
+A controller's wall clock is what times of objects are compared with. Those are written by the API server, by
+kube-scheduler and by earlier controllers, each with a clock of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+import anyio
+import pytest
+
+from informers.keys import ObjectKey
+from simulation.actors.delays import Delays
+from simulation.apiserver.interception import Request
+from simulation.apiserver.kinds import PODS, WORKLOADS
+from simulation.cluster import SimulatedCluster
+from simulation.openrl import workload
+from simulation.process import simulated_controller
+from tests.contract.hours import HOURS
+from tests.contract.world import FINALIZER, delete_pod, give_verdict, pod_uid, row, settings_with, submit
+
+pytestmark = pytest.mark.anyio
+
+HALF_A_DAY_SECONDS = 12 * 3600.0
+BACK_AND_FORWARD = pytest.mark.parametrize(
+    "jump_seconds", [HALF_A_DAY_SECONDS, -HALF_A_DAY_SECONDS], ids=["forward", "back"]
+)
+MINUTE = settings_with(placement_timeout_seconds=60.0)
+
+
+def off_by(cluster: SimulatedCluster, seconds: float) -> Callable[[], datetime]:
+    """A wall clock that is so far ahead of the cluster's."""
+    return lambda: cluster.clock() + timedelta(seconds=seconds)
+
+
+@BACK_AND_FORWARD
+async def test_a_worker_is_given_its_whole_time_by_a_controller_whose_clock_is_wrong(
+    cluster: SimulatedCluster, jump_seconds: float
+) -> None:
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(cluster, MINUTE, now=off_by(cluster, jump_seconds)):
+        await submit(cluster, "holder", shared=False)
+        cluster.openrl.submit(workload("worker"))
+        await anyio.sleep(50)
+        assert row(cluster, "worker")[0] == "Pending"
+        await anyio.sleep(25)
+        assert row(cluster, "worker")[0] == "Failed"
+
+
+async def test_a_slow_scheduler_is_waited_for_by_a_controller_whose_clock_is_ahead() -> None:
+    async with SimulatedCluster(delays=replace(Delays(), scheduling_seconds=20.0)) as cluster:
+        cluster.fleet.add_nodes(1)
+        async with simulated_controller(cluster, MINUTE, now=off_by(cluster, HALF_A_DAY_SECONDS)):
+            cluster.openrl.submit(workload("worker"))
+            await cluster.until(lambda: row(cluster, "worker")[0] == "Running", "it failed")
+
+
+async def test_what_comes_after_the_start_of_a_controller_whose_clock_is_ahead_is_new(
+    cluster: SimulatedCluster,
+) -> None:
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(cluster, HOURS, identity="before"):
+        await submit(cluster, "worker")
+    async with simulated_controller(cluster, HOURS, now=off_by(cluster, HALF_A_DAY_SECONDS)):
+        await cluster.settle()
+        cluster.scheduler.pause()
+        first = pod_uid(cluster, "worker")
+        delete_pod(cluster, "worker")
+        await cluster.until(lambda: pod_uid(cluster, "worker") not in {"", first}, "no other Pod")
+        give_verdict(cluster, "worker", "SchedulerError")
+        await anyio.sleep(8)
+        assert row(cluster, "worker")[0] == "Placing"
+        await anyio.sleep(3)
+        assert row(cluster, "worker")[3].startswith("SchedulerError: ")
+
+
+@BACK_AND_FORWARD
+async def test_the_end_of_a_pod_is_spoken_of_after_ten_seconds(
+    cluster: SimulatedCluster, jump_seconds: float
+) -> None:
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(cluster, HOURS):
+        await submit(cluster, "worker")
+        cluster.kubelet.pause()
+        cluster.openrl.delete("worker")
+        await anyio.sleep(2)
+        cluster.clock.jump(jump_seconds)
+        await anyio.sleep(6)
+        assert row(cluster, "worker")[3] == ""
+        await anyio.sleep(4)
+        assert row(cluster, "worker")[3].startswith("WaitingForPodGone: ")
+
+
+@BACK_AND_FORWARD
+async def test_a_pod_that_does_not_start_is_spoken_of_after_ten_seconds(
+    cluster: SimulatedCluster, jump_seconds: float
+) -> None:
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(cluster, HOURS):
+        cluster.kubelet.hold(cluster.openrl.pod_key("worker"))
+        cluster.openrl.submit(workload("worker"))
+        await anyio.sleep(2)
+        cluster.clock.jump(jump_seconds)
+        await anyio.sleep(6)
+        assert row(cluster, "worker")[3].startswith("CreatedClaim: ")
+        await anyio.sleep(4)
+        assert row(cluster, "worker")[3].startswith("ContainerWaiting: ")
+
+
+@BACK_AND_FORWARD
+async def test_a_scheduler_error_is_spoken_of_after_ten_seconds(
+    cluster: SimulatedCluster, jump_seconds: float
+) -> None:
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(cluster, HOURS):
+        cluster.scheduler.pause()
+        cluster.openrl.submit(workload("worker"))
+        await cluster.until(lambda: cluster.openrl.pod("worker"), "no Pod")
+        give_verdict(cluster, "worker", "SchedulerError")
+        await anyio.sleep(2)
+        cluster.clock.jump(jump_seconds)
+        await anyio.sleep(6)
+        assert row(cluster, "worker")[0] == "Placing"
+        await anyio.sleep(4)
+        assert row(cluster, "worker")[3].startswith("SchedulerError: ")
+
+
+async def test_nothing_is_remembered_of_a_worker_that_went_while_it_was_looked_at(
+    cluster: SimulatedCluster,
+) -> None:
+    """Its finalizer is taken away by hand in the middle of its deletion, and its Pod stays."""
+    cluster.fleet.add_nodes(1)
+    key = ObjectKey(cluster.openrl.namespace, "worker")
+
+    def slow_deletions(request: Request) -> float:
+        return 5.0 if (request.verb, request.kind) == ("delete", PODS) else 0.0
+
+    async with simulated_controller(cluster, HOURS, latency_seconds=slow_deletions) as process:
+        await submit(cluster, "worker")
+        cluster.kubelet.pause()
+        cluster.openrl.delete("worker")
+        await anyio.sleep(1)
+        cluster.server.edit(WORKLOADS, key, lambda body: body["metadata"]["finalizers"].remove(FINALIZER))
+        await anyio.sleep(60)
+        assert cluster.openrl.pod("worker") is not None
+        assert repr(process.controller.memory.ages) == "<Ages workers=0 waiting=0>"
+
+
+async def test_of_a_worker_that_has_ended_only_the_last_look_is_remembered(cluster: SimulatedCluster) -> None:
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(cluster, HOURS) as process:
+        await submit(cluster, "worker")
+        cluster.kubelet.succeed(cluster.openrl.pod_key("worker"))
+        await cluster.settle()
+        assert row(cluster, "worker")[0] == "Succeeded"
+        assert repr(process.controller.memory.ages) == "<Ages workers=1 waiting=0>"
