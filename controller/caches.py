@@ -28,7 +28,7 @@ from informers.api import Api, Resource, Selectors
 from informers.decoding import OwnerReference
 from informers.informer import SharedInformer
 from informers.keys import ObjectKey
-from ledger.names import MANAGED_SELECTOR, founding_claim_name
+from ledger.names import MANAGED_LABEL, MANAGED_SELECTOR, MANAGED_VALUE, founding_claim_name
 from ledger.state import (
     CLAIM_LEDGERS_GROUP,
     CLAIM_LEDGERS_KIND,
@@ -101,12 +101,19 @@ def make_caches(api: Api, namespace: str, rng: Random) -> Caches:
         ledgers=SharedInformer(
             api, CLAIM_LEDGERS, namespace=namespace, rng=rng, indexes={BY_WORKER: seated_uids}
         ),
-        claims=SharedInformer(api, CLAIMS, namespace=namespace, selectors=managed, rng=rng),
+        claims=SharedInformer(
+            api, CLAIMS, namespace=namespace, selectors=managed, selects=is_managed, rng=rng
+        ),
         pods=SharedInformer(api, PODS, rng=rng, indexes={BY_WORKER: controlling_uids, BY_CLAIM: used_claims}),
         nodes=SharedInformer(api, NODES, rng=rng),
         slices=SharedInformer(api, SLICES, rng=rng),
         device_classes=SharedInformer(api, DEVICE_CLASSES, rng=rng),
     )
+
+
+def is_managed(claim: ResourceClaim) -> bool:
+    """Whether a claim has the label by which list and watch select ours."""
+    return claim.metadata.labels.get(MANAGED_LABEL) == MANAGED_VALUE
 
 
 def own_claim_name(workload: Workload) -> Iterator[str]:

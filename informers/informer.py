@@ -18,7 +18,7 @@ object at its deletion. Act on the state of the store; take a change as a hint t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from random import Random
 from typing import Final, Generic, NoReturn
@@ -67,6 +67,7 @@ class InformerStatistics:
 class SharedInformer(Generic[T]):
     """The objects of one resource, in `namespace` (all of them if empty), that `selectors` select.
 
+    `selects` says of an object whether these do: answers of writes come without being asked for by them.
     `indexes` are those of its store. `rng` spreads time-outs and pauses. Example::
 
         pods = SharedInformer(api, PODS, rng=rng, indexes={"node": lambda pod: [pod.node_name]})
@@ -85,9 +86,12 @@ class SharedInformer(Generic[T]):
         rng: Random,
         namespace: str = "",
         selectors: Selectors = EVERYTHING,
+        selects: Callable[[T], bool] | None = None,
         indexes: Mapping[str, IndexFunction[T]] | None = None,
     ) -> None:
-        self.store: Store[T] = Store(indexes)
+        if (selects is None) is not (selectors == EVERYTHING):
+            raise ValueError("selectors and selects go together: neither can say what the other does")
+        self.store: Store[T] = Store(indexes, selects=selects or (lambda _: True))
         """Read it at will, and give it the answers of writes."""
         self._resource = resource
         self._reflector = Reflector(

@@ -4,7 +4,7 @@ What is promised:
 - Per key, the newest version wins, whatever the order of arrival: an older watch event, list or late
   answer of a write never takes the place of a newer object.
 - The answer of a write is here at once (`apply_write`). That of a delete hides the object (`apply_delete`),
-  and nothing older brings it back: tombstones remember what lies beyond `resource_version`.
+  as does one that is not selected, and nothing older brings it back: tombstones remember what lies ahead.
 - A list takes effect whole or not at all. Keys that it lacks are deleted, unless written after it.
 - Objects and indexes change together, then the change is told, once, whoever brought it: watch, list or
   write. While a list's changes are told the store already holds all of it: ahead of the news, never behind.
@@ -61,13 +61,18 @@ class StoreStatistics:
 class Store(Generic[T]):
     """Objects by key and by index. See the module for what it promises.
 
-    `indexes` maps the name of each index to its pure, total function from an object to its values.
-    `slice_objects` is how many objects of a list are handled between two chances for others.
+    `indexes` maps the name of each index to its pure, total function from an object to its values; `selects`
+    says which objects list and watch show; `slice_objects` are handled between two chances for others.
     """
 
     def __init__(
-        self, indexes: Mapping[str, IndexFunction[T]] | None = None, *, slice_objects: int = SLICE
+        self,
+        indexes: Mapping[str, IndexFunction[T]] | None = None,
+        *,
+        selects: Callable[[T], bool] = lambda _: True,
+        slice_objects: int = SLICE,
     ) -> None:
+        self._selects = selects
         self._slice_objects = slice_objects
         self._contents: IndexedObjects[T] = IndexedObjects(indexes or {})
         self._unreadable: dict[ObjectKey, UnreadableObject] = {}
@@ -220,8 +225,10 @@ class Store(Generic[T]):
 
     def apply_write(self, obj: T) -> None:
         """Take in the answer of a create, update or patch, or of a delete that leaves the object there."""
+        if not self._selects(obj):
+            return self.apply_delete(obj, answer=obj)
         self._about_to_learn(ObjectKey.of(obj))
-        self._tell(self._put(obj))
+        return self._tell(self._put(obj))
 
     def apply_delete(self, obj: T, *, answer: T | None = None) -> None:
         """Take in that `obj` is gone, by the answer to its delete; one left terminating is a write.

@@ -3,7 +3,8 @@
 Such a time can be compared with the wall clock only, and that one may be wrong by hours, or be set at any
 moment: a patience of two minutes would last for hours, or end at once. So the wall clock is asked once, when
 a time is first looked at, and the monotonic clock counts on from there. Nor is the wall clock believed where
-this process knows better: what happened after it last looked at the worker is no older than that.
+this process knows better: what it sees now and did not see when it last looked at the worker counts from then
+at most. Where the cache lagged, that is later than it was, by the lag; never earlier.
 
 Ages are exact to the microsecond: what is left of a time limit is never too short for a timer.
 """
@@ -67,14 +68,14 @@ class Ages:
         self._monotonic = monotonic
         self._sights: dict[str, dict[Moment, _Sight]] = {}
         self._looked_seconds: dict[str, float] = {}
-        """Only of workers that this process has looked at, or that were made while it watched."""
+        """Only of workers that this process has looked at, or that came or began to wait while it watched."""
 
     def __repr__(self) -> str:
         return f"<Ages workers={len(self._looked_seconds)} waiting={len(self._sights)}>"
 
-    def came(self, worker_uid: str) -> None:
-        """The worker was made while this process watched: nothing of it is older than that."""
-        self._looked_seconds.setdefault(worker_uid, self._monotonic())
+    def begins(self, worker_uid: str) -> None:
+        """The worker came just now, or waits anew: nothing that is looked at later is older than that."""
+        self._looked_seconds[worker_uid] = self._monotonic()
 
     def look(self, workload: Workload, pod: Pod | None) -> None:
         """Take in what is new, for whoever asks later."""

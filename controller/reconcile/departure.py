@@ -6,7 +6,7 @@ ended is always shown by a read past the cache. Nothing is ever force-deleted.
 
 from __future__ import annotations
 
-from controller.names import FINALIZER
+from controller.names import FINALIZER, pod_name
 from controller.objects import Pod
 from controller.reasons import Code, Phase, sentence
 from controller.reconcile.seating import ContendedError
@@ -136,7 +136,8 @@ class Departure:
             if pod.metadata.deletion_timestamp is None:
                 await self._tools.writer.delete_pod(pod)
         if left := self._pods(workload):
-            return left[0]
+            # One and the same while it is there, or its age would begin anew at each look.
+            return next((pod for pod in left if pod.metadata.name == pod_name(workload.name)), left[0])
         # The cache may lag behind a Pod that another process created a moment ago.
         fresh = await self._tools.fresh_pod(workload.name)
         return fresh if fresh is not None and fresh.owned_by(workload.uid) else None

@@ -1,7 +1,8 @@
 """What one process remembers of the world's past, because no object holds it.
 
 When an allocation was first seen, which targets have just refused a worker, when a worker last waited for
-something that its time limit does not count, and how old times of objects are. All of it may be lost in a
+something that its time limit does not count, how often its Pod was refused, and how old times of objects are.
+All of it may be lost in a
 restart: then most clocks start anew, and nothing is decided wrongly, only later. Ages are asked of the wall
 clock again, and one that is hours ahead ends a wait early.
 """
@@ -19,6 +20,8 @@ from controller.caches import Caches
 from controller.objects import Allocation, ResourceClaim
 from controller.reasons import Code, is_about
 from controller.reconcile.ages import Ages
+from controller.reconcile.rejections import Rejections
+from controller.status import waiting_since
 from controller.workload import Workload
 from informers.keys import ObjectKey
 from placement.types import Node
@@ -144,10 +147,12 @@ class _Workloads:
     def on_add(self, obj: Workload, initial: bool, /) -> None:
         """A new worker. Of one that was there before nothing is known any more."""
         if not initial:
-            self._memory.ages.came(obj.uid)
+            self._memory.ages.begins(obj.uid)
 
     def on_update(self, old: Workload, new: Workload, /) -> None:
         """A status changed."""
+        if waiting_since(old) != waiting_since(new):
+            self._memory.ages.begins(new.uid)
         self._memory.refused.abandoned_elsewhere(old, new)
 
     def on_delete(self, obj: Workload, /) -> None:
@@ -186,6 +191,7 @@ class Memory:
     allocations: Allocations
     refused: RefusedTargets
     uncounted: UncountedWaits
+    rejections: Rejections
     ages: Ages
 
     @classmethod
@@ -202,8 +208,13 @@ class Memory:
         in seconds: no hand sets it back.
         """
         refused = RefusedTargets(caches, namespace, monotonic)
-        ages = Ages(now, monotonic)
-        memory = cls(Allocations(monotonic), refused, UncountedWaits(monotonic), ages)
+        memory = cls(
+            Allocations(monotonic),
+            refused,
+            UncountedWaits(monotonic),
+            Rejections(monotonic),
+            Ages(now, monotonic),
+        )
         caches.claims.add_handler(memory.allocations, inline=True)
         caches.workloads.add_handler(_Workloads(memory), inline=True)
         return memory
@@ -212,6 +223,7 @@ class Memory:
         """The worker is placed, or has ended: what it waited for counts no more."""
         self.refused.forget(worker_uid)
         self.uncounted.forget(worker_uid)
+        self.rejections.forget(worker_uid)
         self.ages.settle(worker_uid)
 
     def forget(self, worker_uid: str) -> None:

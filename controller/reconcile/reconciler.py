@@ -1,7 +1,7 @@
 """The order of a reconcile (section 5 of the contract): who goes, who waits, who is placed, what is said.
 
 Reads come from the caches. What is remembered between two reconciles beyond what the API holds is in `memory`
-and `rejections`, and may be lost. A step that cannot go on returns, and wake-ups bring the worker back.
+and may be lost. A step that cannot go on returns, and wake-ups bring the worker back.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from controller.reconcile.commit import Commit
 from controller.reconcile.departure import Departure
 from controller.reconcile.ended import Ended, Ending
 from controller.reconcile.fallback import Fallback, refused_by_scheduler
-from controller.reconcile.rejections import Rejections
 from controller.reconcile.repair import Repair, Repaired
 from controller.reconcile.reporting import Reporting
 from controller.reconcile.seating import ContendedError, Seats, YieldedError
@@ -79,7 +78,6 @@ class Reconciler:
         self._abandon = Abandon(tools, self._departure)
         self._time_limit = TimeLimit(tools, self._departure)
         self._reporting = Reporting(tools)
-        self._rejections = Rejections()
 
     async def __call__(self, key: ObjectKey) -> Result:
         """Reconcile the Workload of this key. Raises what shall be retried with back-off."""
@@ -99,7 +97,6 @@ class Reconciler:
         after = self._tools.caches.workloads.store.get(ObjectKey.of(before))
         if after is None or after.uid != before.uid:
             self._tools.memory.forget(before.uid)
-            self._rejections.forget(before.uid)
 
     def _hand_on(self, before: Workload) -> None:
         """A worker that was woken for a free seat and took none leaves it to the next in line.
@@ -135,7 +132,7 @@ class Reconciler:
 
     async def _refused_by_server(self, workload: Workload, error: Forbidden) -> Result:
         """A 403 on claim or ledger: said in the status, what was booked is given back, then a back-off."""
-        delay_seconds = self._rejections.add(workload.uid)
+        delay_seconds = self._tools.memory.rejections.add(workload.uid)
         current = self._tools.caches.workloads.store.get(ObjectKey.of(workload))
         if current is not None and self._tools.pod(current) is None:
             await self._departure.reject(current, error.message)
@@ -143,7 +140,6 @@ class Reconciler:
 
     async def _leave(self, workload: Workload) -> Result:
         """Steps 1 and 2: a Workload that is being deleted, or has ended."""
-        self._rejections.forget(workload.uid)
         if workload.terminal and not workload.deleting:
             self._tools.memory.settle(workload.uid)
             await self._departure.withdraw(workload)
@@ -202,9 +198,12 @@ class Reconciler:
             case Ending.GOING:
                 return Result(requeue_after_seconds=await self._waiting.for_pod_gone(workload, pod))
             case Ending.REJECTED:
-                delay_seconds = self._rejections.add(workload.uid)
+                delay_seconds = self._tools.memory.rejections.add(workload.uid)
                 claim = self._tools.claim(workload.status.claim_name)
-                if claim is not None and self._rejections.count(workload.uid) % MAX_REJECTIONS == 0:
+                if (
+                    claim is not None
+                    and self._tools.memory.rejections.count(workload.uid) % MAX_REJECTIONS == 0
+                ):
                     await self._abandon.give_up(workload, claim, "its kubelet kept rejecting the Pod")
                 return Result(requeue_after_seconds=delay_seconds)
             case Ending.RECORDED | Ending.UNSURE:
@@ -236,7 +235,7 @@ class Reconciler:
 
     async def _without_pod(self, workload: Workload, request: Request | None) -> Result:
         """Steps 9 and 10: a claim for a worker that has none, then its Pod."""
-        hold_seconds = self._rejections.hold(workload.uid)
+        hold_seconds = self._tools.memory.rejections.hold(workload.uid)
         if hold_seconds > 0:
             return Result(requeue_after_seconds=hold_seconds)
         if workload.status.claim_name:
@@ -255,7 +254,7 @@ class Reconciler:
 
     def _after(self, workload: Workload, creation: Creation) -> Result:
         if creation is Creation.REJECTED:
-            return Result(requeue_after_seconds=self._rejections.add(workload.uid))
+            return Result(requeue_after_seconds=self._tools.memory.rejections.add(workload.uid))
         return DONE if creation is Creation.FAILED else self._retry
 
     async def _foreign(self, workload: Workload, pod: Pod) -> Result:
@@ -327,7 +326,6 @@ class Reconciler:
     async def _report(self, workload: Workload, request: Request | None, pod: Pod) -> Result:
         if pod.status.phase == "Running":
             self._tools.memory.settle(workload.uid)
-            self._rejections.forget(workload.uid)
             await self._reporting.running(workload, request, pod)
             return DONE
         if pod.bound:

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import anyio
-
 FIRST_HOLD_SECONDS = 1.0
 MAX_HOLD_SECONDS = 300.0
 
@@ -26,7 +24,7 @@ class _Hold:
 class Rejections:
     """Doubles the wait of a worker with each refusal, from a second to five minutes."""
 
-    def __init__(self, monotonic: Callable[[], float] = anyio.current_time) -> None:
+    def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
         self._holds: dict[str, _Hold] = {}
 

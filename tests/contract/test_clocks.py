@@ -21,7 +21,17 @@ from simulation.cluster import SimulatedCluster
 from simulation.openrl import workload
 from simulation.process import simulated_controller
 from tests.contract.hours import HOURS
-from tests.contract.world import FINALIZER, delete_pod, give_verdict, pod_uid, row, settings_with, submit
+from tests.contract.world import (
+    FINALIZER,
+    controller_reference,
+    delete_pod,
+    give_verdict,
+    plain_pod,
+    pod_uid,
+    row,
+    settings_with,
+    submit,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -95,6 +105,25 @@ async def test_the_end_of_a_pod_is_spoken_of_after_ten_seconds(
         assert row(cluster, "worker")[3].startswith("WaitingForPodGone: ")
 
 
+async def test_the_end_of_two_pods_is_spoken_of_too(cluster: SimulatedCluster) -> None:
+    """One comes before the worker's own in the order of names, and was asked to end at another time."""
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(cluster, HOURS):
+        await submit(cluster, "worker")
+        worker = cluster.openrl.get("worker")
+        assert worker is not None
+        owner = controller_reference("worker", worker["metadata"]["uid"])
+        other = plain_pod("another", node="gpu-node-0", owner=owner)
+        cluster.server.create(PODS, cluster.openrl.namespace, other)
+        await cluster.settle()
+        cluster.kubelet.pause()
+        cluster.server.delete(PODS, "another", cluster.openrl.namespace)
+        await anyio.sleep(3)
+        cluster.openrl.delete("worker")
+        await anyio.sleep(12)
+        assert row(cluster, "worker")[3].startswith("WaitingForPodGone: ")
+
+
 @BACK_AND_FORWARD
 async def test_a_pod_that_does_not_start_is_spoken_of_after_ten_seconds(
     cluster: SimulatedCluster, jump_seconds: float
@@ -129,8 +158,9 @@ async def test_a_scheduler_error_is_spoken_of_after_ten_seconds(
         assert row(cluster, "worker")[3].startswith("SchedulerError: ")
 
 
+@pytest.mark.parametrize("again", [False, True], ids=["gone", "made again"])
 async def test_nothing_is_remembered_of_a_worker_that_went_while_it_was_looked_at(
-    cluster: SimulatedCluster,
+    cluster: SimulatedCluster, again: bool
 ) -> None:
     """Its finalizer is taken away by hand in the middle of its deletion, and its Pod stays."""
     cluster.fleet.add_nodes(1)
@@ -145,9 +175,11 @@ async def test_nothing_is_remembered_of_a_worker_that_went_while_it_was_looked_a
         cluster.openrl.delete("worker")
         await anyio.sleep(1)
         cluster.server.edit(WORKLOADS, key, lambda body: body["metadata"]["finalizers"].remove(FINALIZER))
+        if again:
+            cluster.openrl.submit(workload("worker"))
         await anyio.sleep(60)
         assert cluster.openrl.pod("worker") is not None
-        assert repr(process.controller.memory.ages) == "<Ages workers=0 waiting=0>"
+        assert repr(process.controller.memory.ages) == f"<Ages workers={again:d} waiting={again:d}>"
 
 
 async def test_of_a_worker_that_has_ended_only_the_last_look_is_remembered(cluster: SimulatedCluster) -> None:

@@ -272,6 +272,28 @@ async def test_a_claim_whose_label_was_taken_away_ends_nobody(cluster: Simulated
     assert row(cluster, "worker")[0] == "Running"
 
 
+async def test_a_claim_without_its_label_does_not_stay_in_the_cache_when_it_is_gone(
+    cluster: SimulatedCluster,
+) -> None:
+    """The answer to its delete shows it as it ends; the watch, which selects by the label, shows no end."""
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(cluster) as process:
+        await submit(cluster, "worker")
+        claim = claim_of(cluster, "worker")
+        cluster.kubelet.pause()
+        cluster.claim_controller.pause()
+        cluster.openrl.delete("worker")
+        await cluster.settle()
+        cluster.server.edit(CLAIMS, ObjectKey(NAMESPACE, claim), lambda body: body["metadata"].pop("labels"))
+        cluster.kubelet.resume()
+        await cluster.settle()
+        assert cluster.server.store.get(CLAIMS, ObjectKey(NAMESPACE, claim)) is not None
+        cluster.claim_controller.resume()
+        await cluster.settle()
+        assert cluster.server.store.get(CLAIMS, ObjectKey(NAMESPACE, claim)) is None
+        assert process.controller.caches.claims.store.keys() == ()
+
+
 async def test_an_earlier_controllers_placement_is_taken_over_untouched(cluster: SimulatedCluster) -> None:
     """Section 2.3: without moving a seat or restarting a Pod, whatever fields it wrote beside ours."""
     cluster.fleet.add_nodes(1)

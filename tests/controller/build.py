@@ -34,7 +34,7 @@ from controller.workload import WORKLOADS, Workload
 from controller.writer import Writer
 from informers.api import Api
 from informers.keys import ObjectKey
-from ledger.names import ledger_name
+from ledger.names import MANAGED_LABEL, MANAGED_VALUE, ledger_name
 from ledger.state import ClaimLedger
 from placement.fleet import Fleet
 from simulation.apiserver.client import ApiClient
@@ -159,8 +159,9 @@ def claim(
         "name": ledger_name(name),
         "uid": f"uid-{ledger_name(name)}",
     }
+    managed = metadata(name, labels={MANAGED_LABEL: MANAGED_VALUE}, ownerReferences=[owner])
     document = {
-        "metadata": metadata(name, ownerReferences=[owner]) | (meta or {}),
+        "metadata": managed | (meta or {}),
         "status": {"allocation": allocated} if allocated else {},
     }
     return CLAIMS.decode(json.dumps(document).encode())

@@ -62,10 +62,20 @@ def test_a_time_that_lies_ahead_counts_from_when_it_is_first_looked_at() -> None
 
 def test_a_worker_that_came_while_this_process_watched_is_no_older_than_that() -> None:
     clocks = Clocks(HOURS)
-    clocks.ages.came(WORKER.uid)
+    clocks.ages.begins(WORKER.uid)
     clocks.steady.advance(seconds=2)
     assert clocks.age_seconds(refused(), Moment.WAITING_BEGAN) == 2
     assert clocks.age_seconds(refused(), Moment.POD_CREATED) == 2
+
+
+def test_a_worker_that_waits_anew_is_no_older_than_that() -> None:
+    """A standby process looks at nobody, and sees all that is written."""
+    clocks = Clocks(HOURS)
+    clocks.ages.begins(WORKER.uid)
+    clocks.steady.advance(minutes=60)
+    clocks.ages.begins(WORKER.uid)
+    clocks.steady.advance(seconds=2)
+    assert clocks.age_seconds(refused(), Moment.WAITING_BEGAN) == 2
 
 
 def test_what_happened_after_the_last_look_is_no_older_than_that() -> None:
@@ -91,6 +101,23 @@ def test_a_look_takes_in_every_moment_for_who_asks_later() -> None:
     clocks.set_by = HOURS
     clocks.steady.advance(minutes=1)
     assert {moment: clocks.age_seconds(ending, moment) for moment in Moment} == dict.fromkeys(Moment, 60)
+
+
+def test_the_end_of_a_pod_was_asked_for_its_grace_period_before_its_deletion_time() -> None:
+    clocks = Clocks()
+    clocks.steady.advance(seconds=45)
+    ending = pod("w", meta={"deletionTimestamp": at(seconds=60), "deletionGracePeriodSeconds": 30})
+    assert clocks.age_seconds(ending, Moment.POD_DELETION_ASKED) == 15
+
+
+def test_what_happens_again_is_new_although_its_writers_clock_was_set_back() -> None:
+    clocks = Clocks()
+    clocks.steady.advance(minutes=10)
+    clocks.ages.look(WORKER, refused(9))
+    clocks.steady.advance(seconds=3)
+    clocks.ages.look(WORKER, refused(2))
+    clocks.steady.advance(seconds=1)
+    assert clocks.age_seconds(refused(2)) == 4
 
 
 def test_what_the_objects_do_not_say_has_no_age() -> None:

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from controller.reconcile.ages import Moment
 from controller.reconcile.memory import Allocations, UncountedWaits
 from controller.reconcile.rejections import Rejections
-from tests.controller.build import Clock, Parts, allocation, claim, node, workload
+from tests.controller.build import Clock, Parts, allocation, claim, condition, node, workload
 
 CLAIM = "uid-claim-a"
 
@@ -150,11 +151,30 @@ def test_nothing_is_kept_of_a_worker_that_is_gone(parts: Parts) -> None:
     parts.put(worker)
     refuse(parts, worker.uid)
     parts.memory.uncounted.note(worker.uid)
+    parts.memory.rejections.add(worker.uid)
     parts.memory.ages.look(worker, None)
     parts.caches.workloads.store.apply_delete(worker)
     assert parts.memory.refused.of(worker.uid) == ()
     assert parts.memory.uncounted.since(worker.uid) is None
+    assert parts.memory.rejections.count(worker.uid) == 0
     assert repr(parts.memory.ages) == "<Ages workers=0 waiting=0>"
+
+
+@pytest.mark.parametrize(
+    ("condition_status", "age_seconds"), [("False", 5), ("True", 65)], ids=["waits anew", "is placed"]
+)
+def test_a_wait_that_is_seen_to_begin_is_new_whatever_the_wall_clock_says(
+    parts: Parts, condition_status: str, age_seconds: float
+) -> None:
+    worker = workload("w")
+    parts.put(worker)
+    parts.clock.advance(minutes=1)
+    placed = condition("Placed", condition_status, since="2020-01-01T00:00:00Z")
+    later = workload("w", status={"conditions": [placed]})
+    parts.put(later)
+    parts.clock.advance(seconds=5)
+    age = parts.memory.ages.since(Moment.WAITING_BEGAN, later, None)
+    assert age == timedelta(seconds=age_seconds)
 
 
 def test_an_allocation_is_seen_when_the_cache_shows_it() -> None:
@@ -163,7 +183,7 @@ def test_an_allocation_is_seen_when_the_cache_shows_it() -> None:
     parts.put(claim("claim-a"))
     parts.clock.advance(minutes=1)
     parts.put(claim("claim-a", allocated=allocation()))
-    newer = claim("claim-a", allocated=allocation(), meta={"labels": {"a": "b"}})
+    newer = claim("claim-a", allocated=allocation(), meta={"finalizers": ["a/b"]})
     parts.clock.advance(minutes=1)
     parts.put(newer)
     parts.clock.advance(minutes=1)

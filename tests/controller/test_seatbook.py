@@ -141,6 +141,22 @@ async def test_one_after_the_other_goes_on_beside_a_turn_that_hangs() -> None:
     assert users.book._turns == {}
 
 
+async def test_who_comes_after_the_end_of_an_old_turn_waits_for_the_one_that_was_passed_on() -> None:
+    users, hangs, gate = Users(), anyio.Event(), anyio.Event()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(users.use, "hanging", hangs)
+        await anyio.wait_all_tasks_blocked()
+        tasks.start_soon(users.use, "second", gate)
+        await anyio.sleep(TURN_SECONDS * 1.5)
+        hangs.set()
+        await anyio.wait_all_tasks_blocked()
+        tasks.start_soon(users.use, "third", gate)
+        await anyio.wait_all_tasks_blocked()
+        assert users.holders == ["second"]
+        gate.set()
+    assert users.book._turns == {}
+
+
 async def test_one_that_gives_up_waiting_leaves_the_turns_of_others_alone() -> None:
     """The turn ends and a waiter is cancelled at the same moment; the next one must find the others' turn."""
     users, gate, last = Users(), anyio.Event(), anyio.Event()

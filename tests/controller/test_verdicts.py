@@ -224,6 +224,16 @@ def test_a_limit_of_zero_is_none() -> None:
     assert remaining(minute=10_000, timeout=0) is None
 
 
+def test_a_pod_of_the_last_moment_is_given_ten_seconds() -> None:
+    parts, its_tools = parts_with()
+    parts.clock.advance(seconds=4)
+    limit = TimeLimit(its_tools, Departure(its_tools))
+    assert limit.last_chance_seconds(workload("a"), pod("a")) == 6
+    parts.clock.advance(seconds=7)
+    assert limit.last_chance_seconds(workload("a"), pod("a")) == -1
+    assert limit.last_chance_seconds(workload("a"), None) == 0
+
+
 def test_the_wait_for_the_end_of_its_own_predecessor_does_not_count() -> None:
     assert remaining(minute=10, uncounted=8) == 780
     later = condition("Placed", "False", since=at(minutes=9))

@@ -1,18 +1,24 @@
 """The shared informer: relists, syncing, failing, stopping. Ids are those of the checklist."""
 
 import asyncio
+from collections.abc import Callable
+from random import Random
 
 import anyio
 import anyio.lowlevel
 import pytest
 
+from informers.api import Selectors
 from informers.errors import Forbidden, Gone, TooManyRequests, Unreachable
-from informers.informer import STUCK_SECONDS, NotSynced, WatcherEnded
+from informers.informer import STUCK_SECONDS, NotSynced, SharedInformer, WatcherEnded
 from tests.informers.running import informer_of, quiet, running
 from tests.informers.scripted_api import (
+    THINGS,
     Recorder,
     Refused,
+    ScriptedApi,
     Step,
+    Thing,
     added,
     page,
     thing,
@@ -198,3 +204,16 @@ async def test_m2_a_reader_that_is_stuck_is_named_and_one_that_backs_off_or_is_s
         assert backing_off.stuck() is None
     await anyio.sleep(STUCK_SECONDS)
     assert stuck.stuck() is None
+
+
+@pytest.mark.parametrize(
+    ("selectors", "selects"),
+    [(Selectors("a=b"), None), (Selectors(), lambda _: True)],
+    ids=["no test", "no selectors"],
+)
+def test_what_is_selected_is_said_to_the_server_and_to_the_store(
+    selectors: Selectors, selects: Callable[[Thing], bool] | None
+) -> None:
+    api = ScriptedApi(lists=[], watches=[])
+    with pytest.raises(ValueError, match="go together"):
+        SharedInformer(api, THINGS, rng=Random(0), selectors=selectors, selects=selects)

@@ -176,3 +176,34 @@ def test_l10_news_of_the_object_that_was_replaced_is_out_of_date(told: Told) -> 
     told.store.apply_event(modified(thing("a", 3, uid="first")))
     told.store.apply_event(deleted(thing("a", 4, uid="first")))
     assert told.take() == ["-a@5"]
+
+
+def only_red(told: Told) -> None:
+    """List and watch show red things only."""
+    told.store = Store({"colour": lambda found: found.colours}, selects=lambda found: "red" in found.colours)
+    told.store.subscribe(told.hear)
+
+
+def test_r6_an_answer_that_is_not_selected_is_not_taken_in(told: Told) -> None:
+    """Its label was taken away before: the watch says nothing of it, not even that it ended."""
+    only_red(told)
+    told.list(1)
+    told.take()
+    told.store.apply_write(thing("a", 5, "blue"))
+    assert told.take() == []
+    assert told.store.keys() == ()
+    told.store.apply_event(bookmark(6))
+    assert told.store.statistics().tombstones == 0
+
+
+def test_r6_an_answer_that_is_not_selected_any_more_hides_the_object_until_newer_news(told: Told) -> None:
+    only_red(told)
+    told.list(1, thing("a", 1, "red"))
+    told.take()
+    told.store.apply_write(thing("a", 5, "blue"))
+    assert told.take() == ["-a@5"]
+    told.store.apply_event(modified(thing("a", 4, "red")))
+    told.store.apply_event(deleted(thing("a", 5, "blue")))
+    assert told.take() == []
+    told.store.apply_event(added(thing("a", 7, "red")))
+    assert told.take() == ["+a@7"]

@@ -51,6 +51,7 @@ REGRESSIONS: dict[int, str] = {
     6000445: "workers of one process raced each other for one ledger, and the oldest lost every round",
     9002130: "a claim that refused its worker was not given up for hours after a clock had been set back",
     10001114: "a Pod that landed late, after the last look for it, was held against its worker",
+    11000171: "a claim without its label stayed in the cache when it was gone, for good",
 }
 """Seeds that failed once, and why. What else they draw changes with the drawing code."""
 
