@@ -83,6 +83,8 @@ class Network:
         self.last_write = ""
         self.lands_late = False
         """Whether the write that is carried out now is one whose sender gave it up long ago."""
+        self.writer = ""
+        """Who sent the request that is carried out now; empty where it is the server's own."""
         self.burst_share = 0.0
         """The share of calls that are refused at the moment."""
         self.observe: Callable[[Link, Request], None] = lambda _link, _request: None
@@ -183,10 +185,13 @@ class Network:
 
     def _apply(self, request: Request, apply: Apply, prefix: str = "") -> bytes | ApiError:
         outcome: bytes | ApiError
+        self.writer = request.client
         try:
             outcome = apply()
         except ApiError as error:
             outcome = error
+        finally:
+            self.writer = ""
         text = type(outcome).__name__ if isinstance(outcome, ApiError) else "ok"
         if request.writes and text == "ok" and request.kind not in {EVENTS, LEASES}:
             self.last_write_seconds, self.last_write = self._loop.world_seconds, str(request)

@@ -1,8 +1,9 @@
 """The order of steps as a check on every write: seat, status, Pod up; Pod, status, seat down (section 4).
 
 Where a run ends well although steps came in the wrong order, a crash at the wrong moment would have told;
-this tells without it. Like `simulation.invariants` it reads the server only. What somebody took away by hand
-is excused by its assignment ID.
+this tells without it. So it does where one process commits a seat that another one booked. Like
+`simulation.invariants` it reads the server only. What somebody took away by hand is excused by its
+assignment ID.
 """
 
 from __future__ import annotations
@@ -21,15 +22,28 @@ CREATION_LATE_SECONDS = 120.0
 
 
 class OrderWatch:
-    """Checks each write of one server. `by_hand` tells whether the present write is somebody's who may."""
+    """Checks each write of one server.
 
-    def __init__(self, server: ApiServer, now: Callable[[], float], by_hand: Callable[[], bool]) -> None:
+    `by_hand` tells whether the present write is somebody's who may break the rules, `writer` which process
+    sent it, empty if none did.
+    """
+
+    def __init__(
+        self,
+        server: ApiServer,
+        now: Callable[[], float],
+        by_hand: Callable[[], bool],
+        writer: Callable[[], str],
+    ) -> None:
         self._server = server
         self._now = now
         self._by_hand = by_hand
+        self._writer = writer
         self.violations: list[str] = []
         # Assignments that lost their seat by hand, or that a Pod was once made for: a repair may name them.
         self._excused: set[str] = set()
+        # Who booked an assignment that no status has named yet, by its ID.
+        self._booked_by: dict[str, str] = {}
         self._created: dict[str, float] = {}
         # Workloads of which a Pod has ended by itself.
         self._ended: set[str] = set()
@@ -42,6 +56,7 @@ class OrderWatch:
         if change.kind is PODS:
             self._note_pod(change)
         elif change.kind is LEDGERS:
+            self._note_bookings(change)
             self._judge(change, self._seat_faults(change))
         elif change.kind is WORKLOADS and change.type is not WatchEventType.DELETED:
             self._judge(change, self._status_faults(change.before, change.record))
@@ -56,6 +71,12 @@ class OrderWatch:
             self._created[change.record.uid] = self._now()
         if has_ended(pod) and not change.record.deleting and _ran(pod):
             self._ended.add(owner_uid(pod))
+
+    def _note_bookings(self, change: Change) -> None:
+        before = {seat["assignmentID"] for seat in seats_of(change.before)}
+        for seat in seats_of(change.record):
+            if seat["assignmentID"] not in before and self._writer():
+                self._booked_by[seat["assignmentID"]] = self._writer()
 
     # Down: no seat goes while its worker's status names it.
 
@@ -90,6 +111,7 @@ class OrderWatch:
             }
             if uid not in seated and assignment not in self._excused:
                 yield f"{name} says that it is on {claim}, where it has no seat"
+            yield from self._foreign_booking(name, assignment)
         phase = _status(after).get("phase")
         if phase not in TERMINAL or before is None or _status(before).get("phase") in TERMINAL:
             return
@@ -100,6 +122,12 @@ class OrderWatch:
         outcome = phase == "Succeeded" or str(_status(after).get("reason", "")).startswith("PodFailed")
         if outcome and uid not in self._ended:
             yield f"{name} is {phase}, and its process never ended by itself"
+
+    def _foreign_booking(self, name: str, assignment: str) -> Iterator[str]:
+        """Who booked it may give it back yet: he cannot know that another one commits it."""
+        booked_by, writer = self._booked_by.pop(assignment, ""), self._writer()
+        if booked_by and writer and booked_by != writer and assignment not in self._excused:
+            yield f"{writer} commits {name} to the seat that {booked_by} booked"
 
 
 def _ran(pod: Document) -> bool:

@@ -57,7 +57,10 @@ class World:
         self.network = Network(self._loop, copy_context(), plan, self.trace)
         self.watchdog = Watchdog(self.cluster, limit=self._limit, lands_late=lambda: self.network.lands_late)
         self._order = OrderWatch(
-            self.cluster.server, lambda: loop.world_seconds, lambda: self.watchdog.looks_away
+            self.cluster.server,
+            lambda: loop.world_seconds,
+            by_hand=lambda: self.watchdog.looks_away,
+            writer=lambda: self.network.writer,
         )
         self._handover = HandOver(self.cluster)
         self.hands = Hands(self.cluster, self.watchdog, self.trace)

@@ -47,8 +47,8 @@ PLANTS: Sequence[Plant] = (
         "adopted-under-its-old-assignment",
         "An uncommitted seat is adopted under a fresh assignment ID",
         seats.adopted_under_its_old_assignment,
-        seed=32,
-        shows_as=r"lost its seat|lost the seat|has no seat",
+        seed=4,
+        shows_as=r"commits w\d+ to the seat that .* booked",
     ),
     Plant(
         "status-before-seat",
