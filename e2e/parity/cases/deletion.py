@@ -146,14 +146,14 @@ async def a_namespace_that_is_being_deleted_takes_nothing_new(script: Script) ->
 
 
 async def a_namespace_says_by_its_phase_whether_it_is_being_deleted(script: Script) -> None:
-    finalizer = {"metadata": {"name": "parity", "finalizers": ["example.com/other"]}}
+    finalizer = {"metadata": {"name": "phases", "finalizers": ["example.com/other"]}}
     await script.create(NAMESPACES, finalizer)
     for status in ({"phase": "Terminating"}, {"phase": "Active"}):
-        await script.patch(NAMESPACES, "parity", {"status": status}, subresource="status")
-    await script.delete(NAMESPACES, "parity")
+        await script.patch(NAMESPACES, "phases", {"status": status}, subresource="status")
+    await script.delete(NAMESPACES, "phases")
     for phase in ("Active", "Terminating"):
-        await script.patch(NAMESPACES, "parity", {"status": {"phase": phase}}, subresource="status")
-    await script.patch(NAMESPACES, "parity", {"metadata": {"finalizers": None}})
+        await script.patch(NAMESPACES, "phases", {"status": {"phase": phase}}, subresource="status")
+    await script.patch(NAMESPACES, "phases", {"metadata": {"finalizers": None}})
 
 
 async def some_names_are_not_for_namespaces(script: Script) -> None:
