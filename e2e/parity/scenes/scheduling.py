@@ -95,12 +95,16 @@ async def a_pod_that_has_ended_gives_its_device_back(stage: Stage) -> None:
 
 
 async def a_claim_that_is_deleted_waits_for_its_pods(stage: Stage) -> None:
-    await stage.node("gpu-node-0", "80Gi")
+    await stage.node("gpu-node-0", "80Gi", "80Gi")
     async with stage.recording():
         await stage.make(CLAIMS, claim("claim-a"))
         await stage.make(PODS, pod("a", "claim-a"))
         await stage.running("a")
         await stage.remove(CLAIMS, "claim-a")
+        # A scheduler that has seen a later claim has seen the end of this one coming.
+        await stage.make(CLAIMS, claim("claim-b"))
+        await stage.make(PODS, pod("b", "claim-b"))
+        await stage.running("b")
         await stage.make(PODS, pod("late", "claim-a"))
         await stage.remove(PODS, "a")
         await stage.until_gone(CLAIMS, "claim-a")
