@@ -20,6 +20,7 @@ from simulation.apiserver.kinds import PODS, WORKLOADS
 from simulation.cluster import SimulatedCluster
 from simulation.openrl import workload
 from simulation.process import simulated_controller
+from tests.contract.clocks import BACK_AND_FORWARD, HALF_A_DAY_SECONDS, eight_seconds_with_a_jump
 from tests.contract.hours import HOURS
 from tests.contract.world import (
     FINALIZER,
@@ -35,10 +36,6 @@ from tests.contract.world import (
 
 pytestmark = pytest.mark.anyio
 
-HALF_A_DAY_SECONDS = 12 * 3600.0
-BACK_AND_FORWARD = pytest.mark.parametrize(
-    "jump_seconds", [HALF_A_DAY_SECONDS, -HALF_A_DAY_SECONDS], ids=["forward", "back"]
-)
 MINUTE = settings_with(placement_timeout_seconds=60.0)
 
 
@@ -97,9 +94,7 @@ async def test_the_end_of_a_pod_is_spoken_of_after_ten_seconds(
         await submit(cluster, "worker")
         cluster.kubelet.pause()
         cluster.openrl.delete("worker")
-        await anyio.sleep(2)
-        cluster.clock.jump(jump_seconds)
-        await anyio.sleep(6)
+        await eight_seconds_with_a_jump(cluster, jump_seconds)
         assert row(cluster, "worker")[3] == ""
         await anyio.sleep(4)
         assert row(cluster, "worker")[3].startswith("WaitingForPodGone: ")
@@ -132,9 +127,7 @@ async def test_a_pod_that_does_not_start_is_spoken_of_after_ten_seconds(
     async with simulated_controller(cluster, HOURS):
         cluster.kubelet.hold(cluster.openrl.pod_key("worker"))
         cluster.openrl.submit(workload("worker"))
-        await anyio.sleep(2)
-        cluster.clock.jump(jump_seconds)
-        await anyio.sleep(6)
+        await eight_seconds_with_a_jump(cluster, jump_seconds)
         assert row(cluster, "worker")[3].startswith("CreatedClaim: ")
         await anyio.sleep(4)
         assert row(cluster, "worker")[3].startswith("ContainerWaiting: ")
@@ -150,9 +143,7 @@ async def test_a_scheduler_error_is_spoken_of_after_ten_seconds(
         cluster.openrl.submit(workload("worker"))
         await cluster.until(lambda: cluster.openrl.pod("worker"), "no Pod")
         give_verdict(cluster, "worker", "SchedulerError")
-        await anyio.sleep(2)
-        cluster.clock.jump(jump_seconds)
-        await anyio.sleep(6)
+        await eight_seconds_with_a_jump(cluster, jump_seconds)
         assert row(cluster, "worker")[0] == "Placing"
         await anyio.sleep(4)
         assert row(cluster, "worker")[3].startswith("SchedulerError: ")

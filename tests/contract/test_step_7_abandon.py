@@ -15,6 +15,7 @@ from simulation.faults import Faults, Meanwhile
 from simulation.fleet import NodeShape
 from simulation.invariants import Watchdog, at_rest
 from simulation.process import simulated_controller
+from tests.contract.clocks import BACK_AND_FORWARD, HALF_A_DAY_SECONDS
 from tests.contract.world import (
     assert_sound,
     claim_of,
@@ -65,10 +66,7 @@ async def test_after_two_minutes_pod_status_and_seat_go_and_the_worker_is_placed
     assert not watchdog.violations
 
 
-HALF_A_DAY_SECONDS = 12 * 3600.0
-
-
-@pytest.mark.parametrize("jump_seconds", [HALF_A_DAY_SECONDS, -HALF_A_DAY_SECONDS], ids=["forward", "back"])
+@BACK_AND_FORWARD
 async def test_two_minutes_are_two_minutes_whatever_the_wall_clock_is_set_to(
     cluster: SimulatedCluster, jump_seconds: float
 ) -> None:

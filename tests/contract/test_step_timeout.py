@@ -11,6 +11,7 @@ from simulation.faults import Faults, Meanwhile
 from simulation.invariants import Watchdog, at_rest
 from simulation.openrl import workload
 from simulation.process import simulated_controller
+from tests.contract.clocks import BACK_AND_FORWARD
 from tests.contract.world import (
     FINALIZER,
     claim_of,
@@ -56,7 +57,7 @@ async def test_pod_then_failed_then_seat_and_claim(cluster: SimulatedCluster) ->
     assert not watchdog.violations
 
 
-@pytest.mark.parametrize("jump_seconds", [43_200.0, -43_200.0], ids=["forward", "back"])
+@BACK_AND_FORWARD
 async def test_a_wall_clock_that_is_set_neither_ends_nor_lengthens_the_wait(
     cluster: SimulatedCluster, jump_seconds: float
 ) -> None:
