@@ -7,13 +7,13 @@ from contextlib import suppress
 
 from informers.api import Api, Resource, Selectors
 from informers.errors import NotFound
-from ledger.names import MANAGED_LABEL, MANAGED_VALUE
+from ledger.names import MANAGED_SELECTOR
 from simulation.apiserver.documents import Document
 from simulation.demo.objects import CLAIMS, LEDGERS, NODES, PODS, WORKLOADS, Whole
 from simulation.demo.picture import Picture, read_picture
 
 _EVERYTHING = Selectors()
-OURS = Selectors(labels=f"{MANAGED_LABEL}={MANAGED_VALUE}")
+OURS = Selectors(labels=MANAGED_SELECTOR)
 
 
 class Workplace:
