@@ -11,17 +11,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from controller.objects import (
-    CLAIMS,
-    DEVICE_CLASSES,
-    NODES,
-    SLICES,
-    DeviceClass,
-    Node,
-    Pod,
-    ResourceClaim,
-    ResourceSlice,
-)
+from controller.core import NODES, Node, Pod
+from controller.dra import CLAIMS, DEVICE_CLASSES, SLICES, DeviceClass, ResourceClaim, ResourceSlice
 from controller.pods import PODS, AnyPod, ForeignPod, is_workload
 from controller.workload import WORKLOADS, Workload
 from informers.api import Api, Resource, Selectors

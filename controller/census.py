@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Generic, NamedTuple, TypeVar
 
 from controller.caches import Caches
-from controller.objects import ResourceClaim
+from controller.dra import ResourceClaim
 from controller.reasons import Code, Phase, code_of
 from controller.status import waiting_since
 from controller.workload import Workload

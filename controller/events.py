@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from controller.chance import Chance
+from controller.dra import CLAIMS
 from controller.names import pod_name
-from controller.objects import CLAIMS
 from controller.pods import PODS
 from controller.reasons import Code, Phase
 from controller.settings import PROGRAM, Settings

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from controller.caches import CLAIM_LEDGERS, Caches, controlling_workload
-from controller.objects import CLAIMS, Pod
+from controller.core import Pod
+from controller.dra import CLAIMS
 from controller.retry import read_again
 from informers.api import Api, Preconditions
 from informers.errors import AlreadyExists, Conflict, NotFound, ServerError

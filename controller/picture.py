@@ -11,7 +11,8 @@ from collections.abc import Callable
 
 from controller import logs, translate
 from controller.caches import BY_WORKER, Caches, controlling_workload
-from controller.objects import Node, ResourceClaim, ResourceSlice
+from controller.core import Node
+from controller.dra import ResourceClaim, ResourceSlice
 from controller.pods import AnyPod, ForeignPod
 from controller.requests import Requests
 from controller.workload import Workload

@@ -17,9 +17,9 @@ from typing import Final
 
 from msgspec import Struct
 
-from controller import objects
+from controller import core
+from controller.core import Pod
 from controller.names import is_pod_name
-from controller.objects import Pod
 from controller.workload import WORKLOADS
 from informers.api import Resource
 from informers.decoding import OwnerReference, struct_decoder
@@ -93,7 +93,7 @@ class _Spec(Struct, frozen=True, rename="camel", gc=False):
     init_containers: tuple[_Container, ...] = ()
     overhead: _Quantities = _NOTHING
     resources: _Requirements = _UNNAMED
-    resource_claims: tuple[objects.PodResourceClaim, ...] = ()
+    resource_claims: tuple[core.PodResourceClaim, ...] = ()
 
 
 class _Status(Struct, frozen=True, gc=False):

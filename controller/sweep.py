@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import anyio
 
 from controller import logs
+from controller.dra import ResourceClaim
 from controller.names import pod_name
-from controller.objects import ResourceClaim
 from controller.pods import whole
 from controller.reconcile.tools import Tools
 from controller.strays import holders_of_unnamed

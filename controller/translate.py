@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from controller import objects
+from controller import core, dra
 from controller.names import ENABLED_LABEL, role_node_label
 from controller.pods import AnyPod, ForeignPod
 from ledger.state import Seat
@@ -37,7 +37,7 @@ _EFFECTS = {effect.value: effect for effect in TaintEffect}
 _OPERATORS = ("", "Equal", "Exists")
 
 
-def node(obj: objects.Node) -> Node:
+def node(obj: core.Node) -> Node:
     """A Node. Without role labels it accepts every role, else only those whose label is `true`."""
     labels = obj.metadata.labels
     labelled = any(role_node_label(role.value) in labels for role in Role)
@@ -59,17 +59,17 @@ def node(obj: objects.Node) -> Node:
     )
 
 
-def is_enabled(obj: objects.Node) -> bool:
+def is_enabled(obj: core.Node) -> bool:
     """Whether a node is given to us."""
     return obj.metadata.labels.get(ENABLED_LABEL) == "true"
 
 
-def taints(items: Iterable[objects.Taint]) -> tuple[Taint, ...]:
+def taints(items: Iterable[core.Taint]) -> tuple[Taint, ...]:
     """Taints with a known effect; an unknown one has no meaning that could be obeyed."""
     return tuple(Taint(t.key, t.value, _EFFECTS[t.effect]) for t in items if t.effect in _EFFECTS)
 
 
-def tolerations(items: Iterable[objects.Toleration]) -> tuple[Toleration, ...]:
+def tolerations(items: Iterable[core.Toleration]) -> tuple[Toleration, ...]:
     """Tolerations with a known operator and effect; an unknown one is not known to tolerate anything.
 
     An empty effect stands for all of them.
@@ -83,10 +83,10 @@ def tolerations(items: Iterable[objects.Toleration]) -> tuple[Toleration, ...]:
 
 def template_tolerations(items: object) -> tuple[Toleration, ...]:
     """The tolerations of a Pod template. Raises `ValueError` where they are not a list of tolerations."""
-    return tolerations(_convert(items, tuple[objects.Toleration, ...]))
+    return tolerations(_convert(items, tuple[core.Toleration, ...]))
 
 
-def device_slice(obj: objects.ResourceSlice) -> DeviceSlice | None:
+def device_slice(obj: dra.ResourceSlice) -> DeviceSlice | None:
     """A node-local ResourceSlice; `None` for the other kinds, which name no single node."""
     spec = obj.spec
     if not spec.node_name:
@@ -102,13 +102,13 @@ def device_slice(obj: objects.ResourceSlice) -> DeviceSlice | None:
     )
 
 
-def _device(item: objects.Device) -> Device:
+def _device(item: dra.Device) -> Device:
     capacity = item.capacity.get(MEMORY_CAPACITY)
     memory_bytes = None if capacity is None else parse_bytes(capacity.value)
     return Device(item.name, memory_bytes, taints(item.taints))
 
 
-def claim(obj: objects.ResourceClaim, ledger_uid: str) -> Claim:
+def claim(obj: dra.ResourceClaim, ledger_uid: str) -> Claim:
     """A managed claim. `ledger_uid` is the UID of the ledger of its name, empty if there is none."""
     allocation = obj.status.allocation
     owners = {owner.uid for owner in obj.metadata.owner_references}
@@ -122,7 +122,7 @@ def claim(obj: objects.ResourceClaim, ledger_uid: str) -> Claim:
     )
 
 
-def _allocated(result: objects.AllocationResult) -> AllocatedDevice:
+def _allocated(result: dra.AllocationResult) -> AllocatedDevice:
     identity = DeviceID(result.driver, result.pool, result.device)
     return AllocatedDevice(
         identity,
@@ -131,7 +131,7 @@ def _allocated(result: objects.AllocationResult) -> AllocatedDevice:
     )
 
 
-def allocation_node(allocation: objects.Allocation) -> str:
+def allocation_node(allocation: dra.Allocation) -> str:
     """The one node that an allocation is bound to, empty where it names none (k/k: `matchFields`)."""
     if allocation.node_selector is None:
         return ""
@@ -143,7 +143,7 @@ def allocation_node(allocation: objects.Allocation) -> str:
     return ""
 
 
-def claim_node(obj: objects.ResourceClaim) -> str:
+def claim_node(obj: dra.ResourceClaim) -> str:
     """The one node that a claim is allocated to, empty where it is not or names none."""
     return "" if obj.status.allocation is None else allocation_node(obj.status.allocation)
 
@@ -198,7 +198,7 @@ def effective_request_of(obj: AnyPod) -> Amounts:
     return effective_request(pod_resources(obj.spec))
 
 
-def pod_resources(spec: objects.PodSpec) -> PodResources:
+def pod_resources(spec: core.PodSpec) -> PodResources:
     """What decides on a Pod's effective request."""
     return PodResources(
         containers=tuple(_container(c) for c in spec.containers),
@@ -211,10 +211,10 @@ def pod_resources(spec: objects.PodSpec) -> PodResources:
 
 def template_resources(spec: Mapping[str, Any]) -> PodResources:
     """The same for the `spec` of a Pod template. Raises `ValueError` for what a Pod cannot hold."""
-    return pod_resources(_convert(spec, objects.PodSpec))
+    return pod_resources(_convert(spec, core.PodSpec))
 
 
-def _container(item: objects.Container) -> ContainerResources:
+def _container(item: core.Container) -> ContainerResources:
     return ContainerResources(
         requests=Resources.parse(item.resources.requests),
         limits=Resources.parse(item.resources.limits),

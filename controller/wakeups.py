@@ -12,11 +12,11 @@ from collections.abc import Iterable
 
 from controller.caches import BY_OWN_CLAIM, Caches, controlling_workload
 from controller.census import Census
+from controller.dra import DeviceClass, ResourceClaim
 from controller.echoes import Echoes
 from controller.handoffs import HandOffs
 from controller.handout import HandOut, lane_of
 from controller.line import WaitingLine
-from controller.objects import DeviceClass, ResourceClaim
 from controller.picture import Picture
 from controller.pods import AnyPod, ForeignPod
 from controller.requests import Requests

@@ -12,7 +12,8 @@ from contextlib import suppress
 from typing import Any
 
 from controller.caches import Caches
-from controller.objects import CLAIMS, Pod, ResourceClaim
+from controller.core import Pod
+from controller.dra import CLAIMS, ResourceClaim
 from controller.pods import PODS, AnyPod, whole
 from controller.retry import read_again
 from controller.workerpod import ledger_reference

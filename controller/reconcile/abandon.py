@@ -10,7 +10,8 @@ from __future__ import annotations
 from datetime import timedelta
 
 from controller import translate
-from controller.objects import Pod, ResourceClaim
+from controller.core import Pod
+from controller.dra import ResourceClaim
 from controller.reasons import Code, sentence
 from controller.reconcile.ages import Moment
 from controller.reconcile.departure import Departure

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum, auto
 
-from controller.objects import Pod
+from controller.core import Pod
 from controller.status import parse_timestamp, waiting_since
 from controller.workload import Workload
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from enum import Enum, auto
 
-from controller.objects import ResourceClaim
+from controller.dra import ResourceClaim
 from controller.reasons import Phase
 from controller.reconcile.commit import Commit
 from controller.reconcile.seating import ContendedError, Seats, booking_of

@@ -6,8 +6,8 @@ ended is always shown by a read past the cache. Nothing is ever force-deleted.
 
 from __future__ import annotations
 
+from controller.core import Pod
 from controller.names import FINALIZER, pod_name
-from controller.objects import Pod
 from controller.reasons import Code, Phase, sentence
 from controller.reconcile.seating import ContendedError
 from controller.reconcile.tools import Tools, own_claim_names

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from enum import Enum, auto
 
-from controller.objects import Pod
+from controller.core import Pod
 from controller.reasons import Code, Phase, sentence
 from controller.reconcile.departure import Departure
 from controller.reconcile.tools import Tools

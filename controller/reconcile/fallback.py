@@ -6,7 +6,8 @@ only thing that counts; there is no timer.
 
 from __future__ import annotations
 
-from controller.objects import Pod, ResourceClaim
+from controller.core import Pod
+from controller.dra import ResourceClaim
 from controller.reasons import Code, Phase, sentence
 from controller.reconcile.commit import Commit
 from controller.reconcile.departure import Departure

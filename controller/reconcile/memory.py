@@ -17,7 +17,7 @@ import anyio
 
 from controller import translate
 from controller.caches import Caches
-from controller.objects import Allocation, ResourceClaim
+from controller.dra import Allocation, ResourceClaim
 from controller.reasons import Code, is_about
 from controller.reconcile.ages import Ages
 from controller.reconcile.rejections import Rejections

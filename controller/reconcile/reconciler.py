@@ -6,8 +6,9 @@ and may be lost. A step that cannot go on returns, and wake-ups bring the worker
 
 from __future__ import annotations
 
+from controller.core import Pod
+from controller.dra import ResourceClaim
 from controller.names import FINALIZER
-from controller.objects import Pod, ResourceClaim
 from controller.reasons import Code
 from controller.reconcile.abandon import Abandon
 from controller.reconcile.assign import Assign

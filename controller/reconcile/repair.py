@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from controller import translate
-from controller.objects import Pod, ResourceClaim
+from controller.core import Pod
+from controller.dra import ResourceClaim
 from controller.reasons import Code, sentence
 from controller.reconcile.departure import Departure
 from controller.reconcile.seating import ContendedError, booking_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from controller.objects import Pod
+from controller.core import Pod
 from controller.reasons import Code, Phase, sentence
 from controller.reconcile.ages import Moment
 from controller.reconcile.tools import Tools

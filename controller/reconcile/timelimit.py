@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from controller.core import Pod
 from controller.durations import format_duration
-from controller.objects import Pod
 from controller.reasons import Code, Phase, is_about, sentence
 from controller.reconcile.ages import Moment
 from controller.reconcile.departure import Departure

@@ -8,11 +8,12 @@ from datetime import datetime
 
 from controller import logs
 from controller.caches import BY_WORKER, Caches
+from controller.core import Pod
+from controller.dra import ResourceClaim
 from controller.echoes import Echoes
 from controller.events import WorkloadEvents
 from controller.line import WaitingLine
 from controller.names import pod_name
-from controller.objects import Pod, ResourceClaim
 from controller.pods import whole
 from controller.reasons import Code, sentence
 from controller.reconcile.memory import Memory

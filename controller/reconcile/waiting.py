@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from controller import translate
-from controller.objects import Pod
+from controller.core import Pod
 from controller.reasons import Code, Phase, sentence
 from controller.reconcile.ages import Moment
 from controller.reconcile.tools import Tools

@@ -5,8 +5,8 @@ from __future__ import annotations
 from enum import Enum, auto
 
 from controller.caches import controlling_workload
+from controller.core import Pod
 from controller.names import ASSIGNMENT_ENV
-from controller.objects import Pod
 from controller.reasons import Code, Phase
 from controller.reconcile.departure import Departure
 from controller.reconcile.seating import ContendedError

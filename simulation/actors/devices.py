@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from controller import translate
-from controller.objects import SLICES as SLICE_RESOURCE
-from controller.objects import Device as DeviceObject
-from controller.objects import ResourceSlice
+from controller.dra import SLICES as SLICE_RESOURCE
+from controller.dra import Device as DeviceObject
+from controller.dra import ResourceSlice
 from placement.quantity import parse_bytes
 from placement.tolerations import untolerated
 from placement.types import DeviceID, Taint

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from controller import objects, translate
+from controller import core, translate
 from controller.pods import PODS
 from placement.quantity import parse_bytes, parse_millis
 from placement.tolerations import untolerated
@@ -64,7 +64,7 @@ def refusals_of(pod: Document, request: Amounts, node: Record, use: Use) -> Iter
     if spec.get("unschedulable") and untolerated([UNSCHEDULABLE], tolerations):
         yield "node(s) were unschedulable"
         return
-    taints = translate.taints(objects.NODES.decode(node.data).spec.taints)
+    taints = translate.taints(core.NODES.decode(node.data).spec.taints)
     if untolerated(taints, tolerations):
         yield "node(s) had untolerated taint(s)"
         return

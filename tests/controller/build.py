@@ -15,12 +15,13 @@ from typing import Any
 
 from controller.caches import CLAIM_LEDGERS, Caches, make_caches
 from controller.chance import Chance
+from controller.core import NODES, Node, Pod
+from controller.dra import CLAIMS, SLICES, ResourceClaim, ResourceSlice
 from controller.echoes import Echoes
 from controller.events import WorkloadEvents, make_recorder
 from controller.handout import HandOut, lane_of
 from controller.ledgerapi import KubeLedgerApi
 from controller.line import WaitingLine
-from controller.objects import CLAIMS, NODES, SLICES, Node, Pod, ResourceClaim, ResourceSlice
 from controller.picture import Picture
 from controller.pods import PODS, whole
 from controller.reconcile.memory import Memory

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from controller.objects import Pod
+from controller.core import Pod
 from controller.reconcile.ages import Ages, Moment
 from tests.controller.build import EPOCH, Clock, at, pod, unscheduled, workload
 

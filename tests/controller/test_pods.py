@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from controller import translate
 from controller.caches import used_claims
-from controller.objects import Pod
+from controller.core import Pod
 from controller.pods import PODS, AnyPod, ForeignPod, whole
 from informers.decoding import struct_decoder
 from informers.keys import ObjectKey

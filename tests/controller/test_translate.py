@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from controller import objects, translate
+from controller import core, translate
 from ledger.state import Seat
 from placement.tolerations import untolerated
 from placement.types import GIB, Amounts, Role, Taint, TaintEffect, Toleration
@@ -224,5 +224,5 @@ def test_a_template_asks_for_what_its_pod_will() -> None:
     from_template = translate.template_resources(spec)
     assert from_template == translate.pod_resources(pod(**spec).spec)
     assert translate.template_resources({"containers": [], "unknown": 1}) == translate.pod_resources(
-        objects.PodSpec()
+        core.PodSpec()
     )

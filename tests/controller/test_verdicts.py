@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from controller.objects import Pod
+from controller.core import Pod
 from controller.reconcile.abandon import Abandon
 from controller.reconcile.departure import Departure
 from controller.reconcile.ended import failure_message, is_lost

@@ -10,7 +10,7 @@ from typing import Any
 import ledger.book
 from controller import ledgerapi
 from controller.caches import CLAIM_LEDGERS
-from controller.objects import ResourceClaim
+from controller.dra import ResourceClaim
 from controller.reconcile import seating
 from controller.reconcile.seating import Seats, booking_of
 from controller.status import Assignment

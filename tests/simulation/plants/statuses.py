@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import Any
 
 from controller import sweep
+from controller.core import Pod
 from controller.names import FINALIZER
-from controller.objects import Pod
 from controller.reasons import Code, Phase, sentence
 from controller.reconcile import ended, tools
 from controller.reconcile.commit import Commit

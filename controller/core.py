@@ -1,4 +1,4 @@
-"""The foreign objects that placement depends on, decoded to just the fields that are used.
+"""The `core/v1` objects that placement depends on, decoded to just the fields that are used.
 
 They are msgspec structures: what is not named here is skipped while parsing and never held. Fields keep the
 API's names, in snake case. Pods come in a shorter form, too: see `controller.pods`.
@@ -161,7 +161,8 @@ class PodStatus(Part, frozen=True):
     init_container_statuses: tuple[ContainerStatus, ...] = ()
 
 
-def _owned_by(metadata: Metadata, uid: str) -> bool:
+def has_owner(metadata: Metadata, uid: str) -> bool:
+    """Whether an owner reference names this UID."""
     return any(owner.uid == uid for owner in metadata.owner_references)
 
 
@@ -211,7 +212,7 @@ class Pod(Struct, frozen=True):
 
     def owned_by(self, uid: str) -> bool:
         """Whether an owner reference names this UID."""
-        return _owned_by(self.metadata, uid)
+        return has_owner(self.metadata, uid)
 
     def condition(self, type_: str) -> Condition | None:
         """The condition of that type."""
@@ -223,164 +224,9 @@ class Pod(Struct, frozen=True):
         return next((e.value for e in variables if e.name == name), "")
 
 
-class DeviceCapacity(Part, frozen=True):
-    """`resource/v1 DeviceCapacity`."""
-
-    value: str | int | float
-
-
-class Device(Part, frozen=True):
-    """A published device."""
-
-    name: str
-    capacity: dict[str, DeviceCapacity] = {}
-    taints: tuple[Taint, ...] = ()
-
-
-class ResourcePool(Part, frozen=True):
-    """The pool that a slice belongs to."""
-
-    name: str
-    generation: int
-    resource_slice_count: int
-
-
-class ResourceSliceSpec(Part, frozen=True):
-    """`ResourceSlice.spec`."""
-
-    driver: str
-    pool: ResourcePool
-    node_name: str | None = None
-    devices: tuple[Device, ...] = ()
-
-
-class ResourceSlice(Struct, frozen=True):
-    """`resource/v1 ResourceSlice`."""
-
-    metadata: Metadata
-    spec: ResourceSliceSpec
-
-
-class DeviceClass(Struct, frozen=True):
-    """`resource/v1 DeviceClass`: only its existence matters."""
-
-    metadata: Metadata
-
-
-class Subrequest(Part, frozen=True):
-    """One alternative of a request."""
-
-    name: str
-
-
-class DeviceRequest(Part, frozen=True):
-    """A request of a claim, as far as its alternatives."""
-
-    name: str
-    first_available: tuple[Subrequest, ...] = ()
-
-
-class ClaimDevices(Part, frozen=True):
-    """`ResourceClaim.spec.devices`."""
-
-    requests: tuple[DeviceRequest, ...] = ()
-
-
-class ResourceClaimSpec(Part, frozen=True):
-    """`ResourceClaim.spec`."""
-
-    devices: ClaimDevices = ClaimDevices()
-
-
-class AllocationResult(Part, frozen=True):
-    """One allocated device."""
-
-    driver: str
-    pool: str
-    device: str
-    request: str = ""
-    admin_access: bool | None = None
-    tolerations: tuple[Toleration, ...] = ()
-    binding_conditions: tuple[str, ...] = ()
-
-
-class NodeSelectorRequirement(Part, frozen=True):
-    """A requirement of a node selector term."""
-
-    key: str
-    operator: str
-    values: tuple[str, ...] = ()
-
-
-class NodeSelectorTerm(Part, frozen=True):
-    """A term of a node selector."""
-
-    match_fields: tuple[NodeSelectorRequirement, ...] = ()
-    match_expressions: tuple[NodeSelectorRequirement, ...] = ()
-
-
-class NodeSelector(Part, frozen=True):
-    """Where an allocation can be used."""
-
-    node_selector_terms: tuple[NodeSelectorTerm, ...] = ()
-
-
-class AllocatedDevices(Part, frozen=True):
-    """`status.allocation.devices`."""
-
-    results: tuple[AllocationResult, ...] = ()
-
-
-class Allocation(Part, frozen=True):
-    """`ResourceClaim.status.allocation`."""
-
-    devices: AllocatedDevices = AllocatedDevices()
-    node_selector: NodeSelector | None = None
-
-
-class Consumer(Part, frozen=True):
-    """An entry of `status.reservedFor`."""
-
-    name: str
-    uid: str
-
-
-class ResourceClaimStatus(Part, frozen=True):
-    """`ResourceClaim.status`."""
-
-    allocation: Allocation | None = None
-    reserved_for: tuple[Consumer, ...] = ()
-
-
-class ResourceClaim(Struct, frozen=True):
-    """`resource/v1 ResourceClaim`."""
-
-    metadata: Metadata
-    spec: ResourceClaimSpec = ResourceClaimSpec()
-    status: ResourceClaimStatus = ResourceClaimStatus()
-
-    @property
-    def allocated(self) -> bool:
-        """Whether kube-scheduler has given it devices."""
-        return self.status.allocation is not None
-
-    @property
-    def deleting(self) -> bool:
-        """Whether its deletion has begun."""
-        return self.metadata.deletion_timestamp is not None
-
-    def owned_by(self, uid: str) -> bool:
-        """Whether an owner reference names this UID."""
-        return _owned_by(self.metadata, uid)
-
-
-def _resource(cls: type[T], group: str, version: str, plural: str, *, namespaced: bool) -> Resource[T]:
+def resource_of(cls: type[T], group: str, version: str, plural: str, *, namespaced: bool) -> Resource[T]:
+    """Describe a resource of the API whose objects decode to `cls`, which has its kind as its name."""
     return Resource(group, version, plural, cls.__name__, namespaced, struct_decoder(cls))
 
 
-_DRA = "resource.k8s.io"
-
-NODES: Resource[Node] = _resource(Node, "", "v1", "nodes", namespaced=False)
-SLICES: Resource[ResourceSlice] = _resource(ResourceSlice, _DRA, "v1", "resourceslices", namespaced=False)
-DEVICE_CLASSES: Resource[DeviceClass] = _resource(DeviceClass, _DRA, "v1", "deviceclasses", namespaced=False)
-CLAIMS: Resource[ResourceClaim] = _resource(ResourceClaim, _DRA, "v1", "resourceclaims", namespaced=True)
+NODES: Resource[Node] = resource_of(Node, "", "v1", "nodes", namespaced=False)
