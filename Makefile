@@ -85,6 +85,6 @@ clean: ## Remove .venv and caches of the checkout
 # Go is for building the control plane: not needed once that is done, nor for a cluster given by E2E_KUBECONFIG.
 go: $(STAMP)
 	@[[ -n "$${E2E_KUBECONFIG:-}" ]] \
-		|| $(BIN)/python -c 'from e2e.controlplane.binaries import cached_binaries; raise SystemExit(cached_binaries() is None)' \
+		|| $(BIN)/python -c 'from e2e.controlplane.processes.binaries import cached_binaries; raise SystemExit(cached_binaries() is None)' \
 		|| (cd $(GO_MODULE) && GOWORK=off go list -m) >/dev/null 2>&1 \
 		|| { echo "error: building the control plane needs Go $(GO_VERSION) or newer on the PATH: https://go.dev/dl/" >&2; exit 2; }

@@ -19,17 +19,15 @@ import msgspec
 from rich.console import Console
 
 from bench.errors import BenchError
-from bench.facts import gather
 from bench.report.details import all_tables
 from bench.report.document import with_results
 from bench.report.table import print_tables
 from bench.runner import Plan, measure
-from bench.samples import Results
+from bench.samples import Results, gather
 from bench.scenarios.catalog import INFORMER_GROUP, TITLES
 from e2e.controlplane import ControlPlaneError
-from simulation.commandline.ending import run_and_exit
-from simulation.commandline.once import SaidOnce
-from simulation.commandline.values import WholeNumber
+from simulation.command_line.exit_status import run_and_exit
+from simulation.command_line.values import SaidOnce, WholeNumber
 
 DEFAULT_JSON = Path("build/bench/results.json")
 WIDTH_COLUMNS = 160

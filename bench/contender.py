@@ -20,10 +20,10 @@ import anyio
 from anyio import to_thread
 
 from bench import procfs
-from bench.barewriter import READY
+from bench.baseline import READY
 from bench.errors import ContenderFailed, NeverHappened
 from e2e.controlplane import Cluster
-from e2e.program import DEFAULT_FLAGS, PROGRAM
+from e2e.harness.program import DEFAULT_FLAGS, PROGRAM
 
 START_SECONDS = 60
 STOP_SECONDS = 30
@@ -61,7 +61,7 @@ class Contender:
     def command(self, kubeconfig: Path, flags: Flags) -> list[str]:
         """Its command line, behind the interpreter's own."""
         if self.kind is Kind.BARE_WRITER:
-            return ["-m", "bench.barewriter", str(kubeconfig), str(self.workers)]
+            return ["-m", "bench.baseline", str(kubeconfig), str(self.workers)]
         settings = {
             **CONTROLLER_FLAGS,
             "--kubeconfig": str(kubeconfig),

@@ -9,9 +9,9 @@ from __future__ import annotations
 import anyio
 
 from bench import procfs
+from bench.audit_requests import added, is_upkeep, tally
 from bench.contender import ContenderProcess
 from bench.errors import NeverHappened
-from bench.requests import added, is_upkeep, tally
 from e2e.controlplane import CONTROLLER_USER, Cluster
 from e2e.controlplane.local import COMPONENTS
 

@@ -17,7 +17,7 @@ from msgspec import Struct
 from bench.client import Client
 from bench.errors import NeverHappened, WatchEnded
 from bench.timeline import Timeline, WorkerSeen
-from e2e.openrl import LEDGERS, WORKLOADS
+from e2e.harness.workloads import LEDGERS, WORKLOADS
 
 PLACED, UNSCHEDULABLE = "Placed", "Unschedulable"
 

@@ -20,7 +20,7 @@ from bench.scenarios.base import Scenario, load_average
 from bench.scenarios.catalog import DECISION, INFORMER_GROUP, INFORMERS, ON_CLUSTER, TITLES, WARM_UP
 from bench.scenarios.decision import Decision
 from bench.scenarios.informers import InformerScenario
-from bench.stage import Stage
+from bench.testbed import Stage
 from e2e.controlplane import ControlPlane
 
 Progress = Callable[[str], None]

@@ -9,30 +9,29 @@ from __future__ import annotations
 
 import anyio
 
-from controller import logs
-from controller.caches import make_caches
-from controller.census import Census
-from controller.chance import Chance
-from controller.events import FLUSH_SECONDS, WorkloadEvents, make_recorder
-from controller.handout import HandOut
-from controller.ledgerapi import KubeLedgerApi
-from controller.line import WaitingLine
-from controller.picture import Picture
-from controller.reconcile.memory import Memory
+from controller.api.requests import Requests, effective_seat_limit
+from controller.cluster.caches import make_caches
+from controller.cluster.claim_locks import SeatBookInTurn
+from controller.cluster.fleet_updater import Picture
+from controller.cluster.ledger_client import KubeLedgerApi
+from controller.cluster.object_writer import Writer
+from controller.config.nondeterminism import Chance
+from controller.config.settings import Settings
+from controller.observe.counters import Tally
+from controller.observe.events import FLUSH_SECONDS, WorkloadEvents, make_recorder
+from controller.observe.gauges import Census
+from controller.queue.activation import HandOut
+from controller.queue.scheduling_queue import WaitingLine
+from controller.queue.triggers import Wakeups
+from controller.reconcile.context import Tools
+from controller.reconcile.local_state import Memory
 from controller.reconcile.reconciler import RETRIED_QUIETLY, Reconciler
-from controller.reconcile.tools import Tools
-from controller.requests import Requests, effective_seat_limit
-from controller.seatbook import SeatBookInTurn
-from controller.settings import Settings
-from controller.sweep import Sweep
-from controller.tally import Tally
-from controller.wakeups import Wakeups
-from controller.writer import Writer
-from informers.api import Api
-from informers.keys import ObjectKey
-from informers.ratelimit import RetryLimiter
-from informers.runner import ReconcileRunner
-from informers.workqueue import WorkQueue
+from controller.reconcile.sweep import Sweep
+from controller.runtime import logs
+from informers.api import Api, ObjectKey
+from informers.backoff import RetryLimiter
+from informers.queue.runner import ReconcileRunner
+from informers.queue.workqueue import WorkQueue
 from placement.fleet import Fleet
 
 QUEUE_NAME = "workload"

@@ -16,26 +16,26 @@ from random import SystemRandom
 
 import anyio
 
-from controller import logs
-from controller.chance import Chance
-from controller.cli import EXIT_OK, run_command
-from controller.collector import freeze_when_synced
-from controller.commands import find_command
+from controller.cluster.caches import freeze_when_synced
+from controller.config.command_line import find_command
+from controller.config.nondeterminism import Chance
+from controller.config.settings import PROGRAM, Settings
 from controller.controller import Controller
-from controller.endpoints import serve
-from controller.health import LoopMonitor, health_application
-from controller.leadership import Leadership
-from controller.metrics.access import request_metrics
+from controller.metrics.api_server import request_metrics
+from controller.metrics.exposition import Metrics
 from controller.metrics.program import controller_metrics
-from controller.metrics.registry import Metrics
 from controller.metrics.runtime import build_metrics, loop_metrics, withheld_metrics
-from controller.settings import PROGRAM, Settings
-from controller.signals import shutdown_signals
-from controller.version import build_info
-from informers.credentials import choose_source
-from informers.eventobject import EVENTS
-from informers.guarded import GuardedApi
-from informers.transport import connect
+from controller.runtime import logs
+from controller.runtime.build_info import build_info
+from controller.runtime.cli import EXIT_OK, run_command
+from controller.runtime.health import LoopMonitor, health_application
+from controller.runtime.http_server import serve
+from controller.runtime.leadership import Leadership
+from controller.runtime.signals import shutdown_signals
+from informers.client.credentials import choose_source
+from informers.client.transport import connect
+from informers.client.write_guard import GuardedApi
+from informers.events.object import EVENTS
 
 _log = logs.get_logger(__name__)
 

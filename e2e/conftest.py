@@ -12,12 +12,14 @@ import pytest
 from e2e.controlplane import Cluster
 from e2e.controlplane.errors import InvalidArgument
 from e2e.controlplane.provider import Provider, chosen
+from e2e.harness.program import Running, running_controller
+from e2e.harness.workloads import OpenRL
 from e2e.kind.cluster import KindCluster
 from e2e.kind.deployment import running_deployment
-from e2e.openrl import OpenRL
-from e2e.program import Running, running_controller
 
 Start = Callable[[Mapping[str, str]], Running]
+
+HERE = Path(__file__).parent
 
 KIND_TEST_SECONDS = 300
 EVERYWHERE = frozenset({"test_drain.py", "test_placement.py"})
@@ -36,11 +38,11 @@ def _elsewhere() -> list[str]:
     They take a control plane apart, or furnish nodes by the dozen. Named on the command line, any module is
     run, and fails or skips where it cannot.
     """
-    modules = sorted(Path(__file__).parent.glob("test_*.py"))
+    modules = sorted(HERE.rglob("test_*.py"))
     for_kind = {path for path in modules if path.name.startswith("test_kind_")}
-    if not _on_kind():
-        return [path.name for path in modules if path in for_kind]
-    return [path.name for path in modules if path not in for_kind and path.name not in EVERYWHERE]
+    on_kind = _on_kind()
+    left_out = [path for path in modules if (path not in for_kind if on_kind else path in for_kind)]
+    return [str(path.relative_to(HERE)) for path in left_out if not (on_kind and path.name in EVERYWHERE)]
 
 
 collect_ignore = _elsewhere()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from e2e.conftest import Start
 from e2e.controlplane import WORKER_NAMESPACE, Cluster
-from e2e.openrl import OpenRL, one_gpu_nodes, workload
-from e2e.podwatch import witnessed_pods
+from e2e.harness.pod_watch import witnessed_pods
+from e2e.harness.workloads import OpenRL, one_gpu_nodes, workload
 
 pytest_plugins = ("e2e.controlplane.fixtures",)
 

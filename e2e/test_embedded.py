@@ -18,8 +18,8 @@ import pytest
 
 from e2e.controlplane import WORKER_NAMESPACE, Cluster, ControlPlane, Fleet, NodeShape, Object, Unsupported
 from e2e.controlplane.cluster import CHECKOUT
-from e2e.embedded import EmbeddedKubernetes, embedded_kubernetes
-from e2e.program import running_controller
+from e2e.harness.embedded import EmbeddedKubernetes, embedded_kubernetes
+from e2e.harness.program import running_controller
 
 pytest_plugins = ("e2e.controlplane.fixtures",)
 

@@ -17,7 +17,7 @@ import pytest
 from e2e.controlplane import Cluster, Fleet, NodeShape, wait_until
 from e2e.controlplane.local import APISERVER
 from e2e.controlplane.waiting import pause_briefly
-from e2e.faults import (
+from e2e.harness.faults import (
     LISTED_RESOURCES,
     compact,
     detour,
@@ -29,10 +29,10 @@ from e2e.faults import (
     second_server,
     troubled_controller,
 )
-from e2e.invariants import await_settled
-from e2e.openrl import OpenRL
-from e2e.program import ControllerProcess
-from e2e.proxy import Proxy, proxied
+from e2e.harness.invariants import await_settled
+from e2e.harness.program import ControllerProcess
+from e2e.harness.proxy import Proxy, proxied
+from e2e.harness.workloads import OpenRL
 from e2e.test_storms import CREATES, DELETES, FLAGS, LIMIT, Storm
 
 pytest_plugins = ("e2e.controlplane.fixtures",)

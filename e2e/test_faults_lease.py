@@ -25,12 +25,12 @@ from e2e.controlplane import (
     NodeShape,
     wait_until,
 )
-from e2e.controlplane.identity import CONTROLLER_SERVICE_ACCOUNT
+from e2e.controlplane.processes.identity import CONTROLLER_SERVICE_ACCOUNT
 from e2e.controlplane.waiting import pause_briefly
-from e2e.faults import Written, frozen, local, troubled_controller, written
-from e2e.invariants import await_settled
-from e2e.openrl import OpenRL
-from e2e.program import ControllerProcess
+from e2e.harness.faults import Written, frozen, local, troubled_controller, written
+from e2e.harness.invariants import await_settled
+from e2e.harness.program import ControllerProcess
+from e2e.harness.workloads import OpenRL
 from e2e.test_storms import CREATES, DELETES, FLAGS, LIMIT, Storm
 
 pytest_plugins = ("e2e.controlplane.fixtures",)

@@ -11,11 +11,11 @@ import pytest
 import yaml
 
 from e2e.controlplane import CONTROLLER_NAMESPACE, Api, Cluster, Fleet, NodeShape, Object, wait_until
-from e2e.controlplane.identity import CONTROLLER_SERVICE_ACCOUNT
-from e2e.faults import detour, lists, local, port_of, troubled_controller, written
-from e2e.invariants import await_settled
-from e2e.openrl import OpenRL
-from e2e.proxy import proxied
+from e2e.controlplane.processes.identity import CONTROLLER_SERVICE_ACCOUNT
+from e2e.harness.faults import detour, lists, local, port_of, troubled_controller, written
+from e2e.harness.invariants import await_settled
+from e2e.harness.proxy import proxied
+from e2e.harness.workloads import OpenRL
 from e2e.test_storms import CREATES, DELETES, FLAGS, LIMIT, Storm
 
 pytest_plugins = ("e2e.controlplane.fixtures",)

@@ -12,7 +12,7 @@ from e2e.conftest import Start
 from e2e.controlplane import CONTROLLER_USER, Cluster, Fleet, NodeShape, Object, wait_until
 from e2e.controlplane.fleet import cordon, taint, untaint
 from e2e.controlplane.waiting import pause_briefly
-from e2e.openrl import PODS, OpenRL, one_gpu_nodes, workload
+from e2e.harness.workloads import PODS, OpenRL, one_gpu_nodes, workload
 
 pytest_plugins = ("e2e.controlplane.fixtures",)
 

@@ -6,12 +6,12 @@ from pathlib import Path
 from urllib.request import urlopen
 
 from controller.metrics import definitions as m
-from controller.metrics.registry import FOREIGN_PREFIXES
+from controller.metrics.exposition import FOREIGN_PREFIXES
 from e2e.controlplane import Cluster
-from e2e.controlplane.layout import free_ports
-from e2e.openrl import OpenRL, one_gpu_nodes, workload
-from e2e.program import running_controller
-from tests.controller.scraping import Scrape, family_name
+from e2e.controlplane.processes.layout import free_ports
+from e2e.harness.program import running_controller
+from e2e.harness.workloads import OpenRL, one_gpu_nodes, workload
+from tests.controller.metrics.scraping import Scrape, family_name
 
 pytest_plugins = ("e2e.controlplane.fixtures",)
 

@@ -10,7 +10,7 @@ from e2e.controlplane import Cluster
 from e2e.parity.cases import CASES
 from e2e.parity.running import RECORDED_CASES, RECORDED_SCENES, run_case, run_scene
 from e2e.parity.scenes import SCENES
-from informers.transport import KubeApi, connect
+from informers.client.transport import KubeApi, connect
 
 pytest_plugins = ("e2e.controlplane.fixtures",)
 pytestmark = pytest.mark.anyio

@@ -15,9 +15,9 @@ from pathlib import Path
 
 from e2e.conftest import Start
 from e2e.controlplane import WORKER_NAMESPACE, Cluster, Fleet, NodeShape
-from e2e.ledgerwatch import witnessed_ledgers
-from e2e.openrl import PODS, WORKLOADS, OpenRL, one_gpu_nodes, workload
-from e2e.program import running_controller
+from e2e.harness.ledger_watch import witnessed_ledgers
+from e2e.harness.program import running_controller
+from e2e.harness.workloads import PODS, WORKLOADS, OpenRL, one_gpu_nodes, workload
 
 pytest_plugins = ("e2e.controlplane.fixtures",)
 

@@ -6,7 +6,7 @@ from collections import Counter
 
 from e2e.conftest import Start
 from e2e.controlplane import CONTROLLER_USER, Cluster, wait_until
-from e2e.openrl import OpenRL, one_gpu_nodes, workload
+from e2e.harness.workloads import OpenRL, one_gpu_nodes, workload
 
 pytest_plugins = ("e2e.controlplane.fixtures",)
 

@@ -14,10 +14,10 @@ import yaml
 from e2e.conftest import Start
 from e2e.controlplane import CONTROLLER_USER, WORKER_NAMESPACE, Api, ApiRefused, Cluster, Object, wait_until
 from e2e.controlplane.cluster import MANIFESTS
-from e2e.openrl import PODS, WORKLOADS, OpenRL, one_gpu_nodes, workload
-from e2e.rights import UNSEEN, Right, granted, requests_of_controllers, used
+from e2e.harness.rights import UNSEEN, Right, granted, requests_of_controllers, used
+from e2e.harness.workloads import PODS, WORKLOADS, OpenRL, one_gpu_nodes, workload
 
-pytest_plugins = ("e2e.controlplane.fixtures", "e2e.lastly")
+pytest_plugins = ("e2e.controlplane.fixtures", "e2e.harness.run_last")
 
 ROLE = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{WORKER_NAMESPACE}/roles/open-rl-scheduler"
 FORBIDDEN = 403

@@ -13,8 +13,8 @@ from pathlib import Path
 from e2e.conftest import Start
 from e2e.controlplane import CONTROLLER_USER, WORKER_NAMESPACE, Api, ApiRefused, Cluster, Object
 from e2e.controlplane.waiting import pause_briefly, wait_until
-from e2e.faults import troubled_controller
-from e2e.openrl import LEDGERS, PODS, WORKLOADS, OpenRL, one_gpu_nodes, workload
+from e2e.harness.faults import troubled_controller
+from e2e.harness.workloads import LEDGERS, PODS, WORKLOADS, OpenRL, one_gpu_nodes, workload
 
 pytest_plugins = ("e2e.controlplane.fixtures",)
 

@@ -16,10 +16,10 @@ import pytest
 from e2e.conftest import Start
 from e2e.controlplane import Cluster, Fleet, NodeShape
 from e2e.controlplane.waiting import pause_briefly
-from e2e.invariants import await_settled
-from e2e.ledgerwatch import witnessed_ledgers
-from e2e.openrl import OpenRL, workload
-from e2e.program import running_controller
+from e2e.harness.invariants import await_settled
+from e2e.harness.ledger_watch import witnessed_ledgers
+from e2e.harness.program import running_controller
+from e2e.harness.workloads import OpenRL, workload
 
 pytest_plugins = ("e2e.controlplane.fixtures",)
 

@@ -16,11 +16,11 @@ from e2e.conftest import Start
 from e2e.controlplane import CONTROLLER_USER, Api, Cluster, NodeShape, RequestKind, wait_until
 from e2e.controlplane.fleet import add_node, ensure_device_class
 from e2e.controlplane.waiting import pause_briefly
-from e2e.faults import local
-from e2e.inpod import LEASE, controller_in_a_pod
-from e2e.invariants import violations
-from e2e.openrl import CLAIMS, LEDGERS, PODS, WORKLOADS, OpenRL, workload
-from e2e.program import running_controller
+from e2e.harness.faults import local
+from e2e.harness.in_pod import LEASE, controller_in_a_pod
+from e2e.harness.invariants import violations
+from e2e.harness.program import running_controller
+from e2e.harness.workloads import CLAIMS, LEDGERS, PODS, WORKLOADS, OpenRL, workload
 from e2e.takeover.case import Case, Names, Object, cases, finish, lay_down, moved_claims, pods_to_come
 from e2e.takeover.comparing import Picture, faults
 

@@ -9,9 +9,9 @@ import anyio
 import msgspec
 
 from informers.api import Resource
-from informers.decoding import Metadata, struct_decoder
-from informers.informer import SharedInformer
-from informers.transport import connect
+from informers.cache.informer import SharedInformer
+from informers.client.decoding import Metadata, struct_decoder
+from informers.client.transport import connect
 
 
 class Status(msgspec.Struct, frozen=True):

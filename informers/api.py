@@ -1,10 +1,16 @@
 """The client seam: the few calls that a controller needs of a Kubernetes API server.
 
 Everything above this port runs unchanged on any implementation of it: the adapter for a real server
-(`informers.transport`) or an in-memory server. Objects come back decoded by the `Resource` that was
+(`informers.client.transport`) or an in-memory server. Objects come back decoded by the `Resource` that was
 asked for, straight from bytes into the small structures that its owner declared; bodies to write are
 plain JSON-able mappings. Every method raises the classes of `informers.errors` and nothing else,
 and is bounded in time: no call hangs for ever.
+
+What identifies an object, and how two versions of it are put in order.
+
+A key is a value: it may be a dictionary key, an entry of a work queue, a sort key. Since Kubernetes 1.35
+(KEP-5504) the resourceVersions of one resource are decimal numbers that may be compared, also between
+objects. An aggregated API whose versions are opaque is not served: it fails loudly here.
 """
 
 from __future__ import annotations
@@ -13,7 +19,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 
 Json = Mapping[str, Any]
 
@@ -218,3 +224,43 @@ class Api(Protocol):
         Returns the object as it is being deleted, or `None` where the server answered with a bare
         `Status` because the object is gone.
         """
+
+
+Key = tuple[str, str]
+"""What an `ObjectKey` is equal to. The garbage collector stops following plain tuples of texts, never those
+of a class of their own: what is held by the hundred thousand is keyed by these."""
+
+
+class ObjectKey(NamedTuple):
+    """Namespace and name of an object; the namespace is empty for cluster scope."""
+
+    namespace: str
+    name: str
+
+    @classmethod
+    def of(cls, obj: Object | UnreadableObject) -> Self:
+        """The key of `obj`."""
+        named = obj if isinstance(obj, UnreadableObject) else obj.metadata
+        return tuple.__new__(cls, (named.namespace, named.name))
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+def plain_key(obj: Object) -> Key:
+    """The key of `obj`, to be held."""
+    metadata = obj.metadata
+    return metadata.namespace, metadata.name
+
+
+def version_number(resource_version: str) -> int:
+    """The number in a resourceVersion; 0, older than everything, for an empty one.
+
+    Raises `ValueError` for anything that is not a decimal number.
+    """
+    return int(resource_version) if resource_version else 0
+
+
+def version_of(obj: Object) -> int:
+    """The number of the last write to `obj`."""
+    return version_number(obj.metadata.resource_version)

@@ -13,14 +13,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from placement.catalog import Catalog, Profile
 from placement.checks import Check
-from placement.claimstate import ClaimState
-from placement.firstfit import Query
+from placement.claim_state import ClaimState
+from placement.host_resources import ANY_ROOM, ENDLESS_ROOM, needed
 from placement.quantity import canonical_bytes
-from placement.room import ANY_ROOM, ENDLESS_ROOM, needed
-from placement.seatindex import Group, SeatIndex, Site
+from placement.ranked_tree import Query
+from placement.seat_index import Group, SeatIndex, Site
 from placement.select import check_claim
+from placement.shape_catalog import Catalog, Profile
 from placement.types import Explanation, Request, WaitCode
 
 MAX_SENTENCE: Final = 1024

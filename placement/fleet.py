@@ -14,15 +14,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
-from placement.catalog import Catalog
 from placement.checks import Candidate, Check
-from placement.claimstate import ClaimState, Standing
+from placement.claim_state import ClaimState, Standing
 from placement.explain import explain_wait
+from placement.host_resources import Room, taken
 from placement.inventory import Inventory, PoolGap
-from placement.nodeclass import NodeClass
-from placement.room import Room, taken
-from placement.seatindex import SeatIndex, Site
+from placement.node_class import NodeClass
+from placement.seat_index import SeatIndex, Site
 from placement.select import check_claim, select_seat
+from placement.shape_catalog import Catalog
 from placement.types import (
     Claim,
     Device,

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 
 from placement.checks import Check
-from placement.claimstate import ClaimState
-from placement.firstfit import Key, Query
-from placement.room import needed
-from placement.seatindex import Group, SeatIndex, Site
+from placement.claim_state import ClaimState
+from placement.host_resources import needed
+from placement.ranked_tree import Key, Query
+from placement.seat_index import Group, SeatIndex, Site
 from placement.types import Request, SeatOffer
 
 

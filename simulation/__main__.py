@@ -1,5 +1,5 @@
 """`python -m simulation`."""
 
-from simulation.cli import main
+from simulation.run.cli import main
 
 main()

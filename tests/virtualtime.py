@@ -1,6 +1,6 @@
-"""Virtual time for tests: `simulation.virtualtime` under the name by which tests know it."""
+"""Virtual time for tests: `simulation.engine.virtual_loop` under the name by which tests know it."""
 
-from simulation.virtualtime import (
+from simulation.engine.virtual_loop import (
     TURNS_MAX,
     VIRTUAL_BACKEND,
     Deadlock,

@@ -18,9 +18,9 @@ import anyio
 from bench.informers.kubeconfig import url_of, write_kubeconfig
 from bench.informers.readers import Clock
 from bench.informers.stalls import Stalls
-from controller.caches import make_caches
-from controller.pods import AnyPod
-from informers.transport import connect
+from controller.api.pods import AnyPod
+from controller.cluster.caches import make_caches
+from informers.client.transport import connect
 
 WATCH_POLL_SECONDS = 0.05
 

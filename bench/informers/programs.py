@@ -15,7 +15,7 @@ from bench.errors import ContenderFailed, NeverHappened
 from bench.informers.children import PodService, Report
 from bench.informers.kubeconfig import write_kubeconfig
 from e2e.controlplane import wait_until
-from e2e.program import DEFAULT_FLAGS, PROGRAM
+from e2e.harness.program import DEFAULT_FLAGS, PROGRAM
 
 TIMEOUT_SECONDS = 300
 

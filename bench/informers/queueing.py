@@ -8,9 +8,9 @@ from random import Random
 import anyio
 
 from bench.informers.readers import Clock
-from informers.keys import ObjectKey
-from informers.ratelimit import RetryLimiter
-from informers.workqueue import WorkQueue
+from informers.api import ObjectKey
+from informers.backoff import RetryLimiter
+from informers.queue.workqueue import WorkQueue
 
 AT_ONCE = 100
 """Keys that are added before they are taken, one after the other."""

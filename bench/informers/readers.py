@@ -54,8 +54,8 @@ class Clock:
 
 async def informer(port: int, folder: Path) -> dict[str, float]:
     """Ours."""
-    from controller.caches import make_caches  # noqa: PLC0415 - no other way may pay for it
-    from informers.transport import connect  # noqa: PLC0415
+    from controller.cluster.caches import make_caches  # noqa: PLC0415 - no other way may pay for it
+    from informers.client.transport import connect  # noqa: PLC0415
 
     async with (
         connect(kubeconfig=str(write_kubeconfig(folder, port))) as api,

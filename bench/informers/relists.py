@@ -20,11 +20,11 @@ import anyio
 from bench import procfs
 from bench.informers.kubeconfig import url_of, write_kubeconfig
 from bench.informers.stalls import Stalls
-from controller.chance import Chance
-from controller.collector import freeze_when_synced
+from controller.cluster.caches import freeze_when_synced
+from controller.config.nondeterminism import Chance
+from controller.config.settings import Settings
 from controller.controller import Controller
-from controller.settings import Settings
-from informers.transport import connect
+from informers.client.transport import connect
 
 POLL_SECONDS = 0.02
 SETTLE_SECONDS = 0.5

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from statistics import median
 
+from bench.audit_requests import reads, work, writes
 from bench.contender import Kind
 from bench.percentiles import percentile
 from bench.report.measured import Measured, Series, latest, speed_ratio
 from bench.report.table import MISSED, REACHED, Table
-from bench.requests import reads, work, writes
 from bench.scenarios.catalog import DECISION, FEW
 from bench.scenarios.decision import Decision, sizes_of
 from bench.scenarios.handoff import HandOffs

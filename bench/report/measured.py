@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from bench.audit_requests import added
 from bench.contender import Kind
 from bench.percentiles import ratio_of_pairs
-from bench.requests import added
 from bench.samples import Sample
 
 

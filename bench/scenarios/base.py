@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from bench.contender import Contender, Flags
 from bench.samples import Sample
-from bench.stage import Scene, Stage
+from bench.testbed import Scene, Stage
 from e2e.controlplane import Fleet, NodeShape
 
 GPUS_PER_NODE = 4

@@ -14,7 +14,7 @@ from anyio import to_thread
 from bench.contender import Contender
 from bench.samples import Sample
 from bench.scenarios.base import Scenario, gpu_fleet
-from bench.stage import Scene, Stage
+from bench.testbed import Scene, Stage
 from e2e.controlplane import fleet as cluster_fleet
 
 STEP_TIMEOUT_SECONDS = 120

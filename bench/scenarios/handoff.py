@@ -14,7 +14,7 @@ from typing import ClassVar
 from bench.contender import Contender
 from bench.samples import Sample
 from bench.scenarios.base import GPUS_PER_NODE, Scenario, gpu_fleet
-from bench.stage import Scene, Stage
+from bench.testbed import Scene, Stage
 from bench.timeline import HandOff, find_hand_off
 
 SEATS_PER_GPU = 2

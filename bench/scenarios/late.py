@@ -14,7 +14,7 @@ from bench.contender import Contender, Kind
 from bench.meter import Meter
 from bench.samples import Sample
 from bench.scenarios.base import GPUS_PER_NODE, Scenario, gpu_fleet
-from bench.stage import Scene, Stage
+from bench.testbed import Scene, Stage
 
 STEP_TIMEOUT_SECONDS = 60
 TIMEOUT_SECONDS_PER_WORKER = 3

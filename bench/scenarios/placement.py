@@ -11,7 +11,7 @@ from bench.meter import Meter
 from bench.observer import now
 from bench.samples import Sample
 from bench.scenarios.base import GPUS_PER_NODE, Scenario, gpu_fleet
-from bench.stage import Scene, Stage
+from bench.testbed import Scene, Stage
 
 REMOVAL = "/removal"
 

@@ -12,7 +12,7 @@ from bench.contender import Contender
 from bench.meter import Meter
 from bench.samples import Sample
 from bench.scenarios.base import GPUS_PER_NODE, Scenario, gpu_fleet
-from bench.stage import Stage
+from bench.testbed import Stage
 from e2e.controlplane import CONTROLLER_USER, WORKER_NAMESPACE, Api, Object
 
 TIMEOUT_SECONDS_PER_WORKER = 3

@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
-from controller.census import PHASES, REASONS
-from controller.tally import Mend
+from controller.observe.counters import Mend
+from controller.observe.gauges import PHASES, REASONS
 
 PREFIX = "open_rl_scheduler"
 

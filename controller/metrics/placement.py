@@ -7,12 +7,12 @@ from datetime import datetime
 
 from prometheus_client.core import Metric
 
-from controller.census import CensusStatistics
 from controller.metrics import definitions as m
-from controller.metrics.families import Families, by, histogram, number, numbers
-from controller.sweep import SweepStatistics
-from controller.tally import TallyStatistics
-from informers.events import RecorderStatistics
+from controller.metrics.exposition import Families, by, histogram, number, numbers
+from controller.observe.counters import TallyStatistics
+from controller.observe.gauges import CensusStatistics
+from controller.reconcile.sweep import SweepStatistics
+from informers.events.recorder import RecorderStatistics
 from informers.histogram import HistogramStatistics
 from ledger.book import SeatBookStatistics
 from placement.fleet import Capacity

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from controller.api.names import LEADER_LEASE
 from controller.controller import Controller
-from controller.leadership import Leadership
-from controller.metrics.access import informer_metrics
+from controller.metrics.api_server import informer_metrics
+from controller.metrics.exposition import Metrics
 from controller.metrics.placement import (
     census_metrics,
     event_metrics,
@@ -12,9 +13,8 @@ from controller.metrics.placement import (
     sweep_metrics,
     tally_metrics,
 )
-from controller.metrics.registry import Metrics
 from controller.metrics.runtime import leadership_metrics, reconcile_metrics, work_queue_metrics
-from controller.names import LEADER_LEASE
+from controller.runtime.leadership import Leadership
 
 
 def controller_metrics(controller: Controller, leadership: Leadership) -> Metrics:

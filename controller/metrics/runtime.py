@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator
 
 from prometheus_client.core import Metric
 
-from controller.health import LoopStatistics
-from controller.leadership import LeadershipStatistics
 from controller.metrics import definitions as m
-from controller.metrics.families import Families, LabelValues, histogram, number, numbers
-from controller.version import BuildInfo
-from informers.runner import RunnerStatistics
-from informers.workqueue import WorkQueueStatistics
+from controller.metrics.exposition import Families, LabelValues, histogram, number, numbers
+from controller.runtime.build_info import BuildInfo
+from controller.runtime.health import LoopStatistics
+from controller.runtime.leadership import LeadershipStatistics
+from informers.queue.runner import RunnerStatistics
+from informers.queue.workqueue import WorkQueueStatistics
 
 
 def work_queue_metrics(controller: str, statistics: Callable[[], WorkQueueStatistics]) -> Families:

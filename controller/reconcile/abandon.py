@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from controller import translate
-from controller.core import Pod
-from controller.dra import ResourceClaim
-from controller.reasons import Code, sentence
+from controller.api import convert
+from controller.api.core import Pod
+from controller.api.dra import ResourceClaim
+from controller.api.reasons import Code, sentence
+from controller.api.workload import Workload
 from controller.reconcile.ages import Moment
-from controller.reconcile.departure import Departure
-from controller.reconcile.seating import ContendedError
-from controller.reconcile.tools import Tools
-from controller.workload import Workload
+from controller.reconcile.context import Tools
+from controller.reconcile.seat_booker import ContendedError
+from controller.reconcile.teardown import Departure
 from placement.checks import Check
 from placement.types import Request
 
@@ -78,7 +78,7 @@ class Abandon:
     async def give_up(self, workload: Workload, claim: ResourceClaim, why: str, words: str = "") -> Workload:
         """Status, then seat, of a worker whose Pod is gone from the claim or has ended."""
         self._tools.memory.refused.add(workload.uid, claim)
-        where = translate.claim_node(claim) or "no node"
+        where = convert.claim_node(claim) or "no node"
         detail = f"{claim.metadata.name} on {where}: {why}"
         message = sentence(Code.REPLACING_WEDGED_CLAIM, detail) + words
         return await self._departure.clear(workload, Code.REPLACING_WEDGED_CLAIM, detail, message=message)

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum, auto
 
-from controller.core import Pod
-from controller.status import parse_timestamp, waiting_since
-from controller.workload import Workload
+from controller.api.core import Pod
+from controller.api.status import parse_timestamp, waiting_since
+from controller.api.workload import Workload
 
 
 class Moment(Enum):

@@ -8,22 +8,22 @@ from __future__ import annotations
 
 from enum import Enum, auto
 
-from controller.dra import ResourceClaim
-from controller.reasons import Phase
+from controller.api.documents import claim_document
+from controller.api.dra import ResourceClaim
+from controller.api.reasons import Phase
+from controller.api.status import Assignment, Facts, Outcome
+from controller.api.workload import Workload
+from controller.config.settings import PlacementStrategy
 from controller.reconcile.commit import Commit
-from controller.reconcile.seating import ContendedError, Seats, booking_of
-from controller.reconcile.tools import Tools, own_claim_names
-from controller.reconcile.waiting import Waiting
-from controller.settings import PlacementStrategy
-from controller.status import Assignment, Facts, Outcome
-from controller.workerpod import claim_document
-from controller.workload import Workload
+from controller.reconcile.context import Tools, own_claim_names
+from controller.reconcile.reporting import Waiting
+from controller.reconcile.seat_booker import ContendedError, Seats, booking_of
+from informers.api import ObjectKey
 from informers.errors import AlreadyExists, OutcomeUnknown, ServerError
-from informers.keys import ObjectKey
 from ledger.book import Booked, Contended, Refused
 from ledger.state import CLAIM_LEDGERS_KIND, ClaimLedger
 from ledger.transitions import RefusalReason
-from placement.deviceclaim import device_requests
+from placement.device_request import device_requests
 from placement.quantity import whole_gib
 from placement.types import Request, Tier
 

@@ -11,13 +11,13 @@ booked it may be about to commit. So nothing is given back before a status write
 
 from __future__ import annotations
 
-from controller.reconcile.departure import Departure
-from controller.reconcile.seating import ContendedError
-from controller.reconcile.tools import Tools
-from controller.status import Assignment, Outcome, assignment_of
-from controller.workload import Workload
+from controller.api.status import Assignment, Outcome, assignment_of
+from controller.api.workload import Workload
+from controller.reconcile.context import Tools
+from controller.reconcile.seat_booker import ContendedError
+from controller.reconcile.teardown import Departure
+from informers.api import ObjectKey
 from informers.errors import Conflict, NotFound, OutcomeUnknown, ServerError
-from informers.keys import ObjectKey
 from ledger.state import SeatRef
 
 

@@ -6,16 +6,16 @@ only thing that counts; there is no timer.
 
 from __future__ import annotations
 
-from controller.core import Pod
-from controller.dra import ResourceClaim
-from controller.reasons import Code, Phase, sentence
+from controller.api.core import Pod
+from controller.api.dra import ResourceClaim
+from controller.api.reasons import Code, Phase, sentence
+from controller.api.status import Outcome, Verdict, assignment_of
+from controller.api.workload import Workload
 from controller.reconcile.commit import Commit
-from controller.reconcile.departure import Departure
-from controller.reconcile.seating import ContendedError, Seats
-from controller.reconcile.tools import Tools, own_claim_names
-from controller.reconcile.workerpods import Creation
-from controller.status import Outcome, Verdict, assignment_of
-from controller.workload import Workload
+from controller.reconcile.context import Tools, own_claim_names
+from controller.reconcile.seat_booker import ContendedError, Seats
+from controller.reconcile.teardown import Departure
+from controller.reconcile.worker_pods import Creation
 from informers.errors import Conflict
 from ledger.state import SeatRef
 from placement.types import Request

@@ -6,27 +6,27 @@ and may be lost. A step that cannot go on returns, and wake-ups bring the worker
 
 from __future__ import annotations
 
-from controller.core import Pod
-from controller.dra import ResourceClaim
-from controller.names import FINALIZER
-from controller.reasons import Code
+from controller.api.core import Pod
+from controller.api.dra import ResourceClaim
+from controller.api.names import FINALIZER
+from controller.api.reasons import Code
+from controller.api.requests import InvalidWorkloadError
+from controller.api.status import assignment_of
+from controller.api.workload import Workload
+from controller.cluster.object_writer import WorkloadGone
 from controller.reconcile.abandon import Abandon
 from controller.reconcile.assign import Assign
 from controller.reconcile.commit import Commit
-from controller.reconcile.departure import Departure
-from controller.reconcile.ended import Ended, Ending
+from controller.reconcile.completion import Ended, Ending
+from controller.reconcile.context import Tools
 from controller.reconcile.fallback import Fallback, refused_by_scheduler
+from controller.reconcile.placement_timeout import TimeLimit
 from controller.reconcile.repair import Repair, Repaired
-from controller.reconcile.reporting import Reporting
-from controller.reconcile.seating import ContendedError, Seats, YieldedError
-from controller.reconcile.timelimit import TimeLimit
-from controller.reconcile.tools import Tools
-from controller.reconcile.waiting import Waiting
-from controller.reconcile.workerpods import Creation, Standing, WorkerPods, standing_of
-from controller.requests import InvalidWorkloadError
-from controller.status import assignment_of
-from controller.workload import Workload
-from controller.writer import WorkloadGone
+from controller.reconcile.reporting import Reporting, Waiting
+from controller.reconcile.seat_booker import ContendedError, Seats, YieldedError
+from controller.reconcile.teardown import Departure
+from controller.reconcile.worker_pods import Creation, Standing, WorkerPods, standing_of
+from informers.api import ObjectKey
 from informers.errors import (
     ApiError,
     Conflict,
@@ -35,8 +35,7 @@ from informers.errors import (
     OutcomeUnknown,
     TooManyRequests,
 )
-from informers.keys import ObjectKey
-from informers.runner import Result
+from informers.queue.runner import Result
 from placement.types import Request
 
 RETRIED_QUIETLY = (

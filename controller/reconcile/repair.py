@@ -10,25 +10,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from controller import translate
-from controller.core import Pod
-from controller.dra import ResourceClaim
-from controller.reasons import Code, sentence
-from controller.reconcile.departure import Departure
-from controller.reconcile.seating import ContendedError, booking_of
-from controller.reconcile.tools import Tools
-from controller.reconcile.workerpods import Standing, assignment_on, standing_of
-from controller.requests import effective_seat_limit
-from controller.status import Assignment, Outcome, assignment_of
-from controller.tally import Mend
-from controller.workload import Workload
+from controller.api import convert
+from controller.api.core import Pod
+from controller.api.dra import ResourceClaim
+from controller.api.reasons import Code, sentence
+from controller.api.requests import effective_seat_limit
+from controller.api.status import Assignment, Outcome, assignment_of
+from controller.api.workload import Workload
+from controller.observe.counters import Mend
+from controller.reconcile.context import Tools
+from controller.reconcile.seat_booker import ContendedError, booking_of
+from controller.reconcile.teardown import Departure
+from controller.reconcile.worker_pods import Standing, assignment_on, standing_of
+from informers.api import ObjectKey
 from informers.errors import Conflict, NotFound
-from informers.keys import ObjectKey
 from ledger.book import Booked, Contended
 from ledger.names import is_claim_name
 from ledger.state import ClaimLedger, SeatRef
 from ledger.transitions import Booking
-from placement.hostresources import effective_request
+from placement.pod_requests import effective_request
 from placement.quantity import canonical_bytes
 from placement.types import Request
 
@@ -173,7 +173,7 @@ class Repair:
         """The booking as recorded; a placed worker keeps its seat where its spec cannot be read any more."""
         if request is not None:
             return booking_of(workload, request, owner_uid=None, recorded=recorded.assignment_id)
-        host = effective_request(translate.pod_resources(pod.spec)) if pod is not None else None
+        host = effective_request(convert.pod_resources(pod.spec)) if pod is not None else None
         return Booking(
             workload=workload.name,
             workload_uid=workload.uid,

@@ -11,8 +11,8 @@ from e2e.controlplane.audit import AuditLog, Request, RequestKind
 from e2e.controlplane.cluster import WORKER_IMAGE, WORKER_NAMESPACE, Cluster
 from e2e.controlplane.errors import ApiRefused, ApiUnreachable, ControlPlaneError, Unsupported
 from e2e.controlplane.fleet import Fleet, NodeShape
-from e2e.controlplane.identity import CONTROLLER_NAMESPACE, CONTROLLER_USER
 from e2e.controlplane.local import ControlPlane, Options
+from e2e.controlplane.processes.identity import CONTROLLER_NAMESPACE, CONTROLLER_USER
 from e2e.controlplane.waiting import wait_until
 
 __all__ = [

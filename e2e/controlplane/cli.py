@@ -15,15 +15,14 @@ from typing import NoReturn
 
 import click
 
-from e2e.controlplane.binaries import clean_cache, ensure_binaries, kubernetes_version, to_stderr
 from e2e.controlplane.cluster import MANIFESTS
-from e2e.controlplane.ending import run_to_the_end
 from e2e.controlplane.errors import InvalidArgument
+from e2e.controlplane.exit import run_to_the_end
 from e2e.controlplane.fleet import DEVICES_PER_SLICE_MAX, Fleet, NodeShape
 from e2e.controlplane.local import ControlPlane, Options
+from e2e.controlplane.processes.binaries import clean_cache, ensure_binaries, kubernetes_version, to_stderr
 from e2e.controlplane.waiting import pause_briefly
-from simulation.commandline.once import SaidOnce
-from simulation.commandline.values import WholeNumber, not_allowed
+from simulation.command_line.values import SaidOnce, WholeNumber, not_allowed
 
 WATCH_INTERVAL_SECONDS = 0.5
 

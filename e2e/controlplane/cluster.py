@@ -19,9 +19,9 @@ from typing import Self
 from e2e.controlplane.api import Api, Object
 from e2e.controlplane.audit import AuditLog
 from e2e.controlplane.clearing import clear
-from e2e.controlplane.component import Component
 from e2e.controlplane.errors import ApiRefused, InvalidArgument, KubectlFailed, Unsupported
 from e2e.controlplane.fleet import Fleet, furnish
+from e2e.controlplane.processes.component import Component
 from e2e.controlplane.waiting import wait_until
 
 CHECKOUT = Path(__file__).parents[2]

@@ -13,13 +13,17 @@ from pathlib import Path
 
 import yaml
 
-from e2e.controlplane.binaries import cached_binaries
 from e2e.controlplane.clearing import clear_real
 from e2e.controlplane.cluster import MANIFESTS, WORKER_IMAGE, WORKER_NAMESPACE, Cluster
 from e2e.controlplane.errors import MissingTool, Unsupported
 from e2e.controlplane.fleet import Fleet
-from e2e.controlplane.identity import CONTROLLER_NAMESPACE, CONTROLLER_SERVICE_ACCOUNT, CONTROLLER_USER
 from e2e.controlplane.nodes import RealNodes
+from e2e.controlplane.processes.binaries import cached_binaries
+from e2e.controlplane.processes.identity import (
+    CONTROLLER_NAMESPACE,
+    CONTROLLER_SERVICE_ACCOUNT,
+    CONTROLLER_USER,
+)
 
 TOKEN_SECONDS = 24 * 3600  # a long session; the server may grant less
 

@@ -11,7 +11,7 @@ from e2e.controlplane.api import CONFLICT, Api, Object
 from e2e.controlplane.errors import ApiRefused, InvalidArgument
 
 DRIVER = "gpu.nvidia.com"
-FURNISHED = "e2e.openrl.io/furnished"
+FURNISHED = "e2e.harness.workloads.io/furnished"
 
 ENABLED_LABEL = "openrl.io/enabled"
 ROLE_LABELS = {"trainer": "openrl.io/trainer", "sampler": "openrl.io/sampler"}

@@ -23,9 +23,7 @@ from typing import Self
 
 from e2e.controlplane.api import Api
 from e2e.controlplane.audit import AuditLog
-from e2e.controlplane.binaries import Binaries, Progress, ensure_binaries, to_stderr
 from e2e.controlplane.cluster import MANIFESTS, Cluster
-from e2e.controlplane.component import Component
 from e2e.controlplane.errors import (
     ApiUnreachable,
     ComponentEnded,
@@ -33,11 +31,13 @@ from e2e.controlplane.errors import (
     InvalidArgument,
     NotReady,
 )
-from e2e.controlplane.guard import Guard
-from e2e.controlplane.identity import ADMIN, CONTROLLER
 from e2e.controlplane.kubeconfig import Access
-from e2e.controlplane.layout import Layout
-from e2e.controlplane.probe import probe
+from e2e.controlplane.processes.binaries import Binaries, Progress, ensure_binaries, to_stderr
+from e2e.controlplane.processes.component import Component
+from e2e.controlplane.processes.guard import Guard
+from e2e.controlplane.processes.identity import ADMIN, CONTROLLER
+from e2e.controlplane.processes.layout import Layout
+from e2e.controlplane.processes.probe import probe
 from e2e.controlplane.waiting import wait_until
 
 ETCD, APISERVER = "etcd", "kube-apiserver"

@@ -11,11 +11,11 @@ from enum import StrEnum
 from functools import partial
 from pathlib import Path
 
-from e2e.controlplane.binaries import ensure_binaries
 from e2e.controlplane.cluster import Cluster
 from e2e.controlplane.errors import InvalidArgument
 from e2e.controlplane.external import ExternalCluster, Furnishing
 from e2e.controlplane.local import ControlPlane, Options
+from e2e.controlplane.processes.binaries import ensure_binaries
 from e2e.kind.cluster import prepared_kind
 from e2e.kind.settings import KindSettings
 

@@ -16,14 +16,14 @@ import anyio
 import click
 
 from e2e.controlplane import ControlPlane, ControlPlaneError
-from e2e.controlplane.binaries import kubernetes_version
+from e2e.controlplane.processes.binaries import kubernetes_version
 from e2e.demo.stage import RealStage, set_up
-from simulation.commandline.ending import run_and_exit
+from simulation.command_line.exit_status import run_and_exit
 from simulation.demo.cli import INTERRUPTED_LINE
-from simulation.demo.errors import DemoFailed, Interrupted
 from simulation.demo.performance import SIGNALS, perform, stay, until_interrupted
 from simulation.demo.plan import Plan, demo_command
 from simulation.demo.screen import Screen
+from simulation.demo.stage import DemoFailed, Interrupted
 
 
 @demo_command("what cannot work as called or where a tool is missing")

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from e2e.controlplane import ControlPlane, ControlPlaneError, Fleet, NodeShape, Options
-from e2e.controlplane.binaries import Progress
+from e2e.controlplane.processes.binaries import Progress
 from e2e.demo.errors import ControllerFailed
-from e2e.ledgerwatch import LedgerWitness, witnessed_ledgers
-from e2e.program import ControllerFault, ControllerProcess, running_controller
-from simulation.demo.errors import DemoFailed
+from e2e.harness.ledger_watch import LedgerWitness, witnessed_ledgers
+from e2e.harness.program import ControllerFault, ControllerProcess, running_controller
 from simulation.demo.handoff import Revision
 from simulation.demo.plan import Plan
+from simulation.demo.stage import DemoFailed
 
 LOG_LINES = 10
 

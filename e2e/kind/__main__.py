@@ -7,13 +7,13 @@ from importlib import metadata
 
 import click
 
-from e2e.controlplane.ending import run_to_the_end
 from e2e.controlplane.errors import MissingTool
+from e2e.controlplane.exit import run_to_the_end
 from e2e.kind.image import build_image
 from e2e.kind.kit import Kit
 from e2e.kind.settings import find_kit
 from e2e.kind.tools import Tools, own_environment
-from simulation.commandline.once import SaidOnce
+from simulation.command_line.values import SaidOnce
 
 PACKAGE = "open-rl-scheduler"
 

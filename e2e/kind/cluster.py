@@ -16,12 +16,12 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 
-from e2e.controlplane.binaries import to_stderr
 from e2e.controlplane.cluster import WORKER_IMAGE
 from e2e.controlplane.errors import MissingTool
 from e2e.controlplane.external import ExternalCluster, Furnishing
-from e2e.controlplane.guard import Guard
 from e2e.controlplane.nodes import CONTROL_PLANE
+from e2e.controlplane.processes.binaries import to_stderr
+from e2e.controlplane.processes.guard import Guard
 from e2e.controlplane.waiting import wait_until
 from e2e.kind.image import build_image
 from e2e.kind.kit import Kit

@@ -1,7 +1,8 @@
 """The controller as it is installed: the Deployment's Pods, started for a test and stopped after it.
 
-Its flags are the manifest's, then those of `e2e.program` that keep the clock out of what a test sees, then
-the test's own; the last one counts. What the Pods log is collected while they live, since it goes with them.
+Its flags are the manifest's, then those of `e2e.harness.program` that keep the clock out of what a test sees,
+then the test's own; the last one counts. What the Pods log is collected while they live, since it goes with
+them.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from pathlib import Path
 from e2e.controlplane import CONTROLLER_NAMESPACE, ApiRefused, Cluster, Object, wait_until
 from e2e.controlplane.api import CONFLICT
 from e2e.controlplane.external import DEPLOYMENT
-from e2e.inpod import LEASE
-from e2e.podwatch import PodWitness, witnessed_pods
-from e2e.program import DEFAULT_FLAGS, require_no_faults
-from e2e.rawwatch import watched
+from e2e.harness.in_pod import LEASE
+from e2e.harness.pod_watch import PodWitness, witnessed_pods
+from e2e.harness.program import DEFAULT_FLAGS, require_no_faults
+from e2e.harness.raw_watch import watched
 
 REPLICAS = 2
 CONTROLLER_PODS = f"/api/v1/namespaces/{CONTROLLER_NAMESPACE}/pods"

@@ -14,7 +14,7 @@ from e2e.parity.cases import CASES
 from e2e.parity.running import RECORDED_CASES, RECORDED_SCENES, run_case, run_scene
 from e2e.parity.scenes import SCENES
 from informers.api import Api
-from informers.transport import connect
+from informers.client.transport import connect
 
 Run = Callable[[Api], Awaitable[list[str]]]
 

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from informers.api import Resource
-from informers.decoding import Identity
+from informers.client.decoding import Identity
 
 Document = dict[str, Any]
 OPENRL = "openrl.io"

@@ -21,9 +21,9 @@ from informers.api import (
     Resource,
     Selectors,
     WatchEventType,
+    version_number,
 )
 from informers.errors import ApiError
-from informers.keys import version_number
 
 Document = dict[str, Any]
 Thing = Resource[RawObject]

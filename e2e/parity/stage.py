@@ -23,7 +23,7 @@ Document = dict[str, Any]
 Thing = Resource[RawObject]
 
 NAMESPACE = "openrl-system"
-FURNISHED = {"e2e.openrl.io/furnished": "true"}
+FURNISHED = {"e2e.harness.workloads.io/furnished": "true"}
 SCENE_SECONDS = 25.0
 LOOK_SECONDS = 0.05
 

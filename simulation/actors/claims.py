@@ -6,8 +6,7 @@ Source: `pkg/controller/resourceclaim` of `k8s.io/kubernetes`.
 
 from __future__ import annotations
 
-from informers.api import WatchEventType
-from informers.keys import ObjectKey
+from informers.api import ObjectKey, WatchEventType
 from simulation.actors.base import Actor
 from simulation.actors.fitting import FINAL_PHASES
 from simulation.actors.scheduler import PROTECTION

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from controller import translate
-from controller.dra import SLICES as SLICE_RESOURCE
-from controller.dra import Device as DeviceObject
-from controller.dra import ResourceSlice
+from controller.api import convert
+from controller.api.dra import SLICES as SLICE_RESOURCE
+from controller.api.dra import Device as DeviceObject
+from controller.api.dra import ResourceSlice
 from placement.quantity import parse_bytes
 from placement.tolerations import untolerated
 from placement.types import DeviceID, Taint
@@ -65,7 +65,7 @@ def _devices(described: ResourceSlice) -> Iterator[Device]:
 def _device(driver: str, pool: str, device: DeviceObject) -> Device:
     capacity = {name: parse_bytes(item.value) for name, item in device.capacity.items()}
     return Device(
-        DeviceID(driver, pool, device.name), CelDevice(driver, capacity), translate.taints(device.taints)
+        DeviceID(driver, pool, device.name), CelDevice(driver, capacity), convert.taints(device.taints)
     )
 
 
@@ -130,7 +130,7 @@ def _take(wanted: Document, free: list[Device], classes: Mapping[str, Document])
         for selectors in (device_class.get("spec", {}).get("selectors"), wanted.get("selectors"))
         for item in selectors or ()
     ]
-    tolerations = translate.template_tolerations(wanted.get("tolerations") or [])
+    tolerations = convert.template_tolerations(wanted.get("tolerations") or [])
     count = int(wanted.get("count", 1))
     chosen = [
         device

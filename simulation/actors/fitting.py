@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from controller import core, translate
-from controller.pods import PODS
+from controller.api import convert, core
+from controller.api.pods import PODS
 from placement.quantity import parse_bytes, parse_millis
 from placement.tolerations import untolerated
 from placement.types import Amounts, Taint, TaintEffect
@@ -41,7 +41,7 @@ class Use:
 
 def request_of(pod: Record) -> Amounts:
     """The effective request of a Pod."""
-    return translate.effective_request_of(PODS.decode(pod.data))
+    return convert.effective_request_of(PODS.decode(pod.data))
 
 
 def uses(pods: Iterable[Record], assumed: Mapping[str, str] = NOTHING_ASSUMED) -> dict[str, Use]:
@@ -60,11 +60,11 @@ def uses(pods: Iterable[Record], assumed: Mapping[str, str] = NOTHING_ASSUMED) -
 def refusals_of(pod: Document, request: Amounts, node: Record, use: Use) -> Iterator[str]:
     """Why the node does not take the Pod; nothing if it does."""
     spec = node.document.get("spec") or {}
-    tolerations = translate.template_tolerations(pod["spec"].get("tolerations") or [])
+    tolerations = convert.template_tolerations(pod["spec"].get("tolerations") or [])
     if spec.get("unschedulable") and untolerated([UNSCHEDULABLE], tolerations):
         yield "node(s) were unschedulable"
         return
-    taints = translate.taints(core.NODES.decode(node.data).spec.taints)
+    taints = convert.taints(core.NODES.decode(node.data).spec.taints)
     if untolerated(taints, tolerations):
         yield "node(s) had untolerated taint(s)"
         return

@@ -6,8 +6,7 @@ the Kubernetes documentation; `pkg/controller/podgc` of `k8s.io/kubernetes`.
 
 from __future__ import annotations
 
-from informers.api import Preconditions, WatchEventType
-from informers.keys import ObjectKey
+from informers.api import ObjectKey, Preconditions, WatchEventType
 from simulation.actors.base import Actor, condition
 from simulation.actors.fitting import FINAL_PHASES
 from simulation.apiserver.documents import Document, Record

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from random import Random
 
-from informers.api import WatchEventType
-from informers.keys import ObjectKey
+from informers.api import ObjectKey, WatchEventType
 from simulation.actors.base import Actor, Stage, condition
 from simulation.actors.fitting import FINAL_PHASES
 from simulation.apiserver.documents import Document, Record

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 
-from informers.api import Preconditions, WatchEventType
-from informers.keys import ObjectKey
+from informers.api import ObjectKey, Preconditions, WatchEventType
 from simulation.actors.base import Actor
 from simulation.apiserver.documents import Record
 from simulation.apiserver.kinds import KINDS, NAMESPACES, PODS, Kind

@@ -14,8 +14,7 @@ from random import Random
 
 import anyio
 
-from informers.api import WatchEventType
-from informers.keys import ObjectKey
+from informers.api import ObjectKey, WatchEventType
 from simulation.actors.base import Actor, Stage, condition
 from simulation.actors.devices import Allocation, Inventory, read_inventory
 from simulation.actors.fitting import FINAL_PHASES

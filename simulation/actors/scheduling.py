@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from informers.keys import ObjectKey
+from informers.api import ObjectKey
 from placement.types import DeviceID
 from simulation.actors.cel import CelError
 from simulation.actors.devices import Allocation, Inventory, allocate, requested_classes, taken_devices

@@ -15,12 +15,12 @@ from typing import Any
 
 import anyio
 
-from informers.answers import error_for_response
 from informers.api import Json, Page, PatchType, Preconditions, Resource, Selectors, T, WatchEvent
-from informers.decoding import decode_object
+from informers.client.decoding import decode_object
+from informers.client.listing import decode_page
+from informers.client.responses import error_for_response
+from informers.client.watch_stream import EventDecoder, WatchCounts
 from informers.errors import ApiError, OutcomeUnknown
-from informers.listing import decode_page
-from informers.watchstream import EventDecoder, WatchCounts
 from simulation.apiserver import refusals
 from simulation.apiserver.interception import Apply, Interceptor, Request, pass_through
 from simulation.apiserver.kinds import Kind, kind_of

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from informers.keys import ObjectKey
+from informers.api import ObjectKey
 
 Document = dict[str, Any]
 

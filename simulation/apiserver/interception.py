@@ -1,7 +1,8 @@
 """Between a client and the server: what a call is, and what may be done to it.
 
 An interceptor is asked for the answer of every call, and usually gets it by calling `apply` once. It may wait
-before or after, raise instead, or let the server act later; ready-made ones are in `simulation.faults`.
+before or after, raise instead, or let the server act later; ready-made ones are in
+`simulation.chaos.scripted`.
 """
 
 from __future__ import annotations

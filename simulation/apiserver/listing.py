@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import anyio
 import msgspec
 
-from informers.api import Selectors
-from informers.keys import version_number
+from informers.api import Selectors, version_number
 from simulation.apiserver import refusals
 from simulation.apiserver.documents import Record
 from simulation.apiserver.kinds import Kind

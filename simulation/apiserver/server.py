@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from informers.api import PatchType, Preconditions, Selectors
-from informers.keys import ObjectKey
+from informers.api import ObjectKey, PatchType, Preconditions, Selectors
 from simulation.apiserver import refusals
 from simulation.apiserver.documents import Document, Record, as_document, format_time, without_nulls
 from simulation.apiserver.kinds import NAMESPACES, PODS, Kind

@@ -10,8 +10,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from informers.api import WatchEventType
-from informers.keys import ObjectKey
+from informers.api import ObjectKey, WatchEventType
 from simulation.apiserver.documents import Document, Record
 from simulation.apiserver.kinds import Kind
 

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 import anyio
 import msgspec
 
-from informers.api import Selectors, WatchEventType
-from informers.keys import version_number
+from informers.api import Selectors, WatchEventType, version_number
 from simulation.apiserver import refusals
 from simulation.apiserver.documents import Document, Record
 from simulation.apiserver.kinds import Kind

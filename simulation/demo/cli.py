@@ -14,13 +14,13 @@ from collections.abc import Sequence
 import anyio
 import click
 
-from controller.settings import PROGRAM
-from simulation.commandline import ending
+from controller.config.settings import PROGRAM
+from simulation.command_line import exit_status
 from simulation.demo.embedded import EmbeddedStage, embedded_stage
-from simulation.demo.errors import DemoFailed, Interrupted
 from simulation.demo.performance import perform, stay, until_interrupted
 from simulation.demo.plan import Plan, demo_command
 from simulation.demo.screen import Screen
+from simulation.demo.stage import DemoFailed, Interrupted
 
 INTERRUPTED_LINE = "interrupted; everything was stopped and removed"
 
@@ -77,6 +77,6 @@ def _instructions(stage: EmbeddedStage) -> str:
 
 def run(arguments: Sequence[str], *, program: str = f"{PROGRAM} demo") -> int:
     """Run the command line and return its exit status; every expected error becomes one line."""
-    return ending.run(
+    return exit_status.run(
         cli, arguments, program=program, expected=(DemoFailed, OSError), interrupted=INTERRUPTED_LINE
     )

@@ -17,11 +17,11 @@ import anyio
 from informers.api import WatchEventType
 from simulation.apiserver.kinds import LEDGERS
 from simulation.apiserver.store import Change
+from simulation.cluster.nodes import NodeShape
 from simulation.demo.handoff import Revision
 from simulation.demo.plan import Plan
 from simulation.demo.program import ControllerProcess, running_controller
 from simulation.embedded.cluster import EmbeddedCluster
-from simulation.fleet import NodeShape
 
 
 class EmbeddedStage:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from simulation.demo.picture import Picture, State, Worker
+from simulation.demo.cluster_view import Picture, State, Worker
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from typing import Self
 
 from placement.quantity import whole_gib
 from simulation.apiserver.documents import Document
-from simulation.openrl import workload
+from simulation.cluster.workloads import workload
 
 WORKERS_MAX = 100
 WITH_A_PAIR = 4

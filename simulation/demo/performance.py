@@ -7,13 +7,12 @@ from collections.abc import Awaitable, Callable
 
 import anyio
 
+from informers.client.transport import connect
 from informers.errors import ApiError
-from informers.transport import connect
-from simulation.cluster import WORKER_NAMESPACE
-from simulation.demo.errors import DemoFailed, Interrupted
+from simulation.cluster.simulated import WORKER_NAMESPACE
 from simulation.demo.plan import Plan
 from simulation.demo.screen import Screen
-from simulation.demo.stage import Stage
+from simulation.demo.stage import DemoFailed, Interrupted, Stage
 from simulation.demo.story import Story
 from simulation.demo.workplace import Workplace
 

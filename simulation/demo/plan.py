@@ -10,8 +10,7 @@ import click
 
 from placement.quantity import canonical_bytes, parse_bytes
 from placement.types import GIB
-from simulation.commandline.once import SaidOnce
-from simulation.commandline.values import WholeNumber, not_allowed
+from simulation.command_line.values import SaidOnce, WholeNumber, not_allowed
 from simulation.demo.mix import Mix, UnfitMix
 
 NODES_MAX = 10

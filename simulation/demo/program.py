@@ -19,7 +19,7 @@ from pathlib import Path
 import anyio
 
 from controller.main import main
-from simulation.demo.errors import DemoFailed
+from simulation.demo.stage import DemoFailed
 
 START_SECONDS = 30.0
 STOP_SECONDS = 30.0

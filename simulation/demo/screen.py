@@ -13,7 +13,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from simulation.demo.picture import ClaimRow, Picture, State, WaitingRow, Worker
+from simulation.demo.cluster_view import ClaimRow, Picture, State, WaitingRow, Worker
 from simulation.demo.summary import Ending, SummaryRow, conclusions, summary_rows, waits
 
 PLAIN_WIDTH = 110

@@ -1,4 +1,7 @@
-"""What a story is played on: a cluster without Workloads, a controller that works on it, and a witness."""
+"""What a story is played on: a cluster without Workloads, a controller that works on it, and a witness.
+
+What can go wrong with a demo.
+"""
 
 from __future__ import annotations
 
@@ -21,3 +24,11 @@ class Stage(Protocol):
 
     def revisions(self) -> Sequence[Revision]:
         """Every version of every ledger so far, oldest first; not as the controller tells it."""
+
+
+class DemoFailed(Exception):
+    """The controller did what it must not, or ended. Its text is one line."""
+
+
+class Interrupted(Exception):
+    """Somebody asked for an end before the story had one."""

@@ -12,13 +12,12 @@ from random import Random
 
 import anyio
 
-from simulation.demo.errors import DemoFailed
+from simulation.demo.cluster_view import Picture, State
 from simulation.demo.history import History
 from simulation.demo.mix import listed, manifest
-from simulation.demo.picture import Picture, State
 from simulation.demo.plan import Plan
 from simulation.demo.screen import TITLE, Screen
-from simulation.demo.stage import Stage
+from simulation.demo.stage import DemoFailed, Stage
 from simulation.demo.summary import Drain, Ending, Handover, above_limit, broken_promises
 from simulation.demo.workplace import Workplace
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from simulation.demo.cluster_view import ClaimRow, Picture, State, WaitingRow, group_by_reason
 from simulation.demo.handoff import Revision, find_handoff
 from simulation.demo.history import Record
 from simulation.demo.mix import Kind, kind_of, listed
-from simulation.demo.picture import ClaimRow, Picture, State, WaitingRow, group_by_reason
 
 LIMIT_WORDS = "shared claims hold at most"
 """How a waiting worker's reason names the seat limit."""

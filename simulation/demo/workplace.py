@@ -1,16 +1,24 @@
-"""What a user and an administrator do to a cluster in a story, through the production client."""
+"""What a user and an administrator do to a cluster in a story, through the production client.
+
+The kinds that a story reads and writes, as whole documents: what is shown is decided elsewhere.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import dataclass
+
+import msgspec
 
 from informers.api import Api, Resource, Selectors
+from informers.client.decoding import Identity
 from informers.errors import NotFound
 from ledger.names import MANAGED_SELECTOR
+from simulation.apiserver import kinds
 from simulation.apiserver.documents import Document
-from simulation.demo.objects import CLAIMS, LEDGERS, NODES, PODS, WORKLOADS, Whole
-from simulation.demo.picture import Picture, read_picture
+from simulation.apiserver.kinds import Kind
+from simulation.demo.cluster_view import Picture, read_picture
 
 _EVERYTHING = Selectors()
 OURS = Selectors(labels=MANAGED_SELECTOR)
@@ -58,3 +66,27 @@ class Workplace:
     async def _list(self, resource: Resource[Whole], selectors: Selectors = _EVERYTHING) -> list[Document]:
         page = await self._api.list_page(resource, self._namespace, selectors=selectors)
         return [item.document for item in page.items]
+
+
+@dataclass(frozen=True)
+class Whole:
+    """An object as it came."""
+
+    metadata: Identity
+    document: Document
+
+
+def _whole(data: bytes) -> Whole:
+    document: Document = msgspec.json.decode(data)
+    return Whole(msgspec.convert(document["metadata"], Identity), document)
+
+
+def _resource(kind: Kind) -> Resource[Whole]:
+    return Resource(kind.group, kind.version, kind.plural, kind.kind, kind.namespaced, _whole)
+
+
+WORKLOADS = _resource(kinds.WORKLOADS)
+LEDGERS = _resource(kinds.LEDGERS)
+CLAIMS = _resource(kinds.CLAIMS)
+PODS = _resource(kinds.PODS)
+NODES = _resource(kinds.NODES)

@@ -24,13 +24,13 @@ import anyio
 import yaml
 from aiohttp import web
 
-from simulation.actors.delays import Delays
-from simulation.agenda import AgendaStatistics
+from simulation.actors.base import Delays
 from simulation.apiserver.store import StoreStatistics
-from simulation.cluster import CONTROLLER_NAMESPACE, WORKER_NAMESPACE
-from simulation.controlplane import ControlPlane
+from simulation.cluster.control_plane import ControlPlane
+from simulation.cluster.simulated import CONTROLLER_NAMESPACE, WORKER_NAMESPACE
 from simulation.embedded.application import Frontend
-from simulation.streams import Streams
+from simulation.engine.event_queue import AgendaStatistics
+from simulation.engine.random_streams import Streams
 
 HOST = "127.0.0.1"
 NAMESPACES = ("default", "kube-system", WORKER_NAMESPACE, CONTROLLER_NAMESPACE)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 
-from informers.keys import ObjectKey
+from informers.api import ObjectKey
 from simulation.apiserver.documents import Document, Record
 from simulation.apiserver.kinds import Kind
 from simulation.apiserver.server import ApiServer

@@ -19,7 +19,6 @@ from simulation.apiserver.selectors import compile_selectors
 from simulation.apiserver.server import ApiServer, Deletion
 from simulation.embedded.bodies import JSON, read_object, read_options_body, read_patch
 from simulation.embedded.dryrun import rehearsal
-from simulation.embedded.oldevents import as_old_event
 from simulation.embedded.parameters import (
     IGNORE,
     WARN,
@@ -33,7 +32,7 @@ from simulation.embedded.parameters import (
 from simulation.embedded.patching import Write, accepted_patches, write_of
 from simulation.embedded.printing.tables import Rendering, negotiate
 from simulation.embedded.refusals import method_not_allowed
-from simulation.embedded.served import EVICTION, OLD_EVENTS, STATUS, Target, verbs_of
+from simulation.embedded.served import EVICTION, OLD_EVENTS, STATUS, Target, as_old_event, verbs_of
 
 _UNKNOWN_FIELDS = "strict decoding error: "
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from informers.api import Json, PatchType
-from informers.keys import ObjectKey
+from informers.api import Json, ObjectKey, PatchType
 from simulation.apiserver.documents import Document, Record, without_nulls
 from simulation.apiserver.kinds import Kind
 from simulation.apiserver.refusals import bad_request

@@ -19,10 +19,9 @@ from simulation.apiserver.selectors import compile_selectors
 from simulation.apiserver.store import Store
 from simulation.apiserver.watches import Watch, Watches
 from simulation.embedded.objects import Objects
-from simulation.embedded.oldevents import as_old_event
 from simulation.embedded.parameters import ReadOptions, read_options
 from simulation.embedded.printing.tables import Rendering
-from simulation.embedded.served import OLD_EVENTS, Target
+from simulation.embedded.served import OLD_EVENTS, Target, as_old_event
 
 DEFAULT_SECONDS = (1800.0, 3600.0)
 """How long a watch lasts that does not say: at random between these, as on real servers."""

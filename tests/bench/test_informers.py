@@ -15,7 +15,7 @@ from bench.informers.server import PodServer
 from bench.report.document import BEGIN, END, INFORMERS_BEGIN, INFORMERS_END, with_results
 from bench.report.informers import figures, targets
 from bench.samples import Results, Sample
-from controller.pods import PODS, ForeignPod
+from controller.api.pods import PODS, ForeignPod
 from tests.bench.builders import facts, sample
 
 

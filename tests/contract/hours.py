@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import anyio
 
-from tests.contract.world import settings_with
+from tests.contract.harness import settings_with
 
 HOURS = settings_with(retry_interval_seconds=10 * 3600.0, placement_timeout_seconds=0.0)
 SOON_SECONDS = 5.0

@@ -11,11 +11,11 @@ from typing import Any
 
 import anyio
 
-from controller.settings import Settings
-from simulation.cluster import SimulatedCluster
-from simulation.openrl import workload
-from simulation.process import SETTINGS
-from tests.contract.world import (
+from controller.config.settings import Settings
+from simulation.cluster.controller_process import SETTINGS
+from simulation.cluster.simulated import SimulatedCluster
+from simulation.cluster.workloads import workload
+from tests.contract.harness import (
     LIMIT_OF_TWO,
     claim_of,
     delete_pod,

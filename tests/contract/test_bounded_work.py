@@ -12,17 +12,17 @@ from functools import partial
 import anyio
 import pytest
 
-from controller.reconcile.rejections import FIRST_HOLD_SECONDS
+from controller.reconcile.local_state import FIRST_HOLD_SECONDS
+from informers.api import ObjectKey
+from informers.backoff import BACKOFF_BASE_SECONDS, BACKOFF_JITTER
 from informers.errors import ApiError, Forbidden, ServerError, TooManyRequests
-from informers.keys import ObjectKey
-from informers.ratelimit import BACKOFF_BASE_SECONDS, BACKOFF_JITTER
-from simulation.actors.delays import Delays
+from simulation.actors.base import Delays
 from simulation.apiserver.kinds import CLAIMS, PODS, WORKLOADS
-from simulation.cluster import SimulatedCluster
-from simulation.faults import Faults, Meanwhile, Refuse
-from simulation.openrl import workload
-from simulation.process import simulated_controller
-from tests.contract.world import (
+from simulation.chaos.scripted import Faults, Meanwhile, Refuse
+from simulation.cluster.controller_process import simulated_controller
+from simulation.cluster.simulated import SimulatedCluster
+from simulation.cluster.workloads import workload
+from tests.contract.harness import (
     claim_of,
     count_calls,
     is_waiting_for_a_kubelet,

@@ -13,16 +13,15 @@ from datetime import datetime, timedelta
 import anyio
 import pytest
 
-from informers.keys import ObjectKey
-from simulation.actors.delays import Delays
+from informers.api import ObjectKey
+from simulation.actors.base import Delays
 from simulation.apiserver.interception import Request
 from simulation.apiserver.kinds import PODS, WORKLOADS
-from simulation.cluster import SimulatedCluster
-from simulation.openrl import workload
-from simulation.process import simulated_controller
+from simulation.cluster.controller_process import simulated_controller
+from simulation.cluster.simulated import SimulatedCluster
+from simulation.cluster.workloads import workload
 from tests.contract.clocks import BACK_AND_FORWARD, HALF_A_DAY_SECONDS, eight_seconds_with_a_jump
-from tests.contract.hours import HOURS
-from tests.contract.world import (
+from tests.contract.harness import (
     FINALIZER,
     controller_reference,
     delete_pod,
@@ -33,6 +32,7 @@ from tests.contract.world import (
     settings_with,
     submit,
 )
+from tests.contract.hours import HOURS
 
 pytestmark = pytest.mark.anyio
 

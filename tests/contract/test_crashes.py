@@ -16,12 +16,12 @@ import pytest
 from simulation.apiserver.client import ApiClient
 from simulation.apiserver.interception import READING_VERBS, Apply, Request
 from simulation.apiserver.kinds import Kind
-from simulation.cluster import SimulatedCluster
-from simulation.faults import Crash
-from simulation.invariants import Watchdog, at_rest
-from simulation.process import simulated_controller
+from simulation.chaos.scripted import Crash
+from simulation.checks.invariants import Watchdog, at_rest
+from simulation.cluster.controller_process import simulated_controller
+from simulation.cluster.simulated import SimulatedCluster
+from tests.contract.harness import audited
 from tests.contract.scenarios import DEEDS, QUICK_SECONDS, Deed
-from tests.contract.world import audited
 from tests.virtualtime import run_virtual
 
 SEEDS = range(20)

@@ -14,10 +14,11 @@ import pytest
 
 from informers.errors import Conflict, Forbidden, ServerError, TooManyRequests
 from simulation.apiserver.interception import Apply, Interceptor, Request
-from simulation.cluster import SimulatedCluster
-from simulation.faults import LoseAnswer, LoseRequest, Refuse
-from simulation.invariants import Watchdog, at_rest
-from simulation.process import simulated_controller
+from simulation.chaos.scripted import LoseAnswer, LoseRequest, Refuse
+from simulation.checks.invariants import Watchdog, at_rest
+from simulation.cluster.controller_process import simulated_controller
+from simulation.cluster.simulated import SimulatedCluster
+from tests.contract.harness import audited
 from tests.contract.scenarios import (
     DELETION,
     ENDING,
@@ -29,7 +30,6 @@ from tests.contract.scenarios import (
     RECREATION,
     Deed,
 )
-from tests.contract.world import audited
 from tests.virtualtime import run_virtual
 
 DEEDS = (PLACEMENT, JOIN, MOVE, RECREATION, DELETION, LAST_DELETION, ENDING)

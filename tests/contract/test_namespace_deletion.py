@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from informers.api import WatchEventType
-from informers.keys import ObjectKey
+from informers.api import ObjectKey, WatchEventType
 from simulation.apiserver.kinds import CLAIMS, LEDGERS, NAMESPACES, PODS, WORKLOADS, Kind
-from simulation.cluster import SimulatedCluster
-from simulation.invariants import at_rest
-from simulation.openrl import workload
-from simulation.process import simulated_controller
+from simulation.checks.invariants import at_rest
+from simulation.cluster.controller_process import simulated_controller
+from simulation.cluster.simulated import SimulatedCluster
+from simulation.cluster.workloads import workload
+from tests.contract.harness import submit
 from tests.contract.hours import HOURS
-from tests.contract.world import submit
 
 pytestmark = pytest.mark.anyio
 

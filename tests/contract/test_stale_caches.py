@@ -12,17 +12,17 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 
-from controller.reconcile.rejections import FIRST_HOLD_SECONDS
+from controller.reconcile.local_state import FIRST_HOLD_SECONDS
+from informers.api import ObjectKey
 from informers.errors import Forbidden
-from informers.keys import ObjectKey
 from ledger.names import founding_claim_name, ledger_name
 from simulation.apiserver.kinds import CLAIMS, LEDGERS, PODS, WORKLOADS, Kind
-from simulation.cluster import SimulatedCluster
-from simulation.faults import Faults, Refuse
-from simulation.invariants import Watchdog, at_rest
-from simulation.openrl import workload
-from simulation.process import simulated_controller
-from tests.contract.world import (
+from simulation.chaos.scripted import Faults, Refuse
+from simulation.checks.invariants import Watchdog, at_rest
+from simulation.cluster.controller_process import simulated_controller
+from simulation.cluster.simulated import SimulatedCluster
+from simulation.cluster.workloads import workload
+from tests.contract.harness import (
     claim_of,
     count_calls,
     foreign_seat,

@@ -10,19 +10,19 @@ from contextlib import AsyncExitStack
 import anyio
 import pytest
 
-from controller.settings import Settings
+from controller.config.settings import Settings
 from e2e.takeover.case import Case, Names, Object, cases, finish, lay_down, moved_claims, pods_to_come
 from e2e.takeover.comparing import Picture, beside_the_seats, faults
-from informers.keys import ObjectKey
+from informers.api import ObjectKey
 from simulation.apiserver.kinds import CLAIMS, LEDGERS, PODS, WORKLOADS
-from simulation.cluster import SimulatedCluster
-from simulation.fleet import NodeShape
-from simulation.invariants import Watchdog, at_rest
-from simulation.openrl import workload
-from simulation.process import simulated_controller
+from simulation.checks.invariants import Watchdog, at_rest
+from simulation.cluster.controller_process import simulated_controller
+from simulation.cluster.nodes import NodeShape
+from simulation.cluster.simulated import SimulatedCluster
+from simulation.cluster.workloads import workload
+from tests.contract.harness import audited, deeds, ledger_key, settings_with
 from tests.contract.scenarios import QUICK_SECONDS
 from tests.contract.test_crashes import AT_MOST_REQUESTS, SWEPT_SECONDS, CrashAt
-from tests.contract.world import audited, deeds, ledger_key, settings_with
 from tests.virtualtime import run_virtual
 
 pytestmark = pytest.mark.anyio

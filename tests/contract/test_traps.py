@@ -14,12 +14,12 @@ import pytest
 from informers.errors import Forbidden, TooManyRequests
 from simulation.apiserver.documents import Document
 from simulation.apiserver.kinds import CLAIMS, LEDGERS, PODS, WORKLOADS
-from simulation.cluster import SimulatedCluster
-from simulation.faults import Faults, Refuse
-from simulation.invariants import Watchdog, at_rest
-from simulation.openrl import workload
-from simulation.process import simulated_controller
-from tests.contract.world import (
+from simulation.chaos.scripted import Faults, Refuse
+from simulation.checks.invariants import Watchdog, at_rest
+from simulation.cluster.controller_process import simulated_controller
+from simulation.cluster.simulated import SimulatedCluster
+from simulation.cluster.workloads import workload
+from tests.contract.harness import (
     LIMIT_OF_TWO,
     assert_sound,
     claim_of,

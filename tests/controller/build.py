@@ -13,28 +13,27 @@ from itertools import count
 from random import Random
 from typing import Any
 
-from controller.caches import CLAIM_LEDGERS, Caches, make_caches
-from controller.chance import Chance
-from controller.core import NODES, Node, Pod
-from controller.dra import CLAIMS, SLICES, ResourceClaim, ResourceSlice
-from controller.echoes import Echoes
-from controller.events import WorkloadEvents, make_recorder
-from controller.handout import HandOut, lane_of
-from controller.ledgerapi import KubeLedgerApi
-from controller.line import WaitingLine
-from controller.picture import Picture
-from controller.pods import PODS, whole
-from controller.reconcile.memory import Memory
-from controller.reconcile.tools import Tools
-from controller.requests import Requests
-from controller.seatbook import SeatBookInTurn
-from controller.settings import Settings
-from controller.status import timestamp
-from controller.tally import Tally
-from controller.workload import WORKLOADS, Workload
-from controller.writer import Writer
-from informers.api import Api
-from informers.keys import ObjectKey
+from controller.api.core import NODES, Node, Pod
+from controller.api.dra import CLAIMS, SLICES, ResourceClaim, ResourceSlice
+from controller.api.pods import PODS, whole
+from controller.api.requests import Requests
+from controller.api.status import timestamp
+from controller.api.workload import WORKLOADS, Workload
+from controller.cluster.caches import CLAIM_LEDGERS, Caches, make_caches
+from controller.cluster.claim_locks import SeatBookInTurn
+from controller.cluster.fleet_updater import Picture
+from controller.cluster.ledger_client import KubeLedgerApi
+from controller.cluster.object_writer import Writer
+from controller.config.nondeterminism import Chance
+from controller.config.settings import Settings
+from controller.observe.counters import Tally
+from controller.observe.events import WorkloadEvents, make_recorder
+from controller.queue.activation import HandOut, lane_of
+from controller.queue.scheduling_queue import WaitingLine
+from controller.queue.self_writes import Echoes
+from controller.reconcile.context import Tools
+from controller.reconcile.local_state import Memory
+from informers.api import Api, ObjectKey
 from ledger.names import MANAGED_LABEL, MANAGED_VALUE, ledger_name
 from ledger.state import ClaimLedger
 from placement.fleet import Fleet

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from e2e.controlplane.binaries import PROGRAMS, Binaries
+from e2e.controlplane.processes.binaries import PROGRAMS, Binaries
 from e2e.controlplane.waiting import wait_until
 
 TIMEOUT_SECONDS = 20

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from e2e.controlplane.binaries import (
+from e2e.controlplane.cluster import CHECKOUT
+from e2e.controlplane.errors import BuildFailed, MissingTool
+from e2e.controlplane.processes.binaries import (
     KWOK_STAGES,
     PROGRAMS,
     TOOLS,
@@ -20,8 +22,6 @@ from e2e.controlplane.binaries import (
     ensure_binaries,
     kubernetes_version,
 )
-from e2e.controlplane.cluster import CHECKOUT
-from e2e.controlplane.errors import BuildFailed, MissingTool
 from e2e.controlplane.waiting import wait_until
 from tests.controlplane.fakes import HANGS, TIMEOUT_SECONDS, await_ended, await_held, write_program
 
@@ -39,7 +39,7 @@ target.write_text(" ".join(sys.argv))
 """
 
 BUILD = """
-from e2e.controlplane.binaries import ensure_binaries
+from e2e.controlplane.processes.binaries import ensure_binaries
 ensure_binaries()
 """
 

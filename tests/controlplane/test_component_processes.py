@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from e2e.controlplane.component import Component
 from e2e.controlplane.errors import ComponentEnded
-from e2e.controlplane.guard import Guard
+from e2e.controlplane.processes.component import Component
+from e2e.controlplane.processes.guard import Guard
 from e2e.controlplane.waiting import wait_until
 from tests.controlplane.fakes import (
     DIES,

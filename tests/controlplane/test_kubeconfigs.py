@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from e2e.controlplane.binaries import Binaries
 from e2e.controlplane.errors import KubeconfigInvalid
-from e2e.controlplane.identity import CONTROLLER_USER, new_identities, new_signing_key
 from e2e.controlplane.kubeconfig import read_access, write_kubeconfig
-from e2e.controlplane.layout import Layout, free_ports
+from e2e.controlplane.processes.binaries import Binaries
+from e2e.controlplane.processes.identity import CONTROLLER_USER, new_identities, new_signing_key
+from e2e.controlplane.processes.layout import Layout, free_ports
 from tests.controlplane.fakes import write_program
 
 AUTHORITY = b"""\

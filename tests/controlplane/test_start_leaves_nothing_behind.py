@@ -26,7 +26,7 @@ from tests.controlplane.fakes import (
 DRIVER = """
 import sys
 from pathlib import Path
-from e2e.controlplane.binaries import Binaries
+from e2e.controlplane.processes.binaries import Binaries
 from e2e.controlplane.local import ControlPlane, Options
 ControlPlane.start(Options(binaries=Binaries(Path(sys.argv[1])), start_timeout_seconds=300))
 """

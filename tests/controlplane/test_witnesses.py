@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from e2e.ledgerwatch import LedgerWitness
-from e2e.podwatch import PodWitness
+from e2e.harness.ledger_watch import LedgerWitness
+from e2e.harness.pod_watch import PodWitness
 
 
 def ledger(name: str, *workers: str) -> dict[str, Any]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from simulation.apiserver.documents import Document
+from simulation.demo.cluster_view import Picture, State, Worker
 from simulation.demo.handoff import Revision
 from simulation.demo.history import Record
-from simulation.demo.picture import Picture, State, Worker
 from simulation.demo.summary import Drain, Ending, Handover
 
 FULL = "WaitingForCapacity: no free device or seat of 60Gi; shared claims hold at most 2 workers"

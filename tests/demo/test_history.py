@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from simulation.demo.cluster_view import Picture, State, Worker
 from simulation.demo.history import History
-from simulation.demo.picture import Picture, State, Worker
 from tests.demo.build import BUSY, FULL, worker
 
 

@@ -10,8 +10,8 @@ import pytest
 from e2e.controlplane import ControlPlane, ControlPlaneError
 from e2e.controlplane.errors import NotReady
 from e2e.demo import stage
-from simulation.demo.errors import DemoFailed
 from simulation.demo.plan import Plan
+from simulation.demo.stage import DemoFailed
 
 PLAN = Plan.checked(nodes=2, gpus=2, gpu_memory=2**33, limit=2, workers=None, seed=0)
 

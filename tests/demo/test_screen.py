@@ -7,8 +7,8 @@ import io
 import pytest
 from rich.console import Console
 
+from simulation.demo.cluster_view import ClaimRow, Picture, State
 from simulation.demo.history import Record
-from simulation.demo.picture import ClaimRow, Picture, State
 from simulation.demo.screen import Screen
 from tests.demo.build import BUSY, FULL, ending, worker
 

@@ -15,15 +15,15 @@ from informers.api import WatchEventType
 from placement.types import GIB
 from simulation.apiserver.kinds import LEDGERS
 from simulation.apiserver.store import Change
-from simulation.cluster import WORKER_NAMESPACE, SimulatedCluster
-from simulation.demo.errors import DemoFailed
+from simulation.cluster.controller_process import SETTINGS, SimulatedProcess, simulated_controller
+from simulation.cluster.nodes import NodeShape
+from simulation.cluster.simulated import WORKER_NAMESPACE, SimulatedCluster
 from simulation.demo.handoff import Revision
 from simulation.demo.plan import Plan
 from simulation.demo.screen import Screen
+from simulation.demo.stage import DemoFailed
 from simulation.demo.story import READING_SECONDS, Story
 from simulation.demo.workplace import Workplace
-from simulation.fleet import NodeShape
-from simulation.process import SETTINGS, SimulatedProcess, simulated_controller
 from tests.virtualtime import VIRTUAL_BACKEND, VirtualBackend
 
 pytestmark = pytest.mark.anyio

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from simulation.demo.cluster_view import ClaimRow, Picture, State
 from simulation.demo.history import Record
-from simulation.demo.picture import ClaimRow, Picture, State
 from simulation.demo.summary import SummaryRow, broken_promises, conclusions, summary_rows, waits
 from tests.demo.build import BUSY, FULL, ending, revisions, worker
 

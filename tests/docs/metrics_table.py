@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from controller.events import EVENT_KINDS
 from controller.metrics.definitions import GROUPS
+from controller.observe.events import EVENT_KINDS
 from tests.docs.settings_table import ROOT
 
 PAGE = ROOT / "docs" / "operations.md"

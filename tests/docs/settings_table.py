@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from controller.settings import OPTIONS, Group, Option, Settings
+from controller.config.settings import OPTIONS, Group, Option, Settings
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "configuration.md"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from controller.reasons import Code, Phase
+from controller.api.reasons import Code, Phase
 from tests.docs.settings_table import PAGE, written_page
 
 TEXT = PAGE.read_text(encoding="utf-8")

@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from simulation.cluster import SimulatedCluster
-from simulation.fleet import NodeShape
-from simulation.openrl import workload
-from simulation.process import SETTINGS, simulated_controller
+from simulation.cluster.controller_process import SETTINGS, simulated_controller
+from simulation.cluster.nodes import NodeShape
+from simulation.cluster.simulated import SimulatedCluster
+from simulation.cluster.workloads import workload
 from tests.docs.settings_table import ROOT
 from tests.virtualtime import run_virtual
 

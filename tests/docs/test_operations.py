@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from controller.events import EVENT_KINDS
 from controller.metrics.definitions import DEFINITIONS
+from controller.observe.events import EVENT_KINDS
 from tests.docs.metrics_table import PAGE, written_page
 
 TEXT = PAGE.read_text(encoding="utf-8")

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from controller.reasons import Code
-from controller.requests import validate
-from controller.settings import OPTIONS
-from controller.workload import WORKLOADS
+from controller.api.reasons import Code
+from controller.api.requests import validate
+from controller.api.workload import WORKLOADS
+from controller.config.settings import OPTIONS
 from simulation.demo.cli import cli as demo
 from tests.docs.settings_table import ROOT
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from aiohttp import ClientSession
 
-from informers.transport import KubeApi, connect
+from informers.client.transport import KubeApi, connect
 from simulation.embedded.cluster import EmbeddedCluster
 from tests.embedded.asking import Asker
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from simulation.cluster.workloads import workload
 from simulation.embedded.cluster import EmbeddedCluster
-from simulation.openrl import workload
 from tests.embedded.asking import (
     LEDGERS_PATH,
     MERGE,

@@ -7,7 +7,7 @@ import pytest
 
 from e2e.parity.objects import LEDGERS, NAMESPACES, PODS, ledger, pod
 from informers.api import WatchEventType
-from informers.transport import KubeApi
+from informers.client.transport import KubeApi
 
 pytestmark = pytest.mark.anyio
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from informers.api import PatchType, Preconditions, Selectors
+from informers.client.transport import KubeApi
 from informers.errors import AlreadyExists, Conflict, Invalid, NotFound
-from informers.transport import KubeApi
-from simulation.demo.objects import LEDGERS, NODES, PODS, WORKLOADS
+from simulation.cluster.workloads import workload
+from simulation.demo.workplace import LEDGERS, NODES, PODS, WORKLOADS
 from simulation.embedded.cluster import EmbeddedCluster
-from simulation.openrl import workload
 from tests.embedded.asking import NAMESPACE, ledger, pod
 
 pytestmark = pytest.mark.anyio

@@ -6,7 +6,7 @@ import pytest
 
 from e2e.parity.cases import CASES
 from e2e.parity.running import RECORDED_CASES, run_case
-from informers.transport import KubeApi
+from informers.client.transport import KubeApi
 
 pytestmark = pytest.mark.anyio
 

@@ -6,8 +6,8 @@ import socket
 
 import pytest
 
+from simulation.cluster.workloads import workload
 from simulation.embedded.cluster import EmbeddedCluster
-from simulation.openrl import workload
 from tests.embedded.asking import (
     JSON_PATCH,
     LEDGERS_PATH,

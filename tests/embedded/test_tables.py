@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from simulation.cluster.workloads import workload
 from simulation.embedded.cluster import EmbeddedCluster
-from simulation.embedded.printing.ages import human_duration
 from simulation.embedded.printing.jsonpath import UnknownPath, compile_path
-from simulation.openrl import workload
+from simulation.embedded.printing.pods import human_duration
 from tests.embedded.asking import NAMESPACE, PODS_PATH, TABLE, WORKLOADS_PATH, Asker, pod
 
 EVENTS_PATH = f"/apis/events.k8s.io/v1/namespaces/{NAMESPACE}/events"

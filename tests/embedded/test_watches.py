@@ -10,11 +10,11 @@ import anyio
 import msgspec
 import pytest
 
+from informers.cache.informer import SharedInformer
+from informers.client.transport import KubeApi
 from informers.errors import Gone
-from informers.informer import SharedInformer
-from informers.transport import KubeApi
 from simulation.apiserver.documents import Document
-from simulation.demo.objects import LEDGERS, Whole
+from simulation.demo.workplace import LEDGERS, Whole
 from simulation.embedded.cluster import EmbeddedCluster
 from tests.embedded.asking import LEDGERS_PATH, NAMESPACE, TABLE, Asker, ledger
 

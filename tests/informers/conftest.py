@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.informers.told import Told
+from tests.informers.recorder import Told
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from random import Random
 
 import anyio
 
-from informers.informer import SharedInformer
+from informers.cache.informer import SharedInformer
 from tests.informers.scripted_api import THINGS, ListReply, ScriptedApi, Thing, WatchReply, page
 
 

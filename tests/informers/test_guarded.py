@@ -8,10 +8,10 @@ from typing import Any, cast
 import pytest
 
 from informers.api import Api, Resource
+from informers.client.write_guard import GuardedApi
 from informers.errors import NotLeading
-from informers.guarded import GuardedApi
-from informers.lease import LEASES
-from tests.informers.lease_server import Process, lease_server
+from informers.leader.lease import LEASES
+from tests.informers.leader.lease_server import Process, lease_server
 from tests.informers.scripted_api import THINGS, ScriptedApi, page
 from tests.virtualtime import VIRTUAL_BACKEND, VirtualBackend, block
 

@@ -8,14 +8,14 @@ from random import Random
 import anyio
 import pytest
 
+from informers.api import ObjectKey
+from informers.cache.informer import SharedInformer
+from informers.cache.reflector import IDLE_SECONDS, WATCH_SECONDS_MAX
 from informers.errors import Forbidden
-from informers.informer import SharedInformer
-from informers.keys import ObjectKey
-from informers.reflector import IDLE_SECONDS, WATCH_SECONDS_MAX
-from informers.runner import ReconcileRunner, Result
-from informers.workqueue import WorkQueue
-from tests.informers.lease_server import SETTINGS, Process, hang, lease_server
-from tests.informers.queues import make_queue
+from informers.queue.runner import ReconcileRunner, Result
+from informers.queue.workqueue import WorkQueue
+from tests.informers.leader.lease_server import SETTINGS, Process, hang, lease_server
+from tests.informers.queue.queues import make_queue
 from tests.informers.scripted_api import (
     THINGS,
     ListReply,

@@ -96,7 +96,7 @@ def test_deadlock_names_the_tasks_and_where_they_wait() -> None:
 def test_tasks_that_keep_each_other_busy_are_reported_instead_of_hanging(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("simulation.virtualtime.TURNS_MAX", 1000)
+    monkeypatch.setattr("simulation.engine.virtual_loop.TURNS_MAX", 1000)
 
     async def spin() -> None:
         while True:

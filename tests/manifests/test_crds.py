@@ -1,6 +1,7 @@
 """The two schemas say what the contract says (section 2), and no more than that is required.
 
-What only an API server can show (that a rule refuses, that a field survives) is in `e2e/test_manifests.py`.
+What only an API server can show (that a rule refuses, that a field survives) is in
+`e2e/installation/test_manifests.py`.
 """
 
 from __future__ import annotations
@@ -9,8 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from controller.reasons import MESSAGE_MAX_CHARACTERS, Phase
-from controller.workload import WORKLOADS
+from controller.api.reasons import MESSAGE_MAX_CHARACTERS, Phase
+from controller.api.workload import WORKLOADS
 from ledger.names import CLAIM_LABEL
 from placement.types import Role
 from tests.manifests.tree import MANIFESTS, Object, load

@@ -5,7 +5,7 @@ That each of them is used is shown by the scenario tests, from the API server's 
 
 from __future__ import annotations
 
-from controller import names
+from controller.api import names
 from tests.manifests.rights import ACCOUNT, CLUSTER, CONTRACT, Grant, grants, rights
 from tests.manifests.tree import CONTROLLER_NAMESPACE, Object, objects, only
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from controller.workload import WORKLOADS
+from controller.api.workload import WORKLOADS
 from tests.manifests.tree import MANIFESTS, WORKER_NAMESPACE, objects
 
 SAMPLES = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from e2e.controlplane import CONTROLLER_USER, WORKER_NAMESPACE, Request, RequestKind
-from e2e.rights import UNSEEN, Right, granted, used
+from e2e.harness.rights import UNSEEN, Right, granted, used
 from tests.manifests.rights import CLUSTER, CONTRACT
 from tests.manifests.tree import CONTROLLER_NAMESPACE, objects
 

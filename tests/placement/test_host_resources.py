@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from placement.hostresources import ContainerResources, PodResources, Resources, effective_request
+from placement.pod_requests import ContainerResources, PodResources, Resources, effective_request
 
 
 def container(memory: int | None, *, limit: int | None = None, sidecar: bool = False) -> ContainerResources:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from placement.deviceclaim import device_requests
+from placement.device_request import device_requests
 from placement.types import GIB, PreferredNode, Role, Tier
 from tests.placement.builders import DRIVER, Scene, gpus, node, request, slice_of
 

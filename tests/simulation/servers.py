@@ -6,8 +6,8 @@ from simulation.apiserver.client import ApiClient
 from simulation.apiserver.interception import Interceptor, pass_through
 from simulation.apiserver.server import ApiServer
 from simulation.apiserver.watches import Watches
-from simulation.clock import WallClock
-from simulation.cluster import WORKER_NAMESPACE, SimulatedCluster
+from simulation.cluster.simulated import WORKER_NAMESPACE, SimulatedCluster
+from simulation.engine.wall_clock import WallClock
 
 
 def lone_server() -> ApiServer:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from simulation.plan import FAULTS
-from simulation.sometimes import POINTS
+from simulation.checks.coverage import POINTS
+from simulation.engine.fault_plan import FAULTS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "simulation.md").read_text()
 

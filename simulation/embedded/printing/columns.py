@@ -2,6 +2,8 @@
 
 Source: `pkg/printers/internalversion` of `k8s.io/kubernetes` for the built-in kinds, the table converter of
 `k8s.io/apiextensions-apiserver` for custom ones.
+
+The row of an Event. Those of `events.k8s.io` are read in the older form, too: it has the same content.
 """
 
 from __future__ import annotations
@@ -15,11 +17,9 @@ from typing import Any
 from simulation.apiserver import kinds
 from simulation.apiserver.documents import Document
 from simulation.apiserver.kinds import Kind
-from simulation.embedded.printing.ages import UNKNOWN, age
-from simulation.embedded.printing.events import EVENT_COLUMNS, event_cells
 from simulation.embedded.printing.jsonpath import compile_path
-from simulation.embedded.printing.pods import pod_cells
-from simulation.embedded.served import OLD_EVENTS, definition
+from simulation.embedded.printing.pods import UNKNOWN, age, pod_cells
+from simulation.embedded.served import OLD_EVENTS, as_old_event, definition
 
 NONE = "<none>"
 
@@ -161,6 +161,40 @@ def _node_status(document: Document) -> str:
     if (document.get("spec") or {}).get("unschedulable"):
         states.append("SchedulingDisabled")
     return ",".join(states)
+
+
+EVENT_COLUMNS = "Last_Seen Type Reason Object +Subobject +Source Message +First_Seen +Count +Name"
+
+
+def event_cells(document: Document, now: datetime) -> list[Any]:
+    """The cells, in the order of `EVENT_COLUMNS`."""
+    event = as_old_event(document)
+    series = event.get("series") or {}
+    first = age(event.get("firstTimestamp") or event.get("eventTime"), now)
+    last = age(event.get("lastTimestamp"), now)
+    if series:
+        last = age(series.get("lastObservedTime"), now)
+    about = event.get("involvedObject") or {}
+    kind = str(about.get("kind", "")).lower()
+    return [
+        first if last == UNKNOWN else last,
+        event.get("type", ""),
+        event.get("reason", ""),
+        f"{kind}/{about['name']}" if about.get("name") else kind,
+        about.get("fieldPath", ""),
+        _source(event),
+        str(event.get("message", "")).strip(),
+        first,
+        series.get("count") or event.get("count") or 1,
+        event["metadata"]["name"],
+    ]
+
+
+def _source(event: Document) -> str:
+    source = event.get("source") or {}
+    component = source.get("component") or event.get("reportingComponent", "")
+    instance = source.get("host") or event.get("reportingInstance", "")
+    return ", ".join(part for part in (component, instance) if part)
 
 
 _WIDE_NODE_COLUMNS = "+Internal-IP +External-IP +OS-Image +Kernel-Version +Container-Runtime"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import click
 
-from simulation.commandline.ending import run_and_exit
+from simulation.command_line.exit_status import run_and_exit
 from tests.simulation.plants.catalogue import PLANTS
 from tests.simulation.plants.plant import Plant
 from tests.simulation.plants.search import SEEDS_MAX, STARTS, search

@@ -6,9 +6,9 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from informers.api import Resource
+from informers.cache.reflector import Reflector, Watching
+from informers.client.write_guard import GuardedApi
 from informers.errors import ApiError, Gone
-from informers.guarded import GuardedApi
-from informers.reflector import Reflector, Watching
 from tests.simulation.plants.plant import replaced
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from simulation.run import simulate
+from simulation.run.simulate import simulate
 from tests.simulation.plants.plant import Plant
 
 STARTS = (0, 100_000)

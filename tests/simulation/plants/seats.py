@@ -8,13 +8,13 @@ from dataclasses import replace
 from typing import Any
 
 import ledger.book
-from controller import ledgerapi
-from controller.caches import CLAIM_LEDGERS
-from controller.dra import ResourceClaim
-from controller.reconcile import seating
-from controller.reconcile.seating import Seats, booking_of
-from controller.status import Assignment
-from controller.workload import Workload
+from controller.api.dra import ResourceClaim
+from controller.api.status import Assignment
+from controller.api.workload import Workload
+from controller.cluster import ledger_client
+from controller.cluster.caches import CLAIM_LEDGERS
+from controller.reconcile import seat_booker
+from controller.reconcile.seat_booker import Seats, booking_of
 from ledger import transitions
 from ledger.book import Booked, Released, SeatBook, _Miss
 from ledger.names import ledger_name
@@ -59,7 +59,7 @@ def seats_written_without_version() -> AbstractContextManager[None]:
     def patch(ledger: ClaimLedger, seats: Sequence[Seat]) -> dict[str, Any]:
         return {"spec": seats_patch(ledger, seats)["spec"]}
 
-    return replaced(ledgerapi, "seats_patch", patch)
+    return replaced(ledger_client, "seats_patch", patch)
 
 
 def release_on_the_cached_version() -> AbstractContextManager[None]:
@@ -106,7 +106,7 @@ def adopted_under_its_old_assignment() -> AbstractContextManager[None]:
             if workload.status.claim_name and not claim.allocated:
                 continue
             booking = booking_of(workload, request, owner_uid=owner, recorded=seat.assignment_id)
-            answer = await tools.book.join(name, booking, recheck=seating._no_recheck)
+            answer = await tools.book.join(name, booking, recheck=seat_booker._no_recheck)
             if isinstance(answer, Booked):
                 return Assignment(name, answer.seat.assignment_id)
         return None

@@ -7,17 +7,16 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import datetime
 from typing import Any
 
-from controller import sweep
-from controller.core import Pod
-from controller.names import FINALIZER
-from controller.reasons import Code, Phase, sentence
-from controller.reconcile import ended, tools
+from controller.api.core import Pod
+from controller.api.names import FINALIZER
+from controller.api.reasons import Code, Phase, sentence
+from controller.api.status import Assignment, Facts, Outcome, Verdict, status_patch
+from controller.api.workload import Workload
+from controller.reconcile import completion, context, sweep
 from controller.reconcile.commit import Commit
-from controller.reconcile.departure import Departure
-from controller.reconcile.seating import ContendedError, Seats, booking_of
-from controller.reconcile.timelimit import TimeLimit
-from controller.status import Assignment, Facts, Outcome, Verdict, status_patch
-from controller.workload import Workload
+from controller.reconcile.placement_timeout import TimeLimit
+from controller.reconcile.seat_booker import ContendedError, Seats, booking_of
+from controller.reconcile.teardown import Departure
 from informers.errors import ApiError
 from ledger.api import LedgerError
 from ledger.book import Booked, SeatBook
@@ -80,7 +79,7 @@ def status_written_without_version() -> AbstractContextManager[None]:
         decided = status_patch(workload, outcome, now, force=force)
         return decided and {"metadata": {"uid": workload.metadata.uid}, "status": decided["status"]}
 
-    return replaced(tools, "status_patch", patch)
+    return replaced(context, "status_patch", patch)
 
 
 def timeout_forgets_the_pod() -> AbstractContextManager[None]:
@@ -138,7 +137,7 @@ def lost_pod_taken_for_outcome() -> AbstractContextManager[None]:
     def is_lost(_pod: Pod) -> bool:
         return False
 
-    return replaced(ended, "is_lost", is_lost)
+    return replaced(completion, "is_lost", is_lost)
 
 
 def swept_at_first_sight() -> AbstractContextManager[None]:

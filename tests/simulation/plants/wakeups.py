@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Hashable
 from contextlib import AbstractContextManager
 
-from controller import wakeups
-from controller.line import Seniority, WaitingLine
-from informers.keys import ObjectKey
+from controller.queue import triggers
+from controller.queue.scheduling_queue import Seniority, WaitingLine
+from informers.api import ObjectKey
 from ledger.state import ClaimLedger
 from tests.simulation.plants.plant import replaced
 
@@ -18,10 +18,10 @@ _BACKWARDS = {code: 0x7F - code for code in range(0x80)}
 def deaf_to_ledger_deletions() -> AbstractContextManager[None]:
     """Nobody is woken when a ledger goes."""
 
-    def on_delete(_events: wakeups._LedgerEvents, _obj: ClaimLedger) -> None:
+    def on_delete(_events: triggers._LedgerEvents, _obj: ClaimLedger) -> None:
         return None
 
-    return replaced(wakeups._LedgerEvents, "on_delete", on_delete)
+    return replaced(triggers._LedgerEvents, "on_delete", on_delete)
 
 
 def youngest_first() -> AbstractContextManager[None]:

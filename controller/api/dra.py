@@ -1,0 +1,169 @@
+"""The `resource.k8s.io/v1` objects that placement depends on, decoded to just the fields that are used."""
+
+from __future__ import annotations
+
+from msgspec import Struct, field
+
+from controller.api.core import Part, Taint, Toleration, has_owner, resource_of
+from informers.api import Resource
+from informers.client.decoding import Metadata
+
+
+class DeviceCapacity(Part, frozen=True):
+    """`resource/v1 DeviceCapacity`."""
+
+    value: str | int | float
+
+
+class Device(Part, frozen=True):
+    """A published device."""
+
+    name: str
+    capacity: dict[str, DeviceCapacity] = field(default_factory=dict)
+    taints: tuple[Taint, ...] = ()
+
+
+class ResourcePool(Part, frozen=True):
+    """The pool that a slice belongs to."""
+
+    name: str
+    generation: int
+    resource_slice_count: int
+
+
+class ResourceSliceSpec(Part, frozen=True):
+    """`ResourceSlice.spec`."""
+
+    driver: str
+    pool: ResourcePool
+    node_name: str | None = None
+    devices: tuple[Device, ...] = ()
+
+
+class ResourceSlice(Struct, frozen=True):
+    """`resource/v1 ResourceSlice`."""
+
+    metadata: Metadata
+    spec: ResourceSliceSpec
+
+
+class DeviceClass(Struct, frozen=True):
+    """`resource/v1 DeviceClass`: only its existence matters."""
+
+    metadata: Metadata
+
+
+class Subrequest(Part, frozen=True):
+    """One alternative of a request."""
+
+    name: str
+
+
+class DeviceRequest(Part, frozen=True):
+    """A request of a claim, as far as its alternatives."""
+
+    name: str
+    first_available: tuple[Subrequest, ...] = ()
+
+
+class ClaimDevices(Part, frozen=True):
+    """`ResourceClaim.spec.devices`."""
+
+    requests: tuple[DeviceRequest, ...] = ()
+
+
+class ResourceClaimSpec(Part, frozen=True):
+    """`ResourceClaim.spec`."""
+
+    devices: ClaimDevices = ClaimDevices()
+
+
+class AllocationResult(Part, frozen=True):
+    """One allocated device."""
+
+    driver: str
+    pool: str
+    device: str
+    request: str = ""
+    admin_access: bool | None = None
+    tolerations: tuple[Toleration, ...] = ()
+    binding_conditions: tuple[str, ...] = ()
+
+
+class NodeSelectorRequirement(Part, frozen=True):
+    """A requirement of a node selector term."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+
+class NodeSelectorTerm(Part, frozen=True):
+    """A term of a node selector."""
+
+    match_fields: tuple[NodeSelectorRequirement, ...] = ()
+    match_expressions: tuple[NodeSelectorRequirement, ...] = ()
+
+
+class NodeSelector(Part, frozen=True):
+    """Where an allocation can be used."""
+
+    node_selector_terms: tuple[NodeSelectorTerm, ...] = ()
+
+
+class AllocatedDevices(Part, frozen=True):
+    """`status.allocation.devices`."""
+
+    results: tuple[AllocationResult, ...] = ()
+
+
+class Allocation(Part, frozen=True):
+    """`ResourceClaim.status.allocation`."""
+
+    devices: AllocatedDevices = AllocatedDevices()
+    node_selector: NodeSelector | None = None
+
+
+class Consumer(Part, frozen=True):
+    """An entry of `status.reservedFor`."""
+
+    name: str
+    uid: str
+
+
+class ResourceClaimStatus(Part, frozen=True):
+    """`ResourceClaim.status`."""
+
+    allocation: Allocation | None = None
+    reserved_for: tuple[Consumer, ...] = ()
+
+
+class ResourceClaim(Struct, frozen=True):
+    """`resource/v1 ResourceClaim`."""
+
+    metadata: Metadata
+    spec: ResourceClaimSpec = ResourceClaimSpec()
+    status: ResourceClaimStatus = ResourceClaimStatus()
+
+    @property
+    def allocated(self) -> bool:
+        """Whether kube-scheduler has given it devices."""
+        return self.status.allocation is not None
+
+    @property
+    def deleting(self) -> bool:
+        """Whether its deletion has begun."""
+        return self.metadata.deletion_timestamp is not None
+
+    def owned_by(self, uid: str) -> bool:
+        """Whether an owner reference names this UID."""
+        return has_owner(self.metadata, uid)
+
+
+_GROUP = "resource.k8s.io"
+
+SLICES: Resource[ResourceSlice] = resource_of(ResourceSlice, _GROUP, "v1", "resourceslices", namespaced=False)
+DEVICE_CLASSES: Resource[DeviceClass] = resource_of(
+    DeviceClass, _GROUP, "v1", "deviceclasses", namespaced=False
+)
+CLAIMS: Resource[ResourceClaim] = resource_of(ResourceClaim, _GROUP, "v1", "resourceclaims", namespaced=True)

@@ -1,0 +1,129 @@
+"""The calls that the seat protocol needs, on the client port and the caches (`ledger.api.LedgerApi`).
+
+Foreign errors become the protocol's own here, in one place. A 5xx on a write is a lost answer like a
+time-out: the server may have stored it before it failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from controller.api.core import Pod
+from controller.api.dra import CLAIMS
+from controller.cluster.caches import CLAIM_LEDGERS, Caches, controlling_workload
+from controller.cluster.retry import read_again
+from informers.api import Api, ObjectKey, Preconditions
+from informers.errors import AlreadyExists, Conflict, NotFound, ServerError
+from informers.errors import OutcomeUnknown as NoAnswer
+from ledger.api import LedgerConflict, LedgerExists, LedgerMissing, OutcomeUnknown
+from ledger.state import ClaimLedger, Seat, ledger_document, seats_patch
+from ledger.transitions import LivePod
+
+
+@contextmanager
+def _as_ledger_errors() -> Iterator[None]:
+    """Map the client port's errors to those that the protocol acts on; the others propagate."""
+    try:
+        yield
+    except AlreadyExists as error:
+        raise LedgerExists(str(error)) from error
+    except Conflict as error:
+        raise LedgerConflict(str(error)) from error
+    except NotFound as error:
+        raise LedgerMissing(str(error)) from error
+    except (NoAnswer, ServerError) as error:
+        raise OutcomeUnknown(str(error)) from error
+
+
+class KubeLedgerApi:
+    """Ledgers and claims of the workers' namespace."""
+
+    def __init__(self, api: Api, caches: Caches, namespace: str) -> None:
+        self._api = api
+        self._caches = caches
+        self._namespace = namespace
+
+    def __repr__(self) -> str:
+        return f"<KubeLedgerApi namespace={self._namespace}>"
+
+    def cached(self, name: str) -> ClaimLedger | None:
+        """The ledger as the cache shows it."""
+        return self._caches.ledgers.store.get(ObjectKey(self._namespace, name))
+
+    def live_pods(self, claim: str) -> Sequence[LivePod]:
+        """The workers' Pods on the claim that have not ended, as the cache shows them."""
+        pods = self._caches.pods_on(ObjectKey(self._namespace, claim))
+        return [self._live_pod(pod) for pod in pods if not pod.finished]
+
+    def _live_pod(self, pod: Pod) -> LivePod:
+        owner = controlling_workload(pod)
+        name, uid = (owner.name, owner.uid) if owner else (pod.metadata.name, pod.metadata.uid)
+        workload = self._caches.workloads.store.get(ObjectKey(self._namespace, name))
+        if workload is None or workload.uid != uid:
+            # Nobody can say that it shares: a Pod without its Workload is taken for an exclusive one.
+            return LivePod(name, uid, exclusive=True)
+        exclusive = workload.spec.exclusive or workload.spec.accelerator.mode != "SingleGPU"
+        return LivePod(name, uid, exclusive, created_at=workload.metadata.creation_timestamp)
+
+    async def read(self, name: str) -> ClaimLedger | None:
+        """The ledger past the cache, which takes it in."""
+        try:
+            ledger = await read_again(lambda: self._api.get(CLAIM_LEDGERS, name, self._namespace))
+        except NotFound:
+            return None
+        self._caches.ledgers.store.apply_write(ledger)
+        return ledger
+
+    async def create(self, claim: str, seats: Sequence[Seat]) -> ClaimLedger:
+        """Create a claim's ledger."""
+        document = ledger_document(claim, self._namespace, seats)
+        with _as_ledger_errors():
+            created = await self._api.create(CLAIM_LEDGERS, document, self._namespace)
+        self._caches.ledgers.store.apply_write(created)
+        return created
+
+    async def write_seats(self, ledger: ClaimLedger, seats: Sequence[Seat]) -> ClaimLedger:
+        """Write the seats on exactly this version of the ledger."""
+        patch = seats_patch(ledger, seats)
+        with _as_ledger_errors():
+            written = await self._api.patch(CLAIM_LEDGERS, ledger.metadata.name, patch, self._namespace)
+        self._caches.ledgers.store.apply_write(written)
+        return written
+
+    async def delete(self, ledger: ClaimLedger) -> None:
+        """Delete exactly this version of exactly this ledger."""
+        meta = ledger.metadata
+        preconditions = Preconditions(meta.uid, meta.resource_version)
+        with _as_ledger_errors():
+            left = await self._api.delete(
+                CLAIM_LEDGERS, meta.name, self._namespace, preconditions=preconditions
+            )
+        if left is None:
+            self._caches.ledgers.store.apply_delete(ledger)
+        else:
+            self._caches.ledgers.store.apply_write(left)
+
+    async def read_claim_uid(self, claim: str, ledger_uid: str) -> str | None:
+        """UID of the claim that the ledger with this UID owns; the cache may say yes, never no."""
+        found = self._caches.claims.store.get(ObjectKey(self._namespace, claim))
+        if found is None or not found.owned_by(ledger_uid):
+            try:
+                found = await read_again(lambda: self._api.get(CLAIMS, claim, self._namespace))
+            except NotFound:
+                return None
+        return found.metadata.uid if found.owned_by(ledger_uid) else None
+
+    async def delete_claim(self, claim: str, uid: str) -> None:
+        """Delete the claim with exactly this UID; one that is gone, or another of its name, is no error."""
+        known = self._caches.claims.store.get(ObjectKey(self._namespace, claim))
+        try:
+            left = await self._api.delete(CLAIMS, claim, self._namespace, preconditions=Preconditions(uid))
+        except (NotFound, Conflict):
+            left = None
+        except (NoAnswer, ServerError) as error:
+            raise OutcomeUnknown(str(error)) from error
+        if left is not None and left.metadata.finalizers:
+            self._caches.claims.store.apply_write(left)
+        elif known is not None and known.metadata.uid == uid:
+            self._caches.claims.store.apply_delete(known, answer=left)

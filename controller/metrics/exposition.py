@@ -1,0 +1,107 @@
+"""The metrics endpoint of one process, and what it gathers from.
+
+Nothing is counted here: what owns a state keeps its `statistics()`, and a scrape turns the snapshots into
+metrics. So every series exists from the start, at zero, none has a `_created` twin, and each process of a
+simulation has its own registry.
+
+From a definition and numbers to what Prometheus's client writes out.
+
+Numbers are given by label values, in the order of the definition's labels; a metric without labels has one
+entry, `()`. A series that exists is given with 0 from the start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+import prometheus_client
+from aiohttp import web
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector, CollectorRegistry
+
+from controller.metrics.definitions import Definition, MetricType
+from informers.histogram import HistogramStatistics
+
+METRICS_PATH = "/metrics"
+
+FOREIGN_PREFIXES = ("process_", "python_gc_")
+"""Metrics of the process and its garbage collector, as Prometheus's client for Python names them."""
+
+
+class Metrics:
+    """The registry of one process: about the process from the start, sources are added."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self._sources = 0
+        prometheus_client.ProcessCollector(registry=self.registry)
+        prometheus_client.GCCollector(registry=self.registry)
+
+    def __repr__(self) -> str:
+        return f"<Metrics sources={self._sources}>"
+
+    def add(self, families: Families) -> None:
+        """Add a source. `families` is called on every scrape, on the event loop."""
+        self.registry.register(_Source(families))
+        self._sources += 1
+
+    def application(self) -> web.Application:
+        """The application to serve on the metrics address."""
+        app = web.Application()
+        app.add_routes([web.get(METRICS_PATH, self._scrape)])
+        return app
+
+    async def _scrape(self, request: web.Request) -> web.Response:
+        encode, content_type = choose_encoder(request.headers.get("Accept", ""))
+        response = web.Response(body=encode(self.registry), headers={"Content-Type": content_type})
+        response.enable_compression()
+        return response
+
+
+class _Source(Collector):
+    def __init__(self, families: Families) -> None:
+        self._families = families
+
+    def collect(self) -> Iterable[Metric]:
+        return self._families()
+
+
+LabelValues = tuple[str, ...]
+
+Families = Callable[[], Iterable[Metric]]
+"""Gives the current metrics of one source."""
+
+
+def numbers(definition: Definition, values: Mapping[LabelValues, float]) -> Metric:
+    """A counter or a gauge."""
+    kind = CounterMetricFamily if definition.type is MetricType.COUNTER else GaugeMetricFamily
+    # The client takes the name of a counter with or without `_total`, which it writes.
+    family = kind(definition.name, definition.help, labels=definition.labels)
+    for labels, value in values.items():
+        family.add_metric(labels, value)
+    return family
+
+
+def number(definition: Definition, value: float, *labels: str) -> Metric:
+    """A counter or a gauge of one series."""
+    return numbers(definition, {labels: value})
+
+
+def histograms(definition: Definition, values: Mapping[LabelValues, HistogramStatistics]) -> Metric:
+    """A histogram."""
+    family = HistogramMetricFamily(definition.name, definition.help, labels=definition.labels)
+    for labels, value in values.items():
+        bounds = [*(repr(float(bound)) for bound in value.bounds), "+Inf"]
+        family.add_metric(labels, list(zip(bounds, value.cumulative, strict=True)), value.sum)
+    return family
+
+
+def histogram(definition: Definition, value: HistogramStatistics, *labels: str) -> Metric:
+    """A histogram of one series."""
+    return histograms(definition, {labels: value})
+
+
+def by(counts: Mapping[str, float]) -> dict[LabelValues, float]:
+    """The numbers of a metric with one label."""
+    return {(label,): count for label, count in counts.items()}

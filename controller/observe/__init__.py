@@ -1,0 +1,1 @@
+"""What the controller reports about itself: Events, gauges, counters and hand-off latency."""

@@ -1,0 +1,134 @@
+"""What this process did with Workloads: its status writes that succeeded, and its repairs.
+
+As with Events, an outcome counts and never an intention. A restart begins at zero, as counters may, and a
+process that stands by stays there.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+
+from controller.api.reasons import Code, Phase, code_of
+from controller.api.status import assignment_of, waiting_since
+from controller.api.workload import Workload
+from informers.histogram import Histogram, HistogramStatistics
+
+WAIT_BUCKETS_SECONDS = (1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0, 1800.0, 3600.0, 14400.0)
+
+RESTORED = "restored"
+"""A status that was made to name what the worker's Pod says: nothing was placed."""
+
+ASSIGNMENT_KINDS: Mapping[str, str] = {
+    Code.CREATED_CLAIM.value: "dedicated",
+    Code.JOINED_CLAIM.value: "shared",
+    Code.SHARED_ON_UNSCHEDULABLE.value: "fallback",
+}
+"""How a worker came by a claim, by what its status said of it."""
+
+CLEARING_CODES = (
+    Code.WAITING_FOR_CAPACITY,
+    Code.REPLACING_WEDGED_CLAIM,
+    Code.SEAT_LOST,
+    Code.POD_REJECTED,
+)
+"""Why a worker that has not ended loses its claim and is placed again."""
+
+ENDING_REASONS = (
+    Phase.SUCCEEDED.value,
+    *(
+        code.value
+        for code in (
+            Code.POD_FAILED,
+            Code.PLACEMENT_TIMEOUT,
+            Code.INVALID_SPEC,
+            Code.INVALID_TEMPLATE,
+            Code.POD_CONFLICT,
+        )
+    ),
+)
+"""How a worker ends: it succeeds, or fails with one of these codes."""
+
+
+class Mend(Enum):
+    """What a repair put right, each after fresh reads agreed; counted once it was done."""
+
+    SEAT = "seat"
+    """A seat that was missing, or stood under another booking, was booked again."""
+    SEAT_REFUSED = "seat_refused"
+    """It could not be booked again: the worker moves."""
+    OWNER = "owner"
+    """A claim was made to belong to the ledger that was created for it again."""
+    LABEL = "label"
+    """A claim got back the label by which it is seen."""
+    STATUS = "status"
+    """A status was made to name what the worker's live Pod says."""
+    POD = "pod"
+    """A Pod on a claim that its Workload does not name was deleted."""
+    STRAY = "stray"
+    """A seat that no status names was released."""
+
+
+@dataclass(frozen=True)
+class TallyStatistics:
+    """Counts since the start; what is known to happen is there from the start."""
+
+    assignments_total: Mapping[str, int]
+    """Claims that workers were assigned to, by how."""
+    cleared_total: Mapping[str, int]
+    """Assignments that were taken back from workers that go on, by reason."""
+    ended_total: Mapping[str, int]
+    """Workloads that ended, by reason."""
+    repairs_total: Mapping[Mend, int]
+    wait_seconds: HistogramStatistics
+    """From the beginning of a wait until the worker runs; a Pod rebuilt in its place does not wait."""
+
+
+class Tally:
+    """Counts what status writes amount to. `now` is the wall clock, by which waits are told."""
+
+    def __init__(self, now: Callable[[], datetime]) -> None:
+        self._now = now
+        self._assignments: Counter[str] = Counter()
+        self._cleared: Counter[str] = Counter()
+        self._ended: Counter[str] = Counter()
+        self._repairs = dict.fromkeys(Mend, 0)
+        self._wait_seconds = Histogram(WAIT_BUCKETS_SECONDS)
+
+    def __repr__(self) -> str:
+        return f"<Tally assignments={self._assignments.total()} ended={self._ended.total()}>"
+
+    def status_written(self, before: Workload, after: Workload) -> None:
+        """A status was written on the version `before`, and is now that of `after`."""
+        code = code_of(after.status.reason)
+        old, new = assignment_of(before), assignment_of(after)
+        if new.claim and new != old:
+            self._assignments[ASSIGNMENT_KINDS.get(code, RESTORED)] += 1
+        elif old.claim and not new.claim:
+            self._cleared[code] += 1
+        if after.terminal and not before.terminal:
+            self._ended[code or after.status.phase] += 1
+        placed = before.placed_condition
+        if after.status.phase == Phase.RUNNING.value != before.status.phase and not (
+            placed is not None and placed.status == "True"
+        ):
+            waited = self._now() - waiting_since(before)
+            self._wait_seconds.observe(max(0.0, waited.total_seconds()))
+
+    def repaired(self, what: Mend) -> None:
+        """A repair was carried out."""
+        self._repairs[what] += 1
+
+    def statistics(self) -> TallyStatistics:
+        """Counts since the start."""
+        kinds = (*ASSIGNMENT_KINDS.values(), RESTORED)
+        return TallyStatistics(
+            assignments_total={kind: self._assignments[kind] for kind in kinds},
+            cleared_total={code.value: 0 for code in CLEARING_CODES} | self._cleared,
+            ended_total=dict.fromkeys(ENDING_REASONS, 0) | self._ended,
+            repairs_total=dict(self._repairs),
+            wait_seconds=self._wait_seconds.statistics(),
+        )

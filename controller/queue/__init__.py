@@ -1,0 +1,1 @@
+"""Which Workload is reconciled next, and which event activates which waiting worker."""

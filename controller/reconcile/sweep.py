@@ -1,0 +1,220 @@
+"""Sweep: what crashes, hand edits and removed finalizers left behind, released in the usual order.
+
+A first look at the start and one every ten minutes. Whatever looks orphaned must still do so, by its UID, two
+minutes later, well after any reconcile has been cut off; then fresh reads must agree before it goes. A ledger
+that holds a seat of an existing Workload that has not ended is never touched: that worker is woken instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+import anyio
+
+from controller.api.dra import ResourceClaim
+from controller.api.names import pod_name
+from controller.api.pods import whole
+from controller.api.status import holders_of_unnamed
+from controller.api.workload import Workload
+from controller.reconcile.context import Tools
+from controller.runtime import logs
+from informers.api import ObjectKey
+from informers.errors import ApiError
+from ledger.api import LedgerError
+from ledger.names import is_claim_name
+from ledger.state import CLAIM_LEDGERS_KIND, ClaimLedger, Seat, SeatRef
+
+INTERVAL_SECONDS = 600.0
+SUSPICION_SECONDS = 120.0
+
+_log = logs.get_logger(__name__)
+
+
+@dataclass(frozen=True, order=True)
+class OrphanSeat:
+    """A seat whose Workload is gone or has ended."""
+
+    claim: str
+    ref: SeatRef
+
+
+@dataclass(frozen=True, order=True)
+class OrphanLedger:
+    """A ledger without seats, or without its claim."""
+
+    claim: str
+    uid: str
+
+
+@dataclass(frozen=True, order=True)
+class OrphanClaim:
+    """A claim of our naming whose ledger is gone."""
+
+    claim: str
+    uid: str
+
+
+Orphan = OrphanSeat | OrphanLedger | OrphanClaim
+
+ORPHAN_KINDS: Mapping[type[Orphan], str] = {OrphanSeat: "seat", OrphanLedger: "ledger", OrphanClaim: "claim"}
+
+
+@dataclass(frozen=True)
+class SweepStatistics:
+    """Counts since the start; every kind of orphan is there."""
+
+    released_total: Mapping[str, int]
+    """By kind of orphan."""
+    failures_total: int
+    """Releases that an error cut short; they are tried again at the next look."""
+    suspects: int
+    """What looked orphaned at the last look."""
+
+
+class Sweep:
+    """Finds orphans, remembers since when they look like that, and releases them."""
+
+    def __init__(self, tools: Tools, wake: Callable[[Workload], None]) -> None:
+        self._tools = tools
+        self._wake = wake
+        self._suspects: dict[Orphan, float] = {}
+        """When each is due, in the loop's time: a wall clock that is set back would cost a whole round."""
+        self._released_kinds = dict.fromkeys(ORPHAN_KINDS.values(), 0)
+        self._failures = 0
+
+    def __repr__(self) -> str:
+        return f"<Sweep suspects={len(self._suspects)} released={sum(self._released_kinds.values())}>"
+
+    def statistics(self) -> SweepStatistics:
+        """Counts since the start."""
+        return SweepStatistics(dict(self._released_kinds), self._failures, len(self._suspects))
+
+    async def run(self) -> None:
+        """Sweep until cancelled."""
+        while True:
+            pause_seconds = await self.step()
+            await anyio.sleep(pause_seconds)
+
+    async def step(self) -> float:
+        """Look once; returns the seconds until the next look."""
+        now = anyio.current_time()
+        found = list(self._orphans())
+        self._suspects = {orphan: self._suspects.get(orphan, now + SUSPICION_SECONDS) for orphan in found}
+        self._wake_unnamed()
+        for orphan, due in tuple(self._suspects.items()):
+            if now >= due:
+                await self._release(orphan)
+        return self._pause_seconds()
+
+    def _pause_seconds(self) -> float:
+        """Until the next suspect is due; what is overdue is looked at once in such a time."""
+        if not self._suspects:
+            return INTERVAL_SECONDS
+        now = anyio.current_time()
+        return min((due - now for due in self._suspects.values() if due > now), default=SUSPICION_SECONDS)
+
+    # Looking
+
+    def _orphans(self) -> Iterator[Orphan]:
+        for ledger in self._ledgers():
+            seats = [seat for seat in ledger.seats if self._is_orphan(seat)]
+            yield from (OrphanSeat(ledger.claim_name, seat.ref) for seat in seats)
+            lonely = not ledger.seats or self._tools.claim(ledger.claim_name) is None
+            if lonely and len(seats) == len(ledger.seats) and not self._has_live_pod(ledger.claim_name):
+                yield OrphanLedger(ledger.claim_name, ledger.metadata.uid)
+        for claim in self._tools.caches.claims.store:
+            if self._is_orphan_claim(claim):
+                yield OrphanClaim(claim.metadata.name, claim.metadata.uid)
+
+    def _ledgers(self) -> Iterator[ClaimLedger]:
+        """The ledgers of our naming; an odd one that somebody made by hand is not ours."""
+        for ledger in self._tools.caches.ledgers.store:
+            if ledger.is_well_named:
+                yield ledger
+
+    def _is_orphan(self, seat: Seat) -> bool:
+        workload = self._workload(seat.workload)
+        ended = workload is None or workload.uid != seat.workload_uid or workload.terminal
+        return ended and not self._runs(seat)
+
+    def _is_orphan_claim(self, claim: ResourceClaim) -> bool:
+        name = claim.metadata.name
+        was_ours = any(owner.kind == CLAIM_LEDGERS_KIND for owner in claim.metadata.owner_references)
+        if not is_claim_name(name) or not was_ours or claim.deleting:
+            return False
+        return self._tools.ledger(name) is None and not self._has_live_pod(name)
+
+    def _runs(self, seat: Seat) -> bool:
+        key = ObjectKey(self._tools.settings.namespace, pod_name(seat.workload))
+        pod = whole(self._tools.caches.pods.store.get(key))
+        return pod is not None and pod.owned_by(seat.workload_uid) and not pod.finished
+
+    def _has_live_pod(self, claim: str) -> bool:
+        return is_claim_name(claim) and bool(self._tools.ledgers.live_pods(claim))
+
+    def _workload(self, name: str) -> Workload | None:
+        key = ObjectKey(self._tools.settings.namespace, name)
+        return self._tools.caches.workloads.store.get(key)
+
+    def _wake_unnamed(self) -> None:
+        """A seat that its Workload does not name wakes that Workload: repair knows what it is."""
+        for ledger in self._ledgers():
+            for workload in holders_of_unnamed(ledger.claim_name, ledger.seats, self._workload):
+                if not workload.terminal:
+                    self._wake(workload)
+
+    # Releasing
+
+    async def _release(self, orphan: Orphan) -> None:
+        """Release one orphan if fresh reads agree; what cannot be done now is seen again at the next look."""
+        try:
+            if await self._released(orphan):
+                self._released_kinds[ORPHAN_KINDS[type(orphan)]] += 1
+                _log.info("Released an orphan", kind=type(orphan).__name__, claim=orphan.claim)
+        except (ApiError, LedgerError) as error:
+            self._failures += 1
+            _log.warning("Could not release an orphan", claim=orphan.claim, err=error)
+
+    async def _released(self, orphan: Orphan) -> bool:
+        match orphan:
+            case OrphanSeat(claim, ref):
+                if not await self._is_gone(ref):
+                    return False
+                await self._tools.book.release(claim, [ref])
+            case OrphanLedger(claim, uid):
+                return await self._retire(claim, uid)
+            case OrphanClaim(claim, uid):
+                fresh = await self._tools.fresh_claim(claim)
+                if fresh is None or fresh.metadata.uid != uid:
+                    return False
+                if await self._tools.fresh_ledger(claim) is not None:
+                    return False
+                await self._tools.ledgers.delete_claim(claim, uid)
+        return True
+
+    async def _is_gone(self, ref: SeatRef) -> bool:
+        """Whether fresh reads show neither a Workload of this UID that has not ended nor its Pod running."""
+        namespace = self._tools.settings.namespace
+        workload = await self._tools.writer.fresh_workload(ObjectKey(namespace, ref.workload))
+        if workload is not None and workload.uid == ref.workload_uid and not workload.terminal:
+            return False
+        pod = await self._tools.fresh_pod(ref.workload)
+        return pod is None or not pod.owned_by(ref.workload_uid) or pod.finished
+
+    async def _retire(self, claim: str, uid: str) -> bool:
+        """Retire a ledger that a fresh read shows with the same UID, and empty or without its claim."""
+        ledger = await self._tools.fresh_ledger(claim)
+        if ledger is None or ledger.metadata.uid != uid:
+            return False
+        refs = [seat.ref for seat in ledger.seats]
+        if refs and not await self._is_abandoned(ledger):
+            return False
+        await self._tools.book.release(claim, refs)
+        return True
+
+    async def _is_abandoned(self, ledger: ClaimLedger) -> bool:
+        if await self._tools.fresh_claim(ledger.claim_name) is not None:
+            return False
+        gone = [await self._is_gone(seat.ref) for seat in ledger.seats]
+        return all(gone)

@@ -1,0 +1,111 @@
+"""Step 10: the worker's Pod, created after its assignment, and rebuilt when it is bound to another one."""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+
+from controller.api.core import Pod
+from controller.api.documents import pod_document
+from controller.api.names import ASSIGNMENT_ENV
+from controller.api.reasons import Code, Phase
+from controller.api.status import Assignment, Outcome, assignment_of
+from controller.api.workload import Workload
+from controller.cluster.caches import controlling_workload
+from controller.reconcile.context import Tools
+from controller.reconcile.seat_booker import ContendedError
+from controller.reconcile.teardown import Departure
+from informers.errors import AlreadyExists, BadRequest, Forbidden, Invalid, OutcomeUnknown, ServerError
+from placement.types import PreferredNode
+
+
+class Standing(Enum):
+    """Whose Pod it is that has the worker's name."""
+
+    ABSENT = auto()
+    OURS = auto()
+    PREDECESSOR = auto()
+    """Controlled by an earlier Workload of this name."""
+    FOREIGN = auto()
+
+
+class Creation(Enum):
+    """What became of the attempt to create the Pod."""
+
+    CREATED = auto()
+    WAIT = auto()
+    """Another Pod of that name is still there: its end wakes the worker."""
+    REJECTED = auto()
+    """The API server refuses it for now; seat and claim were given back."""
+    FAILED = auto()
+    """The template can never become a Pod: the Workload has failed."""
+
+
+def standing_of(pod: Pod | None, workload: Workload) -> Standing:
+    """Whose Pod it is, by controller reference: labels and names prove nothing."""
+    if pod is None:
+        return Standing.ABSENT
+    owner = controlling_workload(pod)
+    if owner is None:
+        return Standing.FOREIGN
+    if owner.uid == workload.uid:
+        return Standing.OURS
+    return Standing.PREDECESSOR if owner.name == workload.name else Standing.FOREIGN
+
+
+def assignment_on(pod: Pod, workload: Workload) -> Assignment:
+    """The claim and the booking that a Pod was created for; other containers' variables are their own."""
+    stamp = pod.env(workload.spec.worker_container_name, ASSIGNMENT_ENV)
+    return Assignment(next(iter(pod.claim_names), ""), stamp)
+
+
+class WorkerPods:
+    """Creates and rebuilds the Pods of workers that have an assignment."""
+
+    def __init__(self, tools: Tools, departure: Departure) -> None:
+        self._tools = tools
+        self._departure = departure
+
+    async def create(self, workload: Workload) -> Creation:
+        """Create the Pod of an assignment that was committed in this reconcile."""
+        document = pod_document(workload, assignment_of(workload), self._preferred_nodes(workload))
+        try:
+            await self._tools.writer.create_pod(document)
+        except (AlreadyExists, OutcomeUnknown, ServerError):
+            return await self._read_back(workload)
+        except (Invalid, BadRequest) as error:
+            await self._departure.fail(workload, Code.INVALID_TEMPLATE, error.message)
+            return Creation.FAILED
+        except Forbidden as error:
+            await self._departure.reject(workload, error.message)
+            return Creation.REJECTED
+        return Creation.CREATED
+
+    async def rebuild(self, workload: Workload) -> Creation:
+        """Create the Pod again: the status says Placing first, which proves that nobody ended the worker.
+
+        Another process that is about to clear this assignment, by what it read before, then conflicts:
+        otherwise it would see no Pod yet, and release the seat under the one that is made now.
+        """
+        reason = self._tools.booked_reason(workload, workload.status.claim_name)
+        outcome = Outcome(phase=Phase.PLACING, reason=reason)
+        return await self.create(await self._tools.fence(workload, "the Pod is made again", outcome))
+
+    async def _read_back(self, workload: Workload) -> Creation:
+        """Whose Pod answered the create, or whether a lost answer created ours."""
+        pod = await self._tools.fresh_pod(workload.name)
+        ours = standing_of(pod, workload) is Standing.OURS
+        if pod is not None and ours and assignment_on(pod, workload) == assignment_of(workload):
+            return Creation.CREATED
+        if pod is None:
+            # The server failed before it stored anything, and may go on failing.
+            raise ContendedError(workload.name)
+        self._tools.look_again(workload)
+        return Creation.WAIT
+
+    def _preferred_nodes(self, workload: Workload) -> tuple[PreferredNode, ...]:
+        """The order of the shapes once more, as preferences: `firstAvailable` orders within a node only."""
+        claim = self._tools.claim(workload.status.claim_name)
+        if claim is None or claim.allocated:
+            return ()
+        request = self._tools.requests.of(workload)
+        return () if request is None else self._tools.fleet.preferred_nodes(request)

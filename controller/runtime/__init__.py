@@ -1,0 +1,1 @@
+"""The process around the controller: command line, logs, signals, probes, leadership."""

@@ -1,0 +1,137 @@
+"""Answers to the kubelet's probes: `/healthz` (restart me if not) and `/readyz` (count on me).
+
+Both follow the API server's convention: `ok`, or one line per check, 200 or 500; `/healthz/<check>` asks one,
+`?verbose` lists all, `?exclude=<check>` leaves some out. The list withholds reasons, as its readers may be
+anybody; the log and the path of the single check give them. A change is logged once, not on every probe.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import anyio
+from aiohttp import web
+
+from controller.runtime import logs
+from informers.histogram import Histogram, HistogramStatistics
+
+Check = Callable[[], str | None]
+"""Says `None` when all is well, else the reason why not. Called on the event loop: it must not wait."""
+
+LIVENESS_PATH = "/healthz"
+READINESS_PATH = "/readyz"
+
+LAG_BUCKETS_SECONDS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+
+_HEADERS = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-cache, private"}
+
+_log = logs.get_logger(__name__)
+
+
+class Probe:
+    """One endpoint with its named checks. `ping`, which always passes, is there from the start."""
+
+    def __init__(self, path: str, checks: Mapping[str, Check]) -> None:
+        self._name = path.removeprefix("/")
+        self._path = path
+        self._checks: dict[str, Check] = {"ping": lambda: None, **checks}
+        self._failures: dict[str, str] = {}
+
+    def __repr__(self) -> str:
+        return f"<Probe {self._path} checks={list(self._checks)} failing={list(self._failures)}>"
+
+    def routes(self) -> list[web.RouteDef]:
+        """The routes to serve: the endpoint and one path per check."""
+        return [web.get(self._path, self._all), web.get(f"{self._path}/{{check}}", self._one)]
+
+    def evaluate(self) -> Mapping[str, str]:
+        """Run every check. Returns the reasons of those that fail, by name; a change is logged."""
+        failures = {name: reason for name, check in self._checks.items() if (reason := check()) is not None}
+        if failures.keys() != self._failures.keys():
+            if failures:
+                _log.warning("Probe fails", probe=self._path, checks=failures)
+            else:
+                _log.info("Probe passes again", probe=self._path)
+        self._failures = failures
+        return failures
+
+    async def _all(self, request: web.Request) -> web.Response:
+        excluded = request.query.getall("exclude", [])
+        failures = {name for name in self.evaluate() if name not in excluded}
+        if not failures and "verbose" not in request.query:
+            return _response("ok")
+        lines = [self._line(name, name in failures, name in excluded) for name in self._checks]
+        lines += [f'warn: no check is named "{name}"' for name in excluded if name not in self._checks]
+        lines.append(f"{self._name} check {'failed' if failures else 'passed'}\n")
+        return _response("\n".join(lines), failed=bool(failures))
+
+    async def _one(self, request: web.Request) -> web.Response:
+        check = self._checks.get(request.match_info["check"])
+        if check is None:
+            raise web.HTTPNotFound
+        reason = check()
+        return _response("ok") if reason is None else _response(f"failed: {reason}\n", failed=True)
+
+    @staticmethod
+    def _line(name: str, failed: bool, excluded: bool) -> str:
+        if excluded:
+            return f"[+]{name} excluded: ok"
+        return f"[-]{name} failed: reason withheld" if failed else f"[+]{name} ok"
+
+
+def health_application(*, liveness: Mapping[str, Check], readiness: Mapping[str, Check]) -> web.Application:
+    """The application to serve on the probes' address. Checks are listed in the order given."""
+    app = web.Application()
+    app.add_routes(Probe(LIVENESS_PATH, liveness).routes())
+    app.add_routes(Probe(READINESS_PATH, readiness).routes())
+    return app
+
+
+def _response(text: str, *, failed: bool = False) -> web.Response:
+    return web.Response(text=text, status=500 if failed else 200, headers=_HEADERS)
+
+
+@dataclass(frozen=True)
+class LoopStatistics:
+    """How late the event loop came to what was due, in seconds, and how long ago it last came."""
+
+    lag_seconds: HistogramStatistics
+    silent_seconds: float
+    """Time by which the next beat is overdue; infinite before the first."""
+
+
+class LoopMonitor:
+    """Watches that the event loop turns: a beat at every interval, and how late it came."""
+
+    def __init__(self, *, interval_seconds: float = 1.0, tolerance_seconds: float = 10.0) -> None:
+        self._interval_seconds = interval_seconds
+        self._tolerance_seconds = tolerance_seconds
+        self._due = -math.inf
+        self._lag = Histogram(LAG_BUCKETS_SECONDS)
+
+    def __repr__(self) -> str:
+        return f"<LoopMonitor beats={self._lag.statistics().count} due={self._due:.3f}>"
+
+    def statistics(self) -> LoopStatistics:
+        """What was seen so far."""
+        return LoopStatistics(self._lag.statistics(), max(0.0, anyio.current_time() - self._due))
+
+    async def run(self) -> None:
+        """Beat until cancelled."""
+        while True:
+            await self.step()
+
+    async def step(self) -> None:
+        """Sleep for one interval and note how much longer it took."""
+        self._due = anyio.current_time() + self._interval_seconds
+        await anyio.sleep(self._interval_seconds)
+        self._lag.observe(max(0.0, anyio.current_time() - self._due))
+
+    def check(self) -> str | None:
+        """A liveness check: fails while the loop is not turning, and before `run`."""
+        silent_seconds = self.statistics().silent_seconds
+        if silent_seconds <= self._tolerance_seconds:
+            return None
+        return f"the event loop is {silent_seconds:.1f} s late"

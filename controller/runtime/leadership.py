@@ -1,0 +1,95 @@
+"""Who leads: this process alone, or the holder of the leader lease (sections 2.3 and 7 of the contract).
+
+Leader election only saves work: every write is conditional, so that two controllers at once stay correct.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from controller.api.names import LEADER_LEASE
+from controller.config.nondeterminism import Chance
+from controller.config.settings import Settings
+from informers.api import Api
+from informers.leader.election import ElectionSettings, LeaderElector
+
+OVERDUE_TOLERANCE_SECONDS = 20.0
+"""How long a leader may go on after its lease ran out before the liveness probe ends it."""
+
+
+@dataclass(frozen=True)
+class LeadershipStatistics:
+    """Counters since the start, and whether this process leads now; without an election all else is 0."""
+
+    leading: bool
+    terms_total: int = 0
+    slowpath_total: int = 0
+    failed_attempts_total: int = 0
+
+
+class Leadership:
+    """Runs the work of a leader while this process is one."""
+
+    def __init__(self, api: Api, settings: Settings, chance: Chance) -> None:
+        self.elector: LeaderElector | None = None
+        """`None` without leader election: then this process leads from the start."""
+        self._leading = False
+        if settings.leader_elect:
+            self.elector = LeaderElector(
+                api,
+                name=LEADER_LEASE,
+                namespace=settings.lease_namespace,
+                host=settings.pod_name or socket.gethostname(),
+                unique_suffix=chance.new_id,
+                wall_clock=chance.now,
+                rng=chance.rng,
+                settings=ElectionSettings(
+                    lease_seconds=settings.lease_duration_seconds,
+                    renew_deadline_seconds=settings.renew_deadline_seconds,
+                    retry_period_seconds=settings.retry_period_seconds,
+                ),
+            )
+
+    def __repr__(self) -> str:
+        return f"<Leadership leading={self._leading} elector={self.elector!r}>"
+
+    @property
+    def leading(self) -> bool:
+        """Whether the leader's work runs now."""
+        return self._leading
+
+    def statistics(self) -> LeadershipStatistics:
+        """Numbers of this moment."""
+        if self.elector is None:
+            return LeadershipStatistics(self._leading)
+        now = self.elector.statistics()
+        return LeadershipStatistics(
+            now.leading, now.terms_total, now.slowpath_total, now.failed_attempts_total
+        )
+
+    def may_write(self) -> bool:
+        """Whether a write may be sent now: a leader whose renewal is late has perhaps lost its lease."""
+        return self.elector is None or self.elector.may_write()
+
+    def check(self) -> str | None:
+        """A liveness check: fails where the work goes on long after the lease ran out."""
+        if self.elector is None or self.elector.healthy(OVERDUE_TOLERANCE_SECONDS):
+            return None
+        return "the lease ran out and the work goes on"
+
+    async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
+        """Lead when it is our turn; returns when `lead` has returned. Raises `LeadershipLost`."""
+
+        async def work() -> None:
+            self._leading = True
+            try:
+                await lead()
+            finally:
+                self._leading = False
+
+        if self.elector is None:
+            await work()
+        else:
+            await self.elector.run(work)

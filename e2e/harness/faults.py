@@ -1,0 +1,247 @@
+"""What the fault scenarios need beside a cluster: detours, a second API server, compaction, counts.
+
+All of it works on a control plane that this process started; on any other cluster it raises `Unsupported`,
+by which a test is skipped.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import signal
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import yaml
+
+from e2e.controlplane import Api, Cluster, wait_until
+from e2e.controlplane.audit import AuditLog
+from e2e.controlplane.errors import ApiUnreachable, Unsupported
+from e2e.controlplane.kubeconfig import Access
+from e2e.controlplane.local import APISERVER, ControlPlane
+from e2e.controlplane.processes.component import Component
+from e2e.controlplane.processes.identity import CONTROLLER_USER
+from e2e.controlplane.processes.layout import LOOPBACK, free_ports
+from e2e.harness.program import DEFAULT_FLAGS, PROGRAM, ControllerFault, ControllerProcess, _guarded_process
+from e2e.harness.workloads import LEDGERS, WORKLOADS
+
+READY_SECONDS = 60
+OK = 200
+
+POLL_CALLS = {"x86_64": {"232", "281", "441"}, "aarch64": {"22", "441"}}
+"""The numbers of `epoll_wait`, `epoll_pwait` and `epoll_pwait2` by machine."""
+
+LISTED_RESOURCES = frozenset(
+    {"workloads", "claimledgers", "resourceclaims", "pods", "nodes", "resourceslices", "deviceclasses"}
+)
+"""What a controller has informers of."""
+
+
+def local(cluster: Cluster) -> ControlPlane:
+    """The cluster, if its processes are ours."""
+    if not isinstance(cluster, ControlPlane):
+        raise Unsupported(f"{cluster!r} is not ours to break")
+    return cluster
+
+
+def port_of(plane: ControlPlane) -> int:
+    """The API server's port."""
+    return plane._layout.apiserver_port
+
+
+def detour(kubeconfig: Path, port: int, into: Path) -> Path:
+    """A copy of a kubeconfig whose cluster is reached at another port of this machine."""
+    document = yaml.safe_load(kubeconfig.read_text())
+    document["clusters"][0]["cluster"]["server"] = f"https://{LOOPBACK}:{port}"
+    into.touch(0o600)
+    into.write_text(yaml.safe_dump(document))
+    return into
+
+
+@contextmanager
+def troubled_controller(cluster: Cluster, log: Path, flags: Mapping[str, str]) -> Iterator[ControllerProcess]:
+    """A controller that may log errors, since its cluster is made to fail; a traceback is a fault still."""
+    settings = {**DEFAULT_FLAGS, "--kubeconfig": str(cluster.controller_kubeconfig), **flags}
+    command = [str(PROGRAM), *(f"{name}={value}" for name, value in settings.items())]
+    with _guarded_process(command, log) as process:
+        yield ControllerProcess(process, log)
+    if "Traceback" in log.read_text():
+        raise ControllerFault(log.read_text())
+
+
+def lists(audit: AuditLog, since: int) -> Counter[str]:
+    """The lists that controllers asked for after a mark of the audit log, by resource."""
+    return Counter(
+        request.kind.resource
+        for request in audit.requests(since=since, user=CONTROLLER_USER)
+        if request.kind.verb == "list"
+    )
+
+
+@dataclass(frozen=True)
+class SecondServer:
+    """Another API server on the same etcd."""
+
+    component: Component
+    port: int
+    api: Api
+    audit: AuditLog
+
+
+@contextmanager
+def second_server(plane: ControlPlane, *flags: str, etcd_port: int | None = None) -> Iterator[SecondServer]:
+    """Run a second API server, with the certificate and users of the first, while the block runs.
+
+    With `etcd_port` it reaches etcd there, which may be a proxy.
+    """
+    (port,) = free_ports(1)
+    layout = replace(plane._layout, apiserver_port=port, etcd_port=etcd_port or plane._layout.etcd_port)
+    log = plane.folder / f"second-{port}-audit.log"
+    command = [*layout.command(APISERVER), f"--audit-log-path={log}", *flags]
+    group = plane.component(APISERVER)._process_group
+    component = Component(f"second-{port}", command, folder=plane.folder, process_group=group)
+    access = Api.from_kubeconfig(plane.admin_kubeconfig)._access
+    api = Api(replace(access, server=f"https://{LOOPBACK}:{port}"))
+
+    def ready() -> bool:
+        component.require_running()
+        try:
+            return api.send("GET", "/readyz")[0] == OK
+        except ApiUnreachable:
+            return False
+
+    component.start()
+    try:
+        wait_until(ready, "the second API server is not ready", timeout_seconds=READY_SECONDS)
+        await_ours(api)
+        yield SecondServer(component, port, api, AuditLog(log))
+    finally:
+        api.close()
+        component.kill()
+
+
+def restart(plane: ControlPlane) -> None:
+    """Start the API server again; return when it serves our resources too, which come after its own."""
+    plane.restart(APISERVER)
+    await_ours(plane.api)
+
+
+def await_ours(api: Api) -> None:
+    """Return when an API server serves our resources."""
+
+    def serves() -> bool:
+        try:
+            return all(api.send("GET", path)[0] == OK for path in (WORKLOADS, LEDGERS))
+        except ApiUnreachable:
+            return False
+
+    wait_until(serves, "our resources are not served", timeout_seconds=READY_SECONDS)
+
+
+def compact(plane: ControlPlane) -> None:
+    """Have etcd forget everything but the present, as its periodic compaction would."""
+    with Api(Access(server=plane.etcd_url, tls=None, token=None)) as etcd:
+        answer = etcd.request("POST", "/v3/kv/range", {"key": "AA==", "limit": "1"})
+        revision = answer["header"]["revision"]
+        etcd.request("POST", "/v3/kv/compaction", {"revision": revision, "physical": True})
+
+
+def etcd_port_of(plane: ControlPlane) -> int:
+    """The port on which etcd serves clients."""
+    return urlsplit(plane.etcd_url).port or 0
+
+
+@dataclass(frozen=True)
+class Written:
+    """One write of a controller: when the server received it, and with which credential."""
+
+    received: str
+    verb: str
+    resource: str
+    name: str
+    code: int
+    user_agent: str
+    credential: str
+    """Id of the token, empty for a static one."""
+
+    @property
+    def of_the_lease(self) -> bool:
+        return self.resource == "leases"
+
+
+WRITES = frozenset({"create", "update", "patch", "delete"})
+CREDENTIAL = "authentication.kubernetes.io/credential-id"
+
+
+def written(audit: AuditLog, since: int) -> list[Written]:
+    """The writes of controllers after a mark, in the order in which the server received them."""
+    found = []
+    with audit._path.open("rb") as log:
+        log.seek(since)
+        for line in log:
+            event = json.loads(line)
+            if event["user"].get("username") != CONTROLLER_USER or event["verb"] not in WRITES:
+                continue
+            target = event.get("objectRef") or {}
+            credential = (event["user"].get("extra") or {}).get(CREDENTIAL, [""])[0]
+            resource = "/".join(filter(None, (target.get("resource", ""), target.get("subresource", ""))))
+            found.append(
+                Written(
+                    event["requestReceivedTimestamp"],
+                    event["verb"],
+                    resource,
+                    target.get("name", ""),
+                    event.get("responseStatus", {}).get("code", 0),
+                    event.get("userAgent", ""),
+                    credential,
+                )
+            )
+    return sorted(found, key=lambda write: write.received)
+
+
+@contextmanager
+def frozen(controller: ControllerProcess) -> Iterator[None]:
+    """Stop a controller's process as a laptop's lid or a hypervisor would; it goes on after the block.
+
+    It stops where its event loop waits for news. Anywhere else, a request that was allowed and written may be
+    on its way through the loop to the kernel, and would leave after the block whatever the process knows.
+    """
+    pid = controller.process.pid
+    calls = POLL_CALLS.get(platform.machine())
+    if calls is None:
+        raise Unsupported(f"nobody has looked up how a process on {platform.machine()} waits")
+
+    def stopped_between_turns() -> bool:
+        os.kill(pid, signal.SIGSTOP)
+        wait_until(lambda: _state(pid) == "T", f"process {pid} does not stop", timeout_seconds=10)
+        if _system_call(pid) in calls:
+            return True
+        os.kill(pid, signal.SIGCONT)
+        return False
+
+    try:
+        # Not the usual interval: the work that the freeze is to hit goes on meanwhile.
+        wait_until(
+            stopped_between_turns,
+            f"the loop of process {pid} never waits",
+            timeout_seconds=10,
+            interval_seconds=0.002,
+        )
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def _state(pid: int) -> str:
+    # The program's name stands in parentheses before it, and may hold anything.
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def _system_call(pid: int) -> str:
+    """The number of the call that the main thread is in, -1 outside of any."""
+    return Path(f"/proc/{pid}/syscall").read_text().split()[0]

@@ -1,0 +1,25 @@
+"""A pytest plugin for what is about everything that ran before: it runs last, and knows if that was all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parents[1]
+LAST = "test_rights.py"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run the comparison after everything else."""
+    items.sort(key=lambda item: item.path.name == LAST)
+
+
+@pytest.fixture
+def all_of_it_ran(request: pytest.FixtureRequest) -> bool:
+    """Whether the folder was asked for with no choice but leaving out what is long, and nothing failed."""
+    option = vars(request.config.option)
+    chosen = any(option.get(name) for name in ("keyword", "deselect", "lf", "failedfirst"))
+    paths = {Path(argument).absolute() for argument in request.config.args}
+    whole = paths == {HERE} and option["markexpr"] == "not long" and not chosen
+    return whole and not request.session.testsfailed

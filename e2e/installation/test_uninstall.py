@@ -1,0 +1,168 @@
+"""Taking it out again, by the words of docs/operations.md: nothing is left, and nothing stays stuck.
+
+Each test installs into a control plane of its own, since namespaces and kinds go for good. The commands are
+read from the document and run by a shell, as an operator would.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from e2e.controlplane import WORKER_NAMESPACE, Cluster, ControlPlane, wait_until
+from e2e.controlplane.cluster import CHECKOUT, CRDS
+from e2e.controlplane.provider import Provider, chosen
+from e2e.harness.program import running_controller
+from e2e.harness.workloads import OpenRL, one_gpu_nodes, workload
+
+DOCUMENT = CHECKOUT / "docs" / "operations.md"
+NAMESPACE = f"/api/v1/namespaces/{WORKER_NAMESPACE}"
+COMMAND_SECONDS = 60
+GONE_SECONDS = 60
+LABEL = "app.kubernetes.io/name=open-rl-scheduler"
+CLUSTER_WIDE = (
+    "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+    "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+)
+
+pytestmark = [
+    pytest.mark.timeout(240),
+    pytest.mark.skipif(
+        chosen(os.environ) is not Provider.LOCAL, reason="a cluster that somebody made is not taken apart"
+    ),
+]
+
+Shell = Callable[[str], str]
+
+
+def blocks() -> list[str]:
+    """The console blocks of the section on uninstalling, in order."""
+    section = DOCUMENT.read_text(encoding="utf-8").partition("### Uninstall\n")[2].partition("\n## ")[0]
+    found = re.findall(r"```console\n(.*?)```", section, re.DOTALL)
+    assert len(found) == 4, "in order; stuck, and why; a controller that finishes; by hand"
+    return found
+
+
+@pytest.fixture
+def plane() -> Iterator[ControlPlane]:
+    """A control plane of this test's own, with everything installed and two workers' worth of nodes."""
+    with ControlPlane.start() as plane:
+        plane.install()
+        one_gpu_nodes(plane, 2)
+        yield plane
+
+
+@pytest.fixture
+def shell(plane: ControlPlane, tmp_path: Path) -> Shell:
+    """Runs commands in the checkout, with kubectl on the path."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "kubectl").symlink_to(plane.kubectl_path)
+    environment = {
+        **plane.kubectl_environment(),
+        "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}",
+        "KUBECONFIG": str(plane.admin_kubeconfig),
+    }
+
+    def run(commands: str) -> str:
+        answer = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", commands],
+            cwd=CHECKOUT,
+            env=environment,
+            capture_output=True,
+            check=False,
+            text=True,
+            timeout=COMMAND_SECONDS,
+        )
+        assert answer.returncode == 0, answer.stderr
+        return answer.stdout
+
+    return run
+
+
+def place(openrl: OpenRL) -> None:
+    """Three workers on two devices."""
+    openrl.submit(workload("first"))
+    openrl.await_phase("first", "Running")
+    openrl.submit(workload("second"), workload("alone", shared=False))
+    openrl.await_phases(["second", "alone"], "Running")
+
+
+def place_and_go(plane: ControlPlane, log: Path) -> None:
+    """The same, by a controller that is gone afterwards."""
+    with running_controller(plane, log):
+        place(OpenRL(plane.api))
+
+
+def gone(cluster: Cluster) -> bool:
+    """Whether nothing of an installation is left."""
+    return (
+        cluster.api.find(NAMESPACE) is None
+        and not [item for item in cluster.api.items(CRDS) if item["spec"]["group"] == "openrl.io"]
+        and not [item for path in CLUSTER_WIDE for item in cluster.api.items(path, labelSelector=LABEL)]
+    )
+
+
+def await_gone(cluster: Cluster) -> None:
+    wait_until(lambda: gone(cluster), "something is left", timeout_seconds=GONE_SECONDS)
+
+
+def test_in_the_documented_order_nothing_is_left(plane: ControlPlane, shell: Shell, tmp_path: Path) -> None:
+    workloads, rest = blocks()[0].splitlines()
+    with running_controller(plane, tmp_path / "controller.log") as controller:
+        openrl = OpenRL(plane.api)
+        place(openrl)
+        openrl.submit(workload("waiter", shared=False))
+        openrl.await_pending("waiter", "WaitingForCapacity")
+
+        shell(workloads)
+
+        assert not openrl.statuses()
+        openrl.await_gone()
+        assert controller.stop() == 0  # the Deployment is part of what goes next
+    shell(rest)
+    await_gone(plane)
+
+
+def test_a_namespace_that_went_first_says_why_it_stays_and_a_controller_lets_it_go(
+    plane: ControlPlane, shell: Shell, tmp_path: Path
+) -> None:
+    place_and_go(plane, tmp_path / "controller.log")
+    question, *said = blocks()[1].splitlines()
+    # How many there are differs from one cluster to the next.
+    wanted = {re.sub(r"\d+", "3", line) for line in said}
+
+    shell(f"kubectl delete namespace {WORKER_NAMESPACE} --wait=false")
+    wait_until(
+        lambda: wanted == set(shell(question.removeprefix("$ ")).splitlines()) or None,
+        f"the namespace does not say {wanted}",
+        timeout_seconds=GONE_SECONDS,
+    )
+
+    assert "--leader-elect=false" in blocks()[2]
+    # The Role in that namespace is gone: an administrator's rights are needed.
+    flags = {"--kubeconfig": str(plane.admin_kubeconfig)}
+    with running_controller(plane, tmp_path / "last.log", flags):
+        wait_until(
+            lambda: plane.api.find(NAMESPACE) is None, "the namespace stays", timeout_seconds=GONE_SECONDS
+        )
+    shell("kubectl delete -k manifests --ignore-not-found")
+    await_gone(plane)
+
+
+def test_without_any_controller_the_finalizers_go_by_hand(
+    plane: ControlPlane, shell: Shell, tmp_path: Path
+) -> None:
+    place_and_go(plane, tmp_path / "controller.log")
+    look, by_hand = blocks()[3].split("\n", 1)
+
+    shell("kubectl delete -k manifests --wait=false")
+    wait_until(lambda: not shell(look), "Pods are left", timeout_seconds=GONE_SECONDS)
+    assert not gone(plane), "nothing was held"
+
+    shell(by_hand)
+    await_gone(plane)

@@ -1,0 +1,1 @@
+"""Shared informers: list, watch, and the local store that they keep up to date."""

@@ -1,0 +1,1 @@
+"""The HTTP client beneath the informers: configuration, credentials, requests, watch streams."""

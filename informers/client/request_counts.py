@@ -1,0 +1,56 @@
+"""Counts of HTTP requests, in the terms of client-go's `rest_client_*` metrics, as plain data."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from informers.client.connection import RequestObservation
+from informers.histogram import Histogram, HistogramStatistics
+
+REQUEST_BUCKETS_SECONDS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
+
+
+@dataclass(frozen=True)
+class RequestStatistics:
+    """Counts since the start. A request without an answer has the code `<error>`."""
+
+    requests_total: Mapping[tuple[str, str], int]
+    """By HTTP method and code; one that is sent again counts again."""
+    retries_total: Mapping[tuple[str, str], int]
+    """Requests that were sent again, by method and the code that was the reason."""
+    seconds: Mapping[str, HistogramStatistics]
+    """From sending to the answer's headers, by method."""
+
+
+class RequestCounts:
+    """The counts of one client."""
+
+    def __init__(self) -> None:
+        self._requests: Counter[tuple[str, str]] = Counter()
+        self._retries: Counter[tuple[str, str]] = Counter()
+        self._seconds: dict[str, Histogram] = {}
+
+    def __repr__(self) -> str:
+        return f"<RequestCounts requests={self._requests.total()} retries={self._retries.total()}>"
+
+    def observe(self, request: RequestObservation) -> None:
+        """A request was answered, or failed."""
+        self._requests[request.method, request.code] += 1
+        histogram = self._seconds.get(request.method)
+        if histogram is None:
+            histogram = self._seconds[request.method] = Histogram(REQUEST_BUCKETS_SECONDS)
+        histogram.observe(request.seconds)
+
+    def retried(self, method: str, code: str) -> None:
+        """A request is sent again because of the answer that it got."""
+        self._retries[method, code] += 1
+
+    def statistics(self) -> RequestStatistics:
+        """Counts so far."""
+        return RequestStatistics(
+            requests_total=dict(self._requests),
+            retries_total=dict(self._retries),
+            seconds={method: histogram.statistics() for method, histogram in self._seconds.items()},
+        )

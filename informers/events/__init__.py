@@ -1,0 +1,1 @@
+"""Recording Kubernetes Events, with aggregation of repeats."""

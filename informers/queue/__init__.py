@@ -1,0 +1,1 @@
+"""The rate-limited work queue and the workers that read it."""

@@ -1,0 +1,111 @@
+"""The production controller as a process of a simulated cluster: started, stopped in order, or crashed.
+
+It is composed and operated by the program's own functions; only the API port, chance, clock and identifiers
+are the simulation's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime
+
+import anyio
+
+from controller.config.nondeterminism import Chance
+from controller.config.settings import Settings
+from controller.controller import Controller
+from controller.main import operate
+from controller.runtime.leadership import Leadership
+from informers.api import Api
+from informers.client.write_guard import GuardedApi
+from informers.events.object import EVENTS
+from simulation.apiserver.client import ApiClient, Latency, no_latency
+from simulation.apiserver.interception import Interceptor, pass_through
+from simulation.cluster.simulated import SimulatedCluster
+
+SETTINGS = Settings(retry_interval_seconds=3600.0, leader_elect=False)
+"""A retry interval of an hour: what happens sooner was caused by an event."""
+
+
+@dataclass(frozen=True)
+class SimulatedProcess:
+    """A controller that runs."""
+
+    controller: Controller
+    leadership: Leadership
+    client: ApiClient
+    _stop: anyio.Event
+    _ended: anyio.Event
+    _scope: anyio.CancelScope
+
+    def __repr__(self) -> str:
+        return f"<SimulatedProcess {self.client.identity} {self.controller!r}>"
+
+    async def stop(self) -> None:
+        """End it in order, as SIGTERM does; returns when it has ended."""
+        self._stop.set()
+        await self._ended.wait()
+
+    async def crash(self) -> None:
+        """End it as SIGKILL does: nothing that its clean-up code tries reaches the server."""
+        self.client.crash()
+        self._scope.cancel()
+        await self._ended.wait()
+
+
+def compose(api: Api, lease_api: Api, settings: Settings, chance: Chance) -> tuple[Controller, Leadership]:
+    """The controller and its leadership as `controller.main` puts them together."""
+    leadership = Leadership(lease_api, settings, chance)
+    controller = Controller(GuardedApi(api, leadership.may_write, free=(EVENTS,)), settings, chance)
+    return controller, leadership
+
+
+@asynccontextmanager
+async def simulated_controller(
+    cluster: SimulatedCluster,
+    settings: Settings = SETTINGS,
+    *,
+    identity: str = "controller",
+    interceptor: Interceptor = pass_through,
+    latency_seconds: Latency = no_latency,
+    synced: bool = True,
+    now: Callable[[], datetime] | None = None,
+) -> AsyncIterator[SimulatedProcess]:
+    """Run a controller while the block runs, from the moment its caches are full (unless told otherwise).
+
+    A controller whose client has crashed is cut off at the end of the block, any other one stops in order.
+    `now` is its wall clock, where that is not the cluster's.
+    """
+    client = cluster.client(identity, interceptor=interceptor, latency_seconds=latency_seconds)
+    series = f"{len(cluster.clients) % 15 + 1:x}"
+    chance = Chance(cluster.rng(f"process {identity}"), now or cluster.clock, cluster.identifiers(series))
+    settings = settings.model_copy(update={"pod_name": settings.pod_name or identity})
+    controller, leadership = compose(client, client, settings, chance)
+    stop, ended = anyio.Event(), anyio.Event()
+
+    async def run(scope: anyio.CancelScope) -> None:
+        try:
+            with scope:
+                await operate(controller, leadership, stop)
+        finally:
+            ended.set()
+
+    failure: Exception | None = None
+    async with anyio.create_task_group() as tasks:
+        scope = anyio.CancelScope()
+        process = SimulatedProcess(controller, leadership, client, stop, ended, scope)
+        tasks.start_soon(run, scope)
+        if synced:
+            await cluster.until(lambda: controller.has_synced, f"{controller!r} is not synced")
+        try:
+            yield process
+        except Exception as error:  # noqa: BLE001 - raised below, as it was and not in a group
+            failure = error
+            scope.cancel()
+        if client.crashed:
+            scope.cancel()
+        stop.set()
+    if failure is not None:
+        raise failure

@@ -1,0 +1,143 @@
+"""Furnishing a simulated cluster: the device class, nodes, and the GPUs that a DRA driver would publish."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from informers.api import ObjectKey
+from simulation.apiserver.documents import Document
+from simulation.apiserver.kinds import DEVICE_CLASSES, NODES, SLICES
+from simulation.apiserver.server import ApiServer
+
+DRIVER = "gpu.nvidia.com"
+ENABLED_LABEL = "openrl.io/enabled"
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeShape:
+    """One node. `roles` are those it accepts; none means all. Quantities are Kubernetes quantities."""
+
+    gpus: int = 1
+    gpu_memory: str = "80Gi"
+    host_memory: str = "512Gi"
+    cpu: str = "64"
+    pods: int = 110
+    enabled: bool = True
+    roles: tuple[str, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    def all_labels(self) -> dict[str, str]:
+        """The labels of such a node."""
+        enabled = {ENABLED_LABEL: "true"} if self.enabled else {}
+        return {**enabled, **{f"openrl.io/{role}": "true" for role in self.roles}, **self.labels}
+
+
+class Furnishing:
+    """Nodes and devices of one cluster, written as administrators and drivers do."""
+
+    def __init__(self, server: ApiServer) -> None:
+        self._server = server
+
+    def __repr__(self) -> str:
+        return f"<Furnishing nodes={len(self._server.store.all(NODES))}>"
+
+    def add_nodes(self, count: int, shape: NodeShape | None = None, *, prefix: str = "gpu-node") -> list[str]:
+        """The device class if there is none, and nodes `<prefix>-<n>` of one shape; returns their names."""
+        self.ensure_device_class()
+        names = [f"{prefix}-{number}" for number in range(count)]
+        for name in names:
+            self.add_node(name, shape)
+        return names
+
+    def ensure_device_class(self, name: str = DRIVER, driver: str = DRIVER) -> None:
+        """Make the device class unless the cluster has it."""
+        if self._server.document(DEVICE_CLASSES, name) is None:
+            selector = {"cel": {"expression": f"device.driver == '{driver}'"}}
+            body = {"metadata": {"name": name}, "spec": {"selectors": [selector]}}
+            self._server.create(DEVICE_CLASSES, "", body)
+
+    def remove_device_class(self, name: str = DRIVER) -> None:
+        """Delete the device class."""
+        self._server.delete(DEVICE_CLASSES, name)
+
+    def add_node(self, name: str, shape: NodeShape | None = None) -> None:
+        """Make a ready Node and publish its GPUs."""
+        shape = shape or NodeShape()
+        resources = {"cpu": shape.cpu, "memory": shape.host_memory, "pods": str(shape.pods)}
+        status = {"capacity": resources, "allocatable": resources, "conditions": [_ready("True")]}
+        labels = {"kubernetes.io/hostname": name, **shape.all_labels()}
+        body = {"metadata": {"name": name, "labels": labels}, "spec": {}, "status": status}
+        node = self._server.create(NODES, "", body)
+        self.publish_devices(name, node.uid, [shape.gpu_memory] * shape.gpus)
+
+    def publish_devices(
+        self, node: str, node_uid: str, memories: Sequence[str], *, driver: str = DRIVER, slice_count: int = 1
+    ) -> None:
+        """Write the one ResourceSlice of a node; a `slice_count` other than 1 leaves its pool incomplete."""
+        owner = {"apiVersion": "v1", "kind": "Node", "name": node, "uid": node_uid}
+        body = {
+            "metadata": {"name": slice_name(node, driver), "ownerReferences": [owner]},
+            "spec": {"driver": driver, "nodeName": node, **_pool(node, 1, slice_count, memories)},
+        }
+        self._server.create(SLICES, "", body)
+
+    def set_devices(
+        self, node: str, memories: Sequence[str], *, driver: str = DRIVER, slice_count: int = 1
+    ) -> None:
+        """Replace the GPUs of a node by others, in the pool's next generation."""
+
+        def change(document: Document) -> None:
+            generation = document["spec"]["pool"]["generation"] + 1
+            document["spec"] |= _pool(node, generation, slice_count, memories)
+
+        self._server.edit(SLICES, ObjectKey("", slice_name(node, driver)), change)
+
+    def remove_node(self, name: str) -> None:
+        """Delete a Node. Its ResourceSlice goes with it, its Pods are left to garbage collection."""
+        self._server.delete(NODES, name)
+
+    def cordon(self, name: str, *, on: bool = True) -> None:
+        """Close a node to new Pods, or open it again."""
+        self._server.patch(NODES, name, "", {"spec": {"unschedulable": on or None}})
+
+    def taint(self, name: str, key: str, effect: str, value: str = "") -> None:
+        """Add a taint, or change the value of the one with this key and effect."""
+        others = [item for item in self._taints(name) if (item["key"], item["effect"]) != (key, effect)]
+        added = {"key": key, "effect": effect, **({"value": value} if value else {})}
+        self._server.patch(NODES, name, "", {"spec": {"taints": [*others, added]}})
+
+    def untaint(self, name: str, key: str) -> None:
+        """Remove every taint with this key."""
+        others = [item for item in self._taints(name) if item["key"] != key]
+        self._server.patch(NODES, name, "", {"spec": {"taints": others or None}})
+
+    def set_labels(self, name: str, labels: Mapping[str, str | None]) -> None:
+        """Set labels of a Node; None removes one."""
+        self._server.patch(NODES, name, "", {"metadata": {"labels": dict(labels)}})
+
+    def set_ready(self, name: str, *, ready: bool) -> None:
+        """Set the Ready condition, as a kubelet or the node lifecycle controller would."""
+        conditions = [_ready("True" if ready else "False")]
+        self._server.patch(NODES, name, "", {"status": {"conditions": conditions}}, subresource="status")
+
+    def _taints(self, name: str) -> list[Document]:
+        return list(self._server.get(NODES, name).document["spec"].get("taints") or [])
+
+
+def slice_name(node: str, driver: str = DRIVER) -> str:
+    """The name of a node's ResourceSlice."""
+    return f"{node}-{driver}"
+
+
+def _pool(node: str, generation: int, slice_count: int, memories: Sequence[str]) -> Document:
+    devices = [
+        {"name": f"gpu-{index}", "capacity": {"memory": {"value": memory}}}
+        for index, memory in enumerate(memories)
+    ]
+    pool = {"name": node, "generation": generation, "resourceSliceCount": slice_count}
+    return {"pool": pool, "devices": devices}
+
+
+def _ready(value: str) -> Document:
+    return {"type": "Ready", "status": value, "reason": "Furnished", "message": "made without a kubelet"}

@@ -1,0 +1,79 @@
+"""Numbers as values of options, refused with the value and what is allowed: `'abc' is not allowed: ...`.
+
+The ranges are click's, so that the help shows them; the reading and the words are ours. A number is written
+in ASCII digits, without spaces and underscores. `ending` puts the option's name in front of the message.
+
+Options that can be said once: of two values the last would win, and nobody would know.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+import click
+
+_WHOLE = re.compile(r"-?[0-9]+", re.ASCII)
+_DECIMAL = re.compile(r"-?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?", re.ASCII)
+
+
+class WholeNumber(click.IntRange):
+    """A whole number of `low` to `high`, without an upper limit where `high` is `None`."""
+
+    name = "n"
+
+    def __init__(self, low: int, high: int | None = None) -> None:
+        super().__init__(low, high)
+        self._low = low
+        self._high = math.inf if high is None else high
+        bounds = f", at least {low}" if high is None else f" from {low} to {high}"
+        self.allowed = f"a whole number{bounds}"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The number. Raises `click.BadParameter`."""
+        text = str(value)
+        try:
+            number = int(text) if _WHOLE.fullmatch(text) else None
+        except ValueError:  # more digits than Python reads
+            number = None
+        if number is None or not self._low <= number <= self._high:
+            self.fail(not_allowed(text, self.allowed), param, ctx)
+        return number
+
+
+class PositiveNumber(click.FloatRange):
+    """A number above 0, at most `high`; `example` is one that makes sense."""
+
+    name = "number"
+
+    def __init__(self, high: int, *, example: str) -> None:
+        super().__init__(0, high, min_open=True)
+        self._high = high
+        self.allowed = f"a number above 0, up to {high}, such as {example}"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The number. Raises `click.BadParameter`."""
+        text = str(value)
+        number = float(text) if _DECIMAL.fullmatch(text) else math.nan
+        if not 0 < number <= self._high:
+            self.fail(not_allowed(text, self.allowed), param, ctx)
+        return number
+
+
+def not_allowed(text: str, allowed: str) -> str:
+    """The message for a value that was given: a number is shown as it is, all else in quotes."""
+    return f"{text if _DECIMAL.fullmatch(text) else repr(text)} is not allowed: {allowed}"
+
+
+class SaidOnce(click.Command):
+    """A command that refuses an option which is said twice, unless it is a repeatable one or a flag."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments. Raises `click.UsageError`."""
+        _, _, said = self.make_parser(ctx).parse_args(args=list(args))
+        for option in said:
+            repeatable = not isinstance(option, click.Option) or option.multiple or option.is_flag
+            if not repeatable and said.count(option) > 1:
+                raise click.BadParameter("said twice; say it once", ctx=ctx, param=option)
+        return super().parse_args(ctx, args)

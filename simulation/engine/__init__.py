@@ -1,0 +1,1 @@
+"""Determinism: virtual time, virtual processes, seeded randomness, traces and the tripwire."""

@@ -1,0 +1,1 @@
+"""Running seeds: one run, batches of them, workers, progress and reports."""

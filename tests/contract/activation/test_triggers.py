@@ -1,0 +1,342 @@
+"""Section 6: who is looked at after which event. The retry interval is hours: nothing here is a retry."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+
+from controller.queue.triggers import OTHERS_STATUS_SECONDS
+from simulation.apiserver.kinds import CLAIMS, EVENTS, LEDGERS, PODS, WORKLOADS
+from simulation.checks.invariants import at_rest
+from simulation.cluster.controller_process import simulated_controller
+from simulation.cluster.nodes import DRIVER, NodeShape
+from simulation.cluster.simulated import SimulatedCluster
+from simulation.cluster.workloads import workload
+from tests.contract.harness import (
+    claim_of,
+    delete_claim,
+    edit_seats,
+    edit_status,
+    foreign_seat,
+    looks_of,
+    reconciles,
+    remove_seat,
+    row,
+    submit,
+)
+from tests.contract.hours import HOURS, SOON_SECONDS, soon
+
+pytestmark = pytest.mark.anyio
+
+NAMESPACE = "openrl-system"
+SECOND_OF_CREATION = 1.0
+"""Creation times are whole seconds."""
+ONE_SEAT = HOURS.model_copy(update={"max_seats_per_claim": 1})
+TWO_SEATS = HOURS.model_copy(update={"max_seats_per_claim": 2})
+
+
+# Its own Workload and Pod.
+
+
+async def test_a_new_workload_is_looked_at_and_nobody_else(cluster: SimulatedCluster) -> None:
+    cluster.fleet.add_nodes(2)
+    async with simulated_controller(cluster, HOURS) as process:
+        await submit(cluster, "resident")
+        looked = looks_of(process)
+        cluster.openrl.submit(workload("newcomer", memory="200Gi"))
+        await soon()
+        assert set(looked) == {"newcomer"}
+
+
+async def test_a_change_of_spec_deletion_or_status_is_looked_at_an_own_write_of_it_is_not(
+    cluster: SimulatedCluster,
+) -> None:
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(cluster, HOURS) as process:
+        await submit(cluster, "worker")
+        looked = looks_of(process)
+        edit_status(cluster, "worker", phase="Placing")
+        await soon()
+        assert looked == [], "two processes of which one is behind do not answer each other at once"
+        await anyio.sleep(OTHERS_STATUS_SECONDS)
+        assert looked == ["worker"]
+        assert row(cluster, "worker")[0] == "Running"
+        looked.clear()
+        patch = {"spec": {"template": {"metadata": {"labels": {"new": "label"}}}}}
+        cluster.server.patch(WORKLOADS, "worker", NAMESPACE, patch)
+        await soon()
+        assert looked == ["worker"]
+        cluster.openrl.delete("worker")
+        await soon()
+        assert len(looked) > 1
+    assert cluster.openrl.is_empty()
+
+
+@pytest.mark.parametrize("what", ["phase", "vanished", "deletion"])
+async def test_a_change_of_its_pod_is_looked_at(cluster: SimulatedCluster, what: str) -> None:
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(cluster, HOURS) as process:
+        await submit(cluster, "worker", "other")
+        cluster.kubelet.pause()
+        looked = looks_of(process)
+        match what:
+            case "phase":
+                cluster.kubelet.succeed(cluster.openrl.pod_key("worker"))
+            case "vanished":
+                cluster.server.delete(PODS, "orw-worker", NAMESPACE, grace_seconds=0)
+            case _:
+                cluster.server.delete(PODS, "orw-worker", NAMESPACE)
+        await soon()
+        assert looked[0] == "worker"
+        # Its end frees its seat, and then its neighbour on the claim is looked at, too.
+        assert set(looked) == ({"worker", "other"} if what == "phase" else {"worker"})
+
+
+async def test_of_those_whose_status_is_looked_at_later_the_oldest_comes_first(
+    cluster: SimulatedCluster,
+) -> None:
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(
+        cluster, HOURS.model_copy(update={"max_concurrent_reconciles": 1})
+    ) as process:
+        await submit(cluster, "z-older")
+        await anyio.sleep(SECOND_OF_CREATION)
+        await submit(cluster, "a-younger")
+        looked = looks_of(process)
+        edit_status(cluster, "a-younger", phase="Placing")
+        edit_status(cluster, "z-older", phase="Placing")
+        await anyio.sleep(OTHERS_STATUS_SECONDS)
+        await soon()
+        assert looked == ["z-older", "a-younger"]
+
+
+# Claims.
+
+
+async def test_an_allocated_claim_is_offered_to_those_who_wait(cluster: SimulatedCluster) -> None:
+    """The founder's device comes; a worker whose own claim is refused joins it in the same moment."""
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(cluster, HOURS):
+        await submit(cluster, "holder", shared=False)
+        await submit(cluster, "first", "second")
+        assert cluster.openrl.in_phase("Pending") == ["first", "second"]
+        cluster.openrl.delete("holder")
+        await cluster.until(
+            lambda: len(cluster.openrl.in_phase("Running")) == 2, "not both run", limit_seconds=15
+        )
+    assert at_rest(cluster) == []
+
+
+@pytest.mark.parametrize(
+    ("shared", "cause"), [(True, "claims that fit are full"), (False, "other workers hold devices that fit")]
+)
+async def test_an_allocation_lets_those_say_what_is_in_their_way_who_could_not(
+    cluster: SimulatedCluster, shared: bool, cause: str
+) -> None:
+    """kube-scheduler refuses the second Pod before it is known here what it gave to the first."""
+    cluster.fleet.add_nodes(1)
+    cluster.fleet.add_nodes(1, NodeShape(gpu_memory="8Gi"), prefix="small")
+    cluster.watches.lag_seconds = lambda _client, kind: 2 * SOON_SECONDS if kind is CLAIMS else 0.0
+    async with simulated_controller(cluster, ONE_SEAT) as process:
+        cluster.openrl.submit(workload("first", shared=shared), workload("second", shared=shared))
+        await soon()
+        waiting = cluster.openrl.in_phase("Pending")
+        assert len(waiting) == 1
+        assert cause not in row(cluster, waiting[0])[3]
+        await anyio.sleep(2 * SOON_SECONDS)
+        assert row(cluster, waiting[0])[3].endswith(cause)
+        looked = looks_of(process)
+        cluster.openrl.submit(workload("third", memory="4Gi", shared=False))
+        await anyio.sleep(3 * SOON_SECONDS)
+        assert cluster.openrl.in_phase("Running")[-1:] == ["third"]
+        assert set(looked) == {"third"}, "the other one has said what is in its way"
+
+
+async def test_an_allocation_wakes_nobody_whom_it_lets_say_nothing_new(cluster: SimulatedCluster) -> None:
+    """One can never be placed here; the device of the other is held by something that is nobody's worker."""
+    cluster.fleet.add_nodes(1, NodeShape(gpus=2, gpu_memory="8Gi"), prefix="small")
+    cluster.fleet.add_nodes(1)
+    body = {
+        "metadata": {"name": "foreign"},
+        "spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": DRIVER}}]}},
+    }
+    cluster.server.create(CLAIMS, NAMESPACE, body)
+    device = {"request": "gpu", "driver": DRIVER, "pool": "gpu-node-0", "device": "gpu-0"}
+    status = {"status": {"allocation": {"devices": {"results": [device]}}}}
+    cluster.server.patch(CLAIMS, "foreign", NAMESPACE, status, subresource="status")
+    async with simulated_controller(cluster, ONE_SEAT) as process:
+        await submit(cluster, "hopeless", memory="200Gi")
+        await submit(cluster, "unlucky", memory="20Gi", shared=False)
+        assert row(cluster, "unlucky")[3].endswith("no free device of 20Gi")
+        looked = looks_of(process)
+        await submit(cluster, "placed", memory="4Gi", shared=False)
+        cluster.openrl.delete("placed")
+        await soon()
+        assert set(looked) == {"placed"}
+
+
+async def test_holders_of_a_claim_that_terminates_are_looked_at(cluster: SimulatedCluster) -> None:
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(cluster, HOURS) as process:
+        await submit(cluster, "first", "second")
+        looked = looks_of(process)
+        delete_claim(cluster, claim_of(cluster, "first"))
+        await soon()
+        assert set(looked) == {"first", "second"}
+
+
+async def test_the_founder_of_a_claim_that_is_gone_is_looked_at(cluster: SimulatedCluster) -> None:
+    """Its predecessor claim has ended: no ledger names the worker, and it waits for the name alone."""
+    cluster.fleet.add_nodes(1)
+    cluster.openrl.submit(workload("worker"))
+    worker = cluster.openrl.get("worker")
+    assert worker is not None
+    name = f"claim-worker-{worker['metadata']['uid'][:8]}"
+    body = {
+        "metadata": {"name": name, "labels": {"openrl.io/managed": "true"}, "finalizers": ["example.com/x"]},
+        "spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": DRIVER}}]}},
+    }
+    cluster.server.create(CLAIMS, NAMESPACE, body)
+    cluster.server.delete(CLAIMS, name, NAMESPACE)
+    async with simulated_controller(cluster, HOURS):
+        await soon()
+        assert row(cluster, "worker")[2] == "WaitingForPredecessorClaim"
+        cluster.server.patch(CLAIMS, name, NAMESPACE, {"metadata": {"finalizers": None}})
+        await soon()
+        assert row(cluster, "worker")[0] == "Running"
+
+
+# Ledgers.
+
+
+@pytest.mark.parametrize("how", ["a deletion", "an end", "a hand"])
+async def test_a_freed_seat_goes_to_the_longest_waiting_worker_that_fits(
+    cluster: SimulatedCluster, how: str
+) -> None:
+    """The oldest needs more device memory than there is on the shared GPU; the second oldest takes it."""
+    cluster.fleet.add_nodes(1)
+    cluster.fleet.add_node("big", NodeShape(gpu_memory="120Gi"))
+    async with simulated_controller(cluster, TWO_SEATS):
+        await submit(cluster, "lora", shared=False, memory="100Gi")
+        await submit(cluster, "first", "second")
+        await submit(cluster, "oldest", memory="100Gi")
+        await submit(cluster, "older", "younger")
+        shared = claim_of(cluster, "first")
+        assert cluster.openrl.in_phase("Pending") == ["older", "oldest", "younger"]
+        if how == "a deletion":
+            cluster.openrl.delete("second")
+        elif how == "an end":
+            cluster.kubelet.succeed(cluster.openrl.pod_key("second"))
+        else:
+            cluster.openrl.delete("second")
+            cluster.kubelet.pause()
+            await soon()
+            cluster.server.delete(PODS, "orw-second", NAMESPACE, grace_seconds=0)
+            cluster.kubelet.resume()
+        await soon()
+        assert cluster.openrl.seats()[shared] == ["first", "older"]
+        assert row(cluster, "older")[0] == "Running"
+    assert at_rest(cluster, limit=2) == []
+
+
+async def test_an_older_worker_that_just_refused_the_seat_does_not_block_a_younger_one(
+    cluster: SimulatedCluster,
+) -> None:
+    """An older one that waits for its Pod on an allocated claim takes no freed seat either."""
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(cluster, TWO_SEATS):
+        await submit(cluster, "first", "second")
+        cluster.kubelet.hold(cluster.openrl.pod_key("third"))
+        await submit(cluster, "third", "fourth")
+        assert cluster.openrl.in_phase("Pending") == ["fourth", "third"]
+        cluster.openrl.delete("first")
+        await soon()
+        assert row(cluster, "third")[0] == "Placing", "it has a seat, and is not started"
+        cluster.openrl.delete("second")
+        await soon()
+        assert row(cluster, "fourth")[0] == "Running"
+
+
+async def test_two_freed_seats_go_to_the_two_oldest(cluster: SimulatedCluster) -> None:
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(cluster, TWO_SEATS):
+        await submit(cluster, "first", "second", "w-3", "w-2", "w-1")
+        for name in ("first", "second"):
+            cluster.openrl.delete(name)
+        await cluster.settle()
+        assert sorted(cluster.openrl.in_phase("Running")) == ["w-2", "w-3"]
+        assert row(cluster, "w-1")[0] == "Pending"
+
+
+async def test_the_workers_of_seats_that_changed_and_of_live_pods_are_looked_at(
+    cluster: SimulatedCluster,
+) -> None:
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(cluster, HOURS) as process:
+        await submit(cluster, "first", "second")
+        looked = looks_of(process)
+        remove_seat(cluster, claim_of(cluster, "first"), "second")
+        await soon()
+        assert {"first", "second"} <= set(looked)
+        looked.clear()
+        cluster.server.delete(LEDGERS, cluster.openrl.ledgers()[0]["metadata"]["name"], NAMESPACE)
+        await soon()
+        assert {"first", "second"} <= set(looked)
+    assert at_rest(cluster) == []
+
+
+async def test_a_seat_that_no_status_names_wakes_its_worker_alone(cluster: SimulatedCluster) -> None:
+    cluster.fleet.add_nodes(2)
+    async with simulated_controller(cluster, HOURS) as process:
+        await submit(cluster, "first", "second")
+        await submit(cluster, "lora", shared=False)
+        first = cluster.openrl.get("first")
+        assert first is not None
+        looked = looks_of(process)
+        stray = {**foreign_seat("first", uid=first["metadata"]["uid"]), "assignmentID": "stray"}
+        edit_seats(cluster, claim_of(cluster, "lora"), lambda seats: [*seats, stray])
+        await anyio.sleep(0.01)
+        assert looked[0] == "first"
+        await soon()
+        assert "second" not in looked
+
+
+async def test_bookings_wake_nobody_else(cluster: SimulatedCluster) -> None:
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(cluster, HOURS) as process:
+        await submit(cluster, "founder", "resident")
+        cluster.openrl.submit(*(workload(f"big-{n}", memory="200Gi") for n in range(5)))
+        await soon()
+        looked = looks_of(process)
+        cluster.openrl.submit(workload("joiner"))
+        await soon()
+        assert row(cluster, "joiner")[0] == "Running"
+        assert set(looked) == {"joiner"}
+
+
+# What a hand-off costs.
+
+
+async def test_among_five_hundred_waiters_a_hand_off_costs_fourteen_requests_and_few_looks(
+    cluster: SimulatedCluster,
+) -> None:
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(cluster, TWO_SEATS) as process:
+        await submit(cluster, "first", "second")
+        cluster.openrl.submit(*(workload(f"waiter-{n:03}") for n in range(500)))
+        await cluster.settle(limit_seconds=3600)
+        assert len(cluster.openrl.in_phase("Pending")) == 500
+        shared = claim_of(cluster, "first")
+        for leaving in ("first", "second"):
+            mark, before = len(cluster.audit), reconciles(process)
+            cluster.openrl.delete(leaving)
+            await cluster.settle()
+            requests = [
+                entry.request
+                for entry in cluster.calls(since=mark)
+                if entry.request.kind is not EVENTS and entry.request.verb not in {"watch", "list"}
+            ]
+            assert len(requests) <= 14, [str(request) for request in requests]
+            assert reconciles(process) - before <= 15
+        assert len(cluster.openrl.in_phase("Running")) == 2
+        assert cluster.openrl.seats()[shared] == ["waiter-000", "waiter-001"]

@@ -1,0 +1,254 @@
+"""What the contract's tests do to a simulated cluster by hand, and how they look at it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from controller.config.settings import Settings
+from informers.api import ObjectKey
+from informers.queue.runner import Result
+from simulation.actors.base import condition
+from simulation.apiserver.documents import Document, format_time
+from simulation.apiserver.interception import Request
+from simulation.apiserver.kinds import CLAIMS, EVENTS, LEASES, LEDGERS, PODS, WORKLOADS, Kind
+from simulation.cluster.controller_process import SETTINGS, SimulatedProcess
+from simulation.cluster.simulated import SimulatedCluster
+from simulation.cluster.workloads import workload
+
+FINALIZER = "openrl.io/placement"
+LIMIT_OF_ONE = SETTINGS.model_copy(update={"max_seats_per_claim": 1})
+LIMIT_OF_TWO = SETTINGS.model_copy(update={"max_seats_per_claim": 2})
+
+
+def settings_with(**changes: object) -> Settings:
+    """The tests' settings, but for these."""
+    return SETTINGS.model_copy(update=changes)
+
+
+async def submit(cluster: SimulatedCluster, *names: str, **spec: Any) -> None:
+    """Submit workers one after the other, each once everything is at rest, so that their ages differ."""
+    for name in names:
+        cluster.openrl.submit(workload(name, **spec))
+        await cluster.settle()
+
+
+# Looking.
+
+
+def placed(cluster: SimulatedCluster, name: str) -> tuple[str, str]:
+    """Status and reason of condition `Placed`; empty where it was never written."""
+    conditions = cluster.openrl.status(name).get("conditions") or []
+    return next(((c["status"], c["reason"]) for c in conditions if c["type"] == "Placed"), ("", ""))
+
+
+def row(cluster: SimulatedCluster, name: str) -> tuple[str, str, str, str]:
+    """A row of the table in section 2.1: phase, `Placed` (status, reason), and `status.reason`."""
+    status = cluster.openrl.status(name)
+    return (status.get("phase", ""), *placed(cluster, name), status.get("reason", ""))
+
+
+def claim_of(cluster: SimulatedCluster, name: str) -> str:
+    """The claim that a worker's status names."""
+    return str(cluster.openrl.status(name).get("claimName", ""))
+
+
+def seat_of(cluster: SimulatedCluster, name: str) -> tuple[str, Document] | None:
+    """The one seat of a worker, as (claim, seat)."""
+    found = [
+        (ledger["spec"]["claimName"], seat)
+        for ledger in cluster.openrl.ledgers()
+        for seat in ledger["spec"].get("seats") or ()
+        if seat["workload"] == name
+    ]
+    assert len(found) <= 1, found
+    return found[0] if found else None
+
+
+def holdings(cluster: SimulatedCluster) -> list[str]:
+    """What is left of any worker: its Pods, claims and ledgers by kind and name."""
+    kept = [*cluster.openrl.pods(), *cluster.openrl.claims(), *cluster.openrl.ledgers()]
+    return [f"{document['kind']} {document['metadata']['name']}" for document in kept]
+
+
+def pod_uid(cluster: SimulatedCluster, name: str) -> str:
+    """UID of a worker's Pod, empty if there is none."""
+    pod = cluster.openrl.pod(name)
+    return "" if pod is None else str(pod["metadata"]["uid"])
+
+
+def assert_sound(cluster: SimulatedCluster, name: str) -> None:
+    """Seat, status and Pod of a worker name one assignment."""
+    status, pod, seat = cluster.openrl.status(name), cluster.openrl.pod(name), seat_of(cluster, name)
+    assert pod is not None
+    assert seat is not None
+    env = {e["name"]: e.get("value") for e in pod["spec"]["containers"][0]["env"]}
+    recorded = (status["claimName"], status["assignmentID"])
+    assert recorded == (seat[0], seat[1]["assignmentID"])
+    assert recorded == (
+        pod["spec"]["resourceClaims"][0]["resourceClaimName"],
+        env["OPEN_RL_ASSIGNMENT_ID"],
+    )
+    assert env["OPEN_RL_TIME_SLICE_GROUP"] == status["claimName"]
+
+
+def deeds(cluster: SimulatedCluster, since: int = 0, *, client: str = "controller") -> list[str]:
+    """What a controller wrote successfully, in order: `verb plural[/subresource]` (Events left out)."""
+    return [
+        deed(entry.request)
+        for entry in cluster.calls(client=client, since=since)
+        if entry.error is None and entry.request.writes and entry.request.kind not in {EVENTS, LEASES}
+    ]
+
+
+def deed(request: Request) -> str:
+    """A request as `verb plural[/subresource]`."""
+    sub = f"/{request.subresource}" if request.subresource else ""
+    return f"{request.verb} {request.kind.plural}{sub}"
+
+
+def count_calls(cluster: SimulatedCluster, verb: str, kind: Kind, *, since: int = 0, client: str = "") -> int:
+    """How many calls of a verb on a kind have ended, well or not."""
+    calls = cluster.calls(since=since, client=client)
+    return sum(entry.request.verb == verb and entry.request.kind is kind for entry in calls)
+
+
+def round_trip_seconds(_request: Request) -> float:
+    """A server in the same data centre: a loop around a call takes time, and a test of it ends."""
+    return 0.005
+
+
+def is_waiting_for_a_kubelet(cluster: SimulatedCluster, name: str) -> bool:
+    """Whether a worker's Pod is bound, and its kubelet has neither started nor rejected it."""
+    pod = cluster.openrl.pod(name)
+    if pod is None or "deletionTimestamp" in pod["metadata"]:
+        return False
+    return bool(pod["spec"].get("nodeName")) and pod["status"]["phase"] == "Pending"
+
+
+def audited(request: Request) -> bool:
+    """Whether a request is part of a reconcile, not of watching, electing or telling Events."""
+    return request.verb in {"get", "create", "patch", "update", "delete"} and request.kind not in {
+        EVENTS,
+        LEASES,
+    }
+
+
+# Hands.
+
+
+def ledger_key(claim: str) -> ObjectKey:
+    """Where a claim's ledger is."""
+    return ObjectKey("openrl-system", "ledger-" + claim.removeprefix("claim-"))
+
+
+def edit_seats(
+    cluster: SimulatedCluster, claim: str, change: Callable[[list[Document]], list[Document]]
+) -> None:
+    """Edit the seats of a ledger by hand."""
+
+    def edit(document: Document) -> None:
+        document["spec"]["seats"] = change(document["spec"].get("seats") or [])
+
+    cluster.server.edit(LEDGERS, ledger_key(claim), edit)
+
+
+def remove_seat(cluster: SimulatedCluster, claim: str, name: str) -> None:
+    """Take a seat away by hand."""
+    edit_seats(cluster, claim, lambda seats: [seat for seat in seats if seat["workload"] != name])
+
+
+def foreign_seat(name: str, *, uid: str = "another-uid", exclusive: bool = False) -> Document:
+    """A seat as a hand or another process writes it."""
+    return {
+        "workload": name,
+        "workloadUID": uid,
+        "assignmentID": f"assignment-of-{name}",
+        "ownerID": name,
+        "exclusive": exclusive,
+        "hostRequest": "1Gi",
+    }
+
+
+def edit_status(cluster: SimulatedCluster, name: str, **changes: object) -> None:
+    """Edit a Workload's status by hand; `None` removes a field."""
+    cluster.server.patch(
+        WORKLOADS, name, cluster.openrl.namespace, {"status": dict(changes)}, subresource="status"
+    )
+
+
+def delete_pod(cluster: SimulatedCluster, name: str) -> None:
+    """Ask for the deletion of a worker's Pod, as `kubectl delete pod` does."""
+    cluster.server.delete(PODS, f"orw-{name}", cluster.openrl.namespace)
+
+
+def delete_claim(cluster: SimulatedCluster, claim: str) -> None:
+    """Ask for the deletion of a claim by hand."""
+    cluster.server.delete(CLAIMS, claim, cluster.openrl.namespace)
+
+
+def give_verdict(
+    cluster: SimulatedCluster, name: str, reason: str = "Unschedulable", message: str = "by hand"
+) -> None:
+    """Write what kube-scheduler would when it refuses a worker's Pod."""
+
+    def change(document: Document) -> None:
+        document["status"]["conditions"] = condition(
+            document["status"],
+            "PodScheduled",
+            "False",
+            moment=format_time(cluster.clock()),
+            reason=reason,
+            message=message,
+        )
+
+    cluster.server.edit(PODS, cluster.openrl.pod_key(name), change, subresource="status")
+
+
+def plain_pod(
+    name: str, *, memory: str = "1Gi", node: str = "", owner: Document | None = None, claim: str = ""
+) -> Document:
+    """A Pod that is no worker of ours, unless `owner` says so; `node` binds it there."""
+    container = {"name": "main", "image": "main:1", "resources": {"requests": {"memory": memory}}}
+    spec: Document = {"containers": [container]}
+    if node:
+        spec["nodeName"] = node
+    if claim:
+        spec["resourceClaims"] = [{"name": "gpu", "resourceClaimName": claim}]
+    metadata: Document = {"name": name}
+    if owner is not None:
+        metadata["ownerReferences"] = [owner]
+    return {"metadata": metadata, "spec": spec}
+
+
+def controller_reference(name: str, uid: str) -> Document:
+    """The controller reference of a worker's Pod."""
+    return {
+        "apiVersion": WORKLOADS.api_version,
+        "kind": WORKLOADS.kind,
+        "name": name,
+        "uid": uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+# Who is looked at.
+
+
+def looks_of(process: SimulatedProcess) -> list[str]:
+    """The names of the Workloads that are reconciled from now on, in order; grows as it happens."""
+    runner, seen = process.controller.runner, list[str]()
+    inner = runner._reconcile
+
+    async def recorded(key: ObjectKey) -> Result:
+        seen.append(key.name)
+        return await inner(key)
+
+    runner._reconcile = recorded
+    return seen
+
+
+def reconciles(process: SimulatedProcess) -> int:
+    """How many reconciles a controller has ended."""
+    return sum(process.controller.runner.statistics().reconciles_total.values())

@@ -1,0 +1,331 @@
+"""Section 5, step 7: an allocated claim that keeps refusing the worker's Pod is abandoned."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+
+from informers.api import ObjectKey
+from simulation.actors.base import condition
+from simulation.apiserver.documents import Document, format_time
+from simulation.apiserver.interception import Apply, Request
+from simulation.apiserver.kinds import CLAIMS, PODS, WORKLOADS
+from simulation.chaos.scripted import Faults, Meanwhile
+from simulation.checks.invariants import Watchdog, at_rest
+from simulation.cluster.controller_process import simulated_controller
+from simulation.cluster.nodes import NodeShape
+from simulation.cluster.simulated import SimulatedCluster
+from tests.contract.clocks import BACK_AND_FORWARD, HALF_A_DAY_SECONDS
+from tests.contract.harness import (
+    assert_sound,
+    claim_of,
+    deeds,
+    delete_pod,
+    edit_seats,
+    pod_uid,
+    row,
+    settings_with,
+    submit,
+)
+
+pytestmark = pytest.mark.anyio
+
+NAMESPACE = "openrl-system"
+PATIENT = settings_with(placement_timeout_seconds=0.0)
+
+
+async def wedge(cluster: SimulatedCluster) -> None:
+    """`worker` shares the claim of `founder` on a node that was cordoned, and its Pod is made anew."""
+    cluster.fleet.add_nodes(1)
+    await submit(cluster, "founder", "worker")
+    assert claim_of(cluster, "worker") == claim_of(cluster, "founder")
+    cluster.fleet.cordon("gpu-node-0")
+    delete_pod(cluster, "worker")
+    await cluster.until(lambda: row(cluster, "worker")[2] == "Unschedulable", "the Pod is not refused")
+
+
+async def test_after_two_minutes_pod_status_and_seat_go_and_the_worker_is_placed_elsewhere(
+    cluster: SimulatedCluster,
+) -> None:
+    watchdog = Watchdog(cluster)
+    async with simulated_controller(cluster, PATIENT):
+        await wedge(cluster)
+        first = pod_uid(cluster, "worker")
+        cluster.fleet.add_node("spare")
+        await anyio.sleep(115)
+        assert pod_uid(cluster, "worker") == first
+        assert row(cluster, "worker")[0] == "Pending"
+        mark = len(cluster.audit)
+        await anyio.sleep(10)
+        assert deeds(cluster, mark)[:3] == ["delete pods", "patch workloads/status", "patch claimledgers"]
+        await cluster.settle()
+    assert row(cluster, "worker") == ("Running", "True", "Placed", "")
+    assert cluster.openrl.status("worker")["nodeName"] == "spare"
+    assert row(cluster, "founder")[0] == "Running"
+    assert at_rest(cluster) == []
+    assert not watchdog.violations
+
+
+@BACK_AND_FORWARD
+async def test_two_minutes_are_two_minutes_whatever_the_wall_clock_is_set_to(
+    cluster: SimulatedCluster, jump_seconds: float
+) -> None:
+    """A seat that is kept for longer is booked host memory that kube-scheduler does not know of."""
+    async with simulated_controller(cluster, PATIENT):
+        await wedge(cluster)
+        first = pod_uid(cluster, "worker")
+        await anyio.sleep(5)
+        cluster.clock.jump(jump_seconds)
+        await anyio.sleep(105)
+        assert pod_uid(cluster, "worker") == first
+        await anyio.sleep(15)
+        assert pod_uid(cluster, "worker") != first
+
+
+async def test_a_verdict_from_a_clock_that_was_ahead_counts_from_its_sight(cluster: SimulatedCluster) -> None:
+    async with simulated_controller(cluster, PATIENT, identity="before"):
+        await wedge(cluster)
+        first = pod_uid(cluster, "worker")
+    cluster.clock.jump(-HALF_A_DAY_SECONDS)
+    async with simulated_controller(cluster, PATIENT):
+        await anyio.sleep(115)
+        assert pod_uid(cluster, "worker") == first
+        await anyio.sleep(15)
+        assert pod_uid(cluster, "worker") != first
+
+
+async def test_binding_conditions_grant_six_hundred_seconds(cluster: SimulatedCluster) -> None:
+    async with simulated_controller(cluster, PATIENT):
+        cluster.fleet.add_nodes(1)
+        await submit(cluster, "founder", "worker")
+        claim = claim_of(cluster, "founder")
+        add_binding_conditions(cluster, claim)
+        cluster.fleet.cordon("gpu-node-0")
+        delete_pod(cluster, "worker")
+        await cluster.until(lambda: row(cluster, "worker")[2] == "Unschedulable", "the Pod is not refused")
+        first = pod_uid(cluster, "worker")
+        await anyio.sleep(590)
+        assert pod_uid(cluster, "worker") == first
+        await anyio.sleep(15)
+        assert pod_uid(cluster, "worker") != first
+
+
+def add_binding_conditions(cluster: SimulatedCluster, claim: str) -> None:
+    """An allocation is immutable: this one is written past the server's rules."""
+    document = cluster.server.get(CLAIMS, claim, NAMESPACE).copy()
+    for result in document["status"]["allocation"]["devices"]["results"]:
+        result["bindingConditions"] = ["example.com/attached"]
+    cluster.server.store.put(CLAIMS, document)
+
+
+async def test_never_while_the_pod_has_a_nominated_node(cluster: SimulatedCluster) -> None:
+    async with simulated_controller(cluster, PATIENT):
+        await wedge(cluster)
+        first = pod_uid(cluster, "worker")
+        cluster.scheduler.pause()
+
+        def nominate(document: Document) -> None:
+            document["status"]["nominatedNodeName"] = "gpu-node-0"
+
+        cluster.server.edit(PODS, cluster.openrl.pod_key("worker"), nominate, subresource="status")
+        await anyio.sleep(1200)
+        assert pod_uid(cluster, "worker") == first
+
+
+async def test_the_old_verdict_of_a_pod_whose_claim_was_just_allocated_does_not_count(
+    cluster: SimulatedCluster,
+) -> None:
+    """It waited for minutes on its own claim; two minutes are counted from the allocation."""
+    async with simulated_controller(cluster, PATIENT):
+        cluster.fleet.add_nodes(1)
+        await submit(cluster, "holder", "worker", shared=False)
+        await anyio.sleep(600)
+        first = pod_uid(cluster, "worker")
+        cluster.scheduler.pause()
+        cluster.openrl.delete("holder")
+        await cluster.settle()
+        # The device is free, and the claim gets it; binding takes long, and the verdict stays as it was.
+        allocate(cluster, claim_of(cluster, "worker"))
+        await anyio.sleep(115)
+        assert pod_uid(cluster, "worker") == first
+        await anyio.sleep(10)
+        assert pod_uid(cluster, "worker") != first
+
+
+def allocate(cluster: SimulatedCluster, claim: str) -> None:
+    """What kube-scheduler writes when it finds a device, before it binds."""
+
+    def change(document: Document) -> None:
+        result = {"request": "gpu/t1x80", "driver": "gpu.nvidia.com", "pool": "gpu-node-0", "device": "gpu-0"}
+        field = {"key": "metadata.name", "operator": "In", "values": ["gpu-node-0"]}
+        document["status"] = {
+            "allocation": {
+                "devices": {"results": [result]},
+                "nodeSelector": {"nodeSelectorTerms": [{"matchFields": [field]}]},
+            }
+        }
+
+    cluster.server.edit(CLAIMS, ObjectKey(NAMESPACE, claim), change, subresource="status")
+
+
+async def test_a_pod_that_was_bound_meanwhile_keeps_its_claim(cluster: SimulatedCluster) -> None:
+    """It is deleted on the version that showed it unbound: the scheduler won."""
+    faults = Faults()
+    async with simulated_controller(cluster, PATIENT, interceptor=faults):
+        await wedge(cluster)
+        first, claim = pod_uid(cluster, "worker"), claim_of(cluster, "worker")
+        bound = faults.add(
+            Meanwhile(
+                lambda: cluster.server.bind(
+                    cluster.openrl.pod_key("worker"),
+                    first,
+                    "gpu-node-0",
+                    [{"type": "PodScheduled", "status": "True"}],
+                )
+            ),
+            verb="delete",
+            kind=PODS,
+        )
+        await anyio.sleep(130)
+        await cluster.settle()
+        assert bound.hits == 1
+    assert (pod_uid(cluster, "worker"), claim_of(cluster, "worker")) == (first, claim)
+    assert row(cluster, "worker")[0] == "Running"
+    assert_sound(cluster, "worker")
+
+
+async def test_only_the_seat_that_was_seen_before_the_status_write_is_released(
+    cluster: SimulatedCluster,
+) -> None:
+    """Another process adopts the seat under an assignment of its own in between, and may be committing it."""
+
+    async def adopted_meanwhile(_request: Request, apply: Apply) -> bytes:
+        answer = apply()
+        edit_seats(
+            cluster,
+            claim,
+            lambda seats: [s | {"assignmentID": "theirs"} if s["workload"] == "worker" else s for s in seats],
+        )
+        await anyio.sleep(0.1)
+        return answer
+
+    faults = Faults()
+    async with simulated_controller(cluster, PATIENT, interceptor=faults):
+        await wedge(cluster)
+        claim = claim_of(cluster, "founder")
+        hit = faults.add(
+            adopted_meanwhile,
+            kind=WORKLOADS,
+            subresource="status",
+            when=lambda request: request.body["status"].get("claimName", "kept") is None,
+        )
+        await anyio.sleep(130)
+        assert hit.hits == 1
+    messages = [
+        each["message"]
+        for change in cluster.server.history(WORKLOADS)
+        for each in (change.record.document.get("status") or {}).get("conditions") or ()
+        if "message" in each
+    ]
+    assert any("assignment theirs" in message for message in messages), "it goes as a stray, behind a fence"
+
+
+# What is not offered again.
+
+
+async def test_the_same_refusal_does_not_repeat_while_other_capacity_is_free(
+    cluster: SimulatedCluster,
+) -> None:
+    """The seat looks as if it fitted (kube-scheduler knows better): the worker takes the free device."""
+    async with simulated_controller(cluster, PATIENT):
+        await refuse_for_no_seen_reason(cluster)
+        founder = claim_of(cluster, "founder")
+        cluster.fleet.add_node("spare", NodeShape(gpu_memory="81Gi"))
+        await abandoned(cluster, founder)
+        cluster.scheduler.resume()
+        await cluster.settle(quiet_seconds=30)
+    assert row(cluster, "worker") == ("Running", "True", "Placed", "")
+    assert cluster.openrl.status("worker")["nodeName"] == "spare"
+
+
+async def abandoned(cluster: SimulatedCluster, founder: str) -> None:
+    """Return once the worker left that claim for one of its own and has its Pod."""
+    await cluster.until(
+        lambda: claim_of(cluster, "worker") not in {"", founder} and bool(cluster.openrl.pod("worker")),
+        "not abandoned",
+        limit_seconds=300,
+    )
+
+
+async def refuse_for_no_seen_reason(cluster: SimulatedCluster) -> None:
+    """`worker` has a seat on the claim of `founder` that kube-scheduler refuses; the test plays its part."""
+    cluster.fleet.add_nodes(1)
+    await submit(cluster, "founder")
+    cluster.scheduler.pause()
+    await submit(cluster, "worker")
+    refuse(cluster, "worker")
+
+
+def refuse(cluster: SimulatedCluster, name: str) -> None:
+    """Write kube-scheduler's verdict by hand."""
+
+    def change(document: Document) -> None:
+        document["status"]["conditions"] = condition(
+            document["status"],
+            "PodScheduled",
+            "False",
+            moment=format_time(cluster.clock()),
+            reason="Unschedulable",
+            message="0/1 nodes are available: by hand.",
+        )
+
+    cluster.server.edit(PODS, cluster.openrl.pod_key(name), change, subresource="status")
+
+
+async def test_it_is_offered_again_after_a_back_off_that_doubles(cluster: SimulatedCluster) -> None:
+    """Nothing else is there: seat refused, own claim cut, seat again after 1, 2, 4, ... 30 minutes."""
+    often = settings_with(placement_timeout_seconds=0.0, retry_interval_seconds=10.0)
+    async with simulated_controller(cluster, often):
+        await refuse_for_no_seen_reason(cluster)
+        founder = claim_of(cluster, "founder")
+        waits: list[float] = []
+        for _ in range(7):
+            await abandoned(cluster, founder)
+            left_seconds = anyio.current_time()
+            refuse(cluster, "worker")
+            await cluster.until(
+                lambda: claim_of(cluster, "worker") == founder, "not offered again", limit_seconds=7200
+            )
+            waits.append(anyio.current_time() - left_seconds)
+            await cluster.until(lambda: cluster.openrl.pod("worker") is not None, "no Pod")
+            refuse(cluster, "worker")
+    minutes = [round(wait / 60) for wait in waits]
+    assert minutes == [1, 2, 4, 8, 16, 30, 30]
+
+
+async def test_it_is_offered_again_when_its_node_changes(cluster: SimulatedCluster) -> None:
+    async with simulated_controller(cluster, PATIENT):
+        await refuse_for_no_seen_reason(cluster)
+        founder = claim_of(cluster, "founder")
+        await abandoned(cluster, founder)
+        refuse(cluster, "worker")
+        await anyio.sleep(20)
+        assert claim_of(cluster, "worker") != founder
+        cluster.fleet.set_labels("gpu-node-0", {"openrl.io/trainer": "true"})
+        await cluster.until(lambda: claim_of(cluster, "worker") == founder, "not offered", limit_seconds=5)
+
+
+async def test_another_claim_of_the_same_name_is_another_target(cluster: SimulatedCluster) -> None:
+    """Abandoned claims are remembered by UID."""
+    async with simulated_controller(cluster, PATIENT):
+        await refuse_for_no_seen_reason(cluster)
+        founder = claim_of(cluster, "founder")
+        await abandoned(cluster, founder)
+        refuse(cluster, "worker")
+        await anyio.sleep(5)
+        document = cluster.server.get(CLAIMS, founder, NAMESPACE).copy()
+        cluster.server.store.remove(CLAIMS, ObjectKey(NAMESPACE, founder))
+        cluster.server.store.put(
+            CLAIMS, {**document, "metadata": {**document["metadata"], "uid": "another-uid"}}
+        )
+        await cluster.until(lambda: claim_of(cluster, "worker") == founder, "not offered", limit_seconds=5)

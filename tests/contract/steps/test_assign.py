@@ -1,0 +1,285 @@
+"""Section 5, step 9: a worker without a claim gets a seat or a claim of its own, by the strategy."""
+
+from __future__ import annotations
+
+import hashlib
+
+import anyio
+import pytest
+
+from controller.config.settings import PlacementStrategy
+from informers.errors import Conflict
+from simulation.apiserver.documents import Document
+from simulation.apiserver.kinds import CLAIMS, LEDGERS
+from simulation.chaos.scripted import Faults, Refuse
+from simulation.checks.invariants import Watchdog, at_rest
+from simulation.cluster.controller_process import simulated_controller
+from simulation.cluster.nodes import NodeShape
+from simulation.cluster.simulated import SimulatedCluster
+from simulation.cluster.workloads import workload
+from tests.contract.harness import (
+    assert_sound,
+    claim_of,
+    deeds,
+    delete_claim,
+    edit_seats,
+    foreign_seat,
+    ledger_key,
+    pod_uid,
+    row,
+    settings_with,
+    submit,
+)
+
+pytestmark = pytest.mark.anyio
+
+NAMESPACE = "openrl-system"
+SPREAD = settings_with(placement_strategy=PlacementStrategy.SPREAD)
+
+
+async def test_binpack_takes_a_seat_first(cluster: SimulatedCluster) -> None:
+    cluster.fleet.add_nodes(3)
+    async with simulated_controller(cluster):
+        await submit(cluster, "first", "second", "third")
+    assert list(cluster.openrl.seats().values()) == [["first", "second", "third"]]
+
+
+async def test_spread_cuts_its_own_claim_first_and_shares_only_then(cluster: SimulatedCluster) -> None:
+    cluster.fleet.add_nodes(2)
+    async with simulated_controller(cluster, SPREAD):
+        await submit(cluster, "first", "second", "third")
+    assert sorted(len(seats) for seats in cluster.openrl.seats().values()) == [1, 2]
+    assert len(cluster.openrl.in_phase("Running")) == 3
+    assert at_rest(cluster) == []
+
+
+async def test_a_contended_ledger_costs_no_claim(cluster: SimulatedCluster) -> None:
+    """Every try to book is lost to others: the worker is retried with back-off, and takes the seat then."""
+    cluster.fleet.add_nodes(2)
+    faults = Faults()
+    async with simulated_controller(cluster, interceptor=faults):
+        await submit(cluster, "founder")
+        hit = faults.add(Refuse(lambda: Conflict("changed", status=409)), verb="patch", kind=LEDGERS, times=7)
+        await submit(cluster, "worker")
+        assert hit.hits == 7
+    assert cluster.openrl.seats() == {claim_of(cluster, "founder"): ["founder", "worker"]}
+    assert "create resourceclaims" not in deeds(cluster)[6:]
+
+
+# A claim of the same name.
+
+
+async def own_name(cluster: SimulatedCluster, name: str, n: int = 0) -> str:
+    worker = cluster.openrl.get(name)
+    assert worker is not None
+    uid = worker["metadata"]["uid"]
+    suffix = uid[:8] if n == 0 else hashlib.sha256(f"{uid}/{n}".encode()).hexdigest()[:8]
+    return f"claim-{name}-{suffix}"
+
+
+def hold_claim(cluster: SimulatedCluster, name: str) -> None:
+    """A terminating claim of that name, kept by somebody's finalizer."""
+    body: Document = {
+        "metadata": {
+            "name": name,
+            "labels": {"openrl.io/managed": "true"},
+            "finalizers": ["example.com/hold"],
+        },
+        "spec": {
+            "devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com"}}]}
+        },
+    }
+    cluster.server.create(CLAIMS, NAMESPACE, body)
+    cluster.server.delete(CLAIMS, name, NAMESPACE)
+
+
+def let_go(cluster: SimulatedCluster, name: str) -> None:
+    cluster.server.patch(CLAIMS, name, NAMESPACE, {"metadata": {"finalizers": None}})
+
+
+async def test_an_own_claim_that_still_ends_is_waited_for(cluster: SimulatedCluster) -> None:
+    cluster.fleet.add_nodes(1)
+    cluster.openrl.submit(workload("worker"))
+    name = await own_name(cluster, "worker")
+    hold_claim(cluster, name)
+    async with simulated_controller(cluster):
+        await cluster.settle()
+        phase, status, reason, text = row(cluster, "worker")
+        assert (phase, status, reason) == ("Pending", "False", "WaitingForPredecessorClaim")
+        assert text == f"WaitingForPredecessorClaim: {name} is still ending"
+        let_go(cluster, name)
+        await cluster.settle()
+    assert claim_of(cluster, "worker") == name
+    assert_sound(cluster, "worker")
+
+
+async def test_a_seat_elsewhere_may_be_taken_meanwhile(cluster: SimulatedCluster) -> None:
+    cluster.fleet.add_nodes(1)
+    cluster.openrl.submit(workload("worker", exclusive=False))
+    hold_claim(cluster, await own_name(cluster, "worker"))
+    async with simulated_controller(cluster, SPREAD):
+        await cluster.settle()
+        assert row(cluster, "worker")[2] == "WaitingForPredecessorClaim"
+        await submit(cluster, "founder")
+    assert claim_of(cluster, "worker") == claim_of(cluster, "founder") != ""
+    assert_sound(cluster, "worker")
+
+
+async def test_with_others_on_it_the_next_name_is_taken(cluster: SimulatedCluster) -> None:
+    """A claim of that name lives and holds only another worker's seat."""
+    cluster.fleet.add_nodes(2)
+    async with simulated_controller(cluster):
+        await submit(cluster, "other", shared=False)
+        cluster.openrl.submit(workload("probe"))
+    cluster.openrl.submit(workload("worker"))
+    cluster.openrl.delete("probe")
+    name, following = await own_name(cluster, "worker"), await own_name(cluster, "worker", 1)
+    ledger = add_ledger_of_other(cluster, name)
+    owner = {
+        "apiVersion": "openrl.io/v1alpha1",
+        "kind": "ClaimLedger",
+        "name": ledger_key(name).name,
+        "uid": ledger,
+    }
+    request = {"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com"}}
+    body = {
+        "metadata": {"name": name, "labels": {"openrl.io/managed": "true"}, "ownerReferences": [owner]},
+        "spec": {"devices": {"requests": [request]}},
+    }
+    cluster.server.create(CLAIMS, NAMESPACE, body)
+    async with simulated_controller(cluster, identity="successor"):
+        await cluster.settle()
+    assert claim_of(cluster, "worker") == following
+    assert_sound(cluster, "worker")
+
+
+def add_ledger_of_other(cluster: SimulatedCluster, claim: str) -> str:
+    """A ledger of that claim whose one seat is the worker `other`'s; returns its UID."""
+    other = cluster.openrl.get("other")
+    assert other is not None
+    seat = foreign_seat("other", uid=other["metadata"]["uid"], exclusive=True)
+    body = {
+        "metadata": {"name": ledger_key(claim).name, "labels": {"openrl.io/managed": "true"}},
+        "spec": {"claimName": claim, "seats": [seat]},
+    }
+    return cluster.server.create(LEDGERS, NAMESPACE, body).uid
+
+
+async def test_a_terminating_claim_with_others_on_it_is_not_waited_for(cluster: SimulatedCluster) -> None:
+    cluster.fleet.add_nodes(2)
+    cluster.openrl.submit(workload("other", exclusive=True), workload("worker", exclusive=True))
+    name, following = await own_name(cluster, "worker"), await own_name(cluster, "worker", 1)
+    hold_claim(cluster, name)
+    add_ledger_of_other(cluster, name)
+    async with simulated_controller(cluster):
+        await anyio.sleep(5)
+        assert claim_of(cluster, "worker") == following
+        assert row(cluster, "worker")[0] == "Running"
+
+
+async def test_a_founder_goes_on_from_its_own_ledger_after_a_crash(cluster: SimulatedCluster) -> None:
+    cluster.fleet.add_nodes(1)
+    cluster.openrl.submit(workload("worker"))
+    worker = cluster.openrl.get("worker")
+    assert worker is not None
+    name = await own_name(cluster, "worker")
+    seat = foreign_seat("worker", uid=worker["metadata"]["uid"])
+    body = {
+        "metadata": {"name": ledger_key(name).name, "labels": {"openrl.io/managed": "true"}},
+        "spec": {"claimName": name, "seats": [seat]},
+    }
+    created = cluster.server.create(LEDGERS, NAMESPACE, body)
+    async with simulated_controller(cluster):
+        await cluster.settle()
+    (ledger,) = cluster.openrl.ledgers()
+    assert ledger["metadata"]["uid"] == created.uid
+    assert claim_of(cluster, "worker") == name
+    assert_sound(cluster, "worker")
+
+
+# A claim that the fleet has outgrown.
+
+
+async def test_an_unallocated_own_claim_that_lacks_a_shape_is_cut_anew(cluster: SimulatedCluster) -> None:
+    cluster.fleet.add_nodes(1, NodeShape(gpu_memory="24Gi"))
+    watchdog = Watchdog(cluster)
+    async with simulated_controller(cluster):
+        await submit(cluster, "holder", "lora", shared=False)
+        before, uid = tiers(cluster, "lora"), pod_uid(cluster, "lora")
+        assert before == ["t1x24"]
+        cluster.fleet.add_node("big", NodeShape(gpu_memory="80Gi"))
+        await anyio.sleep(60)
+        await cluster.settle()
+        assert tiers(cluster, "lora") == ["t1x24", "t1x80"]
+        assert pod_uid(cluster, "lora") != uid
+    assert row(cluster, "lora")[0] == "Running"
+    assert cluster.openrl.status("lora")["nodeName"] == "big"
+    assert at_rest(cluster) == []
+    assert not watchdog.violations
+
+
+async def test_an_allocated_claim_is_not_cut_anew(cluster: SimulatedCluster) -> None:
+    cluster.fleet.add_nodes(1, NodeShape(gpu_memory="24Gi"))
+    async with simulated_controller(cluster):
+        await submit(cluster, "lora", shared=False)
+        claim, uid = claim_of(cluster, "lora"), pod_uid(cluster, "lora")
+        cluster.fleet.add_node("big", NodeShape(gpu_memory="80Gi"))
+        await cluster.settle()
+    assert (claim_of(cluster, "lora"), pod_uid(cluster, "lora")) == (claim, uid)
+
+
+def tiers(cluster: SimulatedCluster, name: str) -> list[str]:
+    """The shapes that a worker's claim lists."""
+    claim = cluster.server.document(CLAIMS, claim_of(cluster, name), NAMESPACE)
+    assert claim is not None
+    (request,) = claim["spec"]["devices"]["requests"]
+    return [shape["name"] for shape in request["firstAvailable"]]
+
+
+# The order in which seats go (section 6).
+
+
+async def test_a_new_workload_yields_to_those_that_wait(cluster: SimulatedCluster) -> None:
+    cluster.fleet.add_nodes(1)
+    two = settings_with(max_seats_per_claim=2)
+    async with simulated_controller(cluster, two):
+        await submit(cluster, "first", "second", "old")
+        cluster.openrl.delete("second")
+        await cluster.until(
+            lambda: "second" not in cluster.openrl.seats()[claim_of(cluster, "first")], "no seat is freed"
+        )
+        cluster.openrl.submit(workload("brand-new"))
+        await cluster.settle()
+    assert cluster.openrl.seats()[claim_of(cluster, "first")] == ["first", "old"]
+    assert row(cluster, "brand-new")[0] == "Pending"
+
+
+async def test_a_hand_edited_ledger_above_the_limit_takes_nobody_and_evicts_nobody(
+    cluster: SimulatedCluster,
+) -> None:
+    cluster.fleet.add_nodes(1)
+    two = settings_with(max_seats_per_claim=2)
+    async with simulated_controller(cluster):
+        await submit(cluster, "first", "second", "third")
+    claim = claim_of(cluster, "first")
+    uids = [pod_uid(cluster, name) for name in ("first", "second", "third")]
+    async with simulated_controller(cluster, two, identity="limited"):
+        await submit(cluster, "fourth")
+        assert cluster.openrl.seats()[claim] == ["first", "second", "third"]
+        cluster.openrl.delete("third")
+        await cluster.settle()
+        assert cluster.openrl.seats()[claim] == ["first", "second"]
+        assert row(cluster, "fourth")[0] == "Pending"
+    assert [pod_uid(cluster, name) for name in ("first", "second")] == uids[:2]
+
+
+async def test_a_missing_ledger_is_a_dying_claim_to_a_joiner(cluster: SimulatedCluster) -> None:
+    """Its claim is being collected: the newcomer cuts its own."""
+    cluster.fleet.add_nodes(2)
+    async with simulated_controller(cluster):
+        await submit(cluster, "founder")
+        claim = claim_of(cluster, "founder")
+        delete_claim(cluster, claim)
+        edit_seats(cluster, claim, lambda seats: seats)
+        await submit(cluster, "worker")
+    assert claim_of(cluster, "worker") not in {"", claim}

@@ -1,0 +1,180 @@
+"""Section 5, step 1: a Workload is deleted. Order down: Pod gone, then seat, ledger, claim, finalizer."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+
+from simulation.apiserver.documents import Document
+from simulation.apiserver.kinds import CLAIMS, LEDGERS, PODS, WORKLOADS
+from simulation.chaos.scripted import Faults, LoseAnswer, Meanwhile
+from simulation.checks.invariants import Watchdog
+from simulation.cluster.controller_process import simulated_controller
+from simulation.cluster.simulated import SimulatedCluster
+from tests.contract.harness import (
+    claim_of,
+    controller_reference,
+    deeds,
+    edit_seats,
+    plain_pod,
+    pod_uid,
+    row,
+    seat_of,
+    submit,
+)
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_pod_seat_ledger_claim_and_finalizer_go_in_this_order(cluster: SimulatedCluster) -> None:
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(cluster):
+        await submit(cluster, "worker")
+        mark, revision = len(cluster.audit), cluster.server.store.revision
+        cluster.openrl.delete("worker")
+        await cluster.settle()
+
+        assert deeds(cluster, mark) == [
+            "delete pods",
+            "patch claimledgers",
+            "delete claimledgers",
+            "delete resourceclaims",
+            "patch workloads",
+        ]
+    gone = [
+        change.kind
+        for change in cluster.server.history()
+        if change.revision > revision and change.type.value == "DELETED"
+    ]
+    # The claim's own protection outlives the ledger for a moment; all else follows the order strictly.
+    assert [kind for kind in gone if kind is not CLAIMS] == [PODS, LEDGERS, WORKLOADS]
+    assert cluster.openrl.is_empty()
+
+
+async def test_a_seat_that_another_process_adopted_meanwhile_goes_too(cluster: SimulatedCluster) -> None:
+    """It stands under a new assignment ID when its release is written; it is this worker's all the same."""
+    cluster.fleet.add_nodes(1)
+    faults = Faults()
+    async with simulated_controller(cluster, interceptor=faults):
+        await submit(cluster, "worker")
+        claim = claim_of(cluster, "worker")
+
+        def adopt(seats: list[Document]) -> list[Document]:
+            return [{**seat, "assignmentID": "adopted"} for seat in seats]
+
+        hit = faults.add(Meanwhile(lambda: edit_seats(cluster, claim, adopt)), verb="patch", kind=LEDGERS)
+        cluster.openrl.delete("worker")
+        await cluster.until(lambda: cluster.openrl.get("worker") is None, "it is not gone")
+        assert hit.hits == 1
+        assert cluster.server.documents(LEDGERS, cluster.openrl.namespace) == []
+
+
+async def test_the_seat_stays_while_the_pod_terminates(cluster: SimulatedCluster) -> None:
+    cluster.fleet.add_nodes(1)
+    watchdog = Watchdog(cluster)
+    async with simulated_controller(cluster):
+        await submit(cluster, "worker")
+        claim = claim_of(cluster, "worker")
+        cluster.kubelet.pause()
+        cluster.openrl.delete("worker")
+        await anyio.sleep(300)
+
+        pod = cluster.openrl.pod("worker")
+        assert pod is not None, "it is never force-deleted"
+        assert pod["metadata"]["deletionGracePeriodSeconds"] == 30, "with its own grace period"
+        assert cluster.openrl.seats() == {claim: ["worker"]}
+        assert cluster.openrl.get("worker") is not None
+        cluster.kubelet.resume()
+        await cluster.until(cluster.openrl.is_empty, "something stays")
+    assert not watchdog.violations
+
+
+async def test_every_seat_of_the_uid_is_released_recorded_or_stray(cluster: SimulatedCluster) -> None:
+    cluster.fleet.add_nodes(2)
+    async with simulated_controller(cluster):
+        await submit(cluster, "worker")
+        await submit(cluster, "lora", shared=False)
+    # A stray that names the worker's UID, on a claim that its status does not name.
+    seat = seat_of(cluster, "worker")
+    assert seat is not None
+    edit_seats(
+        cluster, claim_of(cluster, "lora"), lambda seats: [*seats, {**seat[1], "assignmentID": "stray"}]
+    )
+    cluster.openrl.delete("worker")
+    async with simulated_controller(cluster, identity="successor"):
+        await cluster.settle()
+
+    assert cluster.openrl.get("worker") is None
+    assert list(cluster.openrl.seats().values()) == [["lora"]]
+
+
+async def test_a_pod_that_the_cache_does_not_show_is_still_waited_for(cluster: SimulatedCluster) -> None:
+    """Verifiably gone: the last look is a read past the cache."""
+    cluster.fleet.add_nodes(1)
+    faults = Faults()
+    watchdog = Watchdog(cluster)
+    async with simulated_controller(cluster, interceptor=faults):
+        await submit(cluster, "worker")
+        workload = cluster.openrl.get("worker")
+        assert workload is not None
+        owner = controller_reference("worker", workload["metadata"]["uid"])
+        claim = claim_of(cluster, "worker")
+        late = plain_pod("orw-worker", owner=owner, claim=claim, node="gpu-node-0")
+        cluster.watches.lag_seconds = lambda _client, kind: 3.0 if kind is PODS else 0.0
+        # Another process' Pod arrives just before the look past the cache.
+        faults.add(
+            Meanwhile(
+                lambda: (
+                    cluster.server.document(PODS, "orw-worker", "openrl-system")
+                    or cluster.server.create(PODS, "openrl-system", late)
+                )
+            ),
+            verb="get",
+            kind=PODS,
+        )
+        cluster.openrl.delete("worker")
+        await cluster.settle()
+    assert cluster.openrl.is_empty()
+    assert not watchdog.violations
+
+
+async def test_a_waiting_pod_is_spoken_of_from_ten_seconds_on(cluster: SimulatedCluster) -> None:
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(cluster):
+        await submit(cluster, "worker")
+        cluster.kubelet.pause()
+        cluster.openrl.delete("worker")
+        await anyio.sleep(9)
+        assert row(cluster, "worker") == ("Running", "True", "Placed", "")
+        await anyio.sleep(2)
+        text = "WaitingForPodGone: orw-worker on gpu-node-0"
+        assert row(cluster, "worker") == ("Running", "True", "Placed", text)
+
+
+async def test_a_lost_answer_to_the_pods_deletion_releases_nothing_early(cluster: SimulatedCluster) -> None:
+    cluster.fleet.add_nodes(1)
+    faults = Faults()
+    watchdog = Watchdog(cluster)
+    async with simulated_controller(cluster, interceptor=faults):
+        await submit(cluster, "worker")
+        faults.add(LoseAnswer(), verb="delete", kind=PODS)
+        faults.add(LoseAnswer(), verb="patch", kind=LEDGERS)
+        faults.add(LoseAnswer(), verb="delete", kind=LEDGERS)
+        faults.add(LoseAnswer(), verb="delete", kind=CLAIMS)
+        faults.add(LoseAnswer(), verb="patch", kind=WORKLOADS)
+        cluster.openrl.delete("worker")
+        await cluster.settle()
+    assert cluster.openrl.is_empty()
+    assert not watchdog.violations
+
+
+async def test_a_new_workload_of_the_same_name_gets_a_pod_of_its_own(cluster: SimulatedCluster) -> None:
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(cluster):
+        await submit(cluster, "worker")
+        uid = pod_uid(cluster, "worker")
+        cluster.openrl.delete("worker")
+        await cluster.until(lambda: cluster.openrl.get("worker") is None, "the Workload stays")
+        await submit(cluster, "worker")
+        assert row(cluster, "worker")[0] == "Running"
+        assert pod_uid(cluster, "worker") not in {"", uid}

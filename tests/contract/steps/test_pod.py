@@ -1,0 +1,225 @@
+"""Section 5, step 10: the Pod is created after its assignment, and rebuilt when it belongs to another."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import anyio
+import pytest
+
+from informers.errors import BadRequest, Forbidden, Invalid
+from simulation.apiserver.kinds import PODS, WORKLOADS
+from simulation.chaos.scripted import ArriveLate, Faults, LoseAnswer, LoseRequest, Meanwhile, Refuse
+from simulation.checks.invariants import Watchdog, at_rest
+from simulation.cluster.controller_process import simulated_controller
+from simulation.cluster.simulated import SimulatedCluster
+from simulation.cluster.workloads import workload
+from tests.contract.harness import (
+    assert_sound,
+    claim_of,
+    deeds,
+    delete_pod,
+    holdings,
+    is_waiting_for_a_kubelet,
+    plain_pod,
+    pod_uid,
+    row,
+    settings_with,
+    submit,
+)
+
+pytestmark = pytest.mark.anyio
+
+NAMESPACE = "openrl-system"
+
+
+async def test_a_lost_pod_is_rebuilt_behind_a_status_write_that_says_placing(
+    cluster: SimulatedCluster,
+) -> None:
+    """The write proves that the Workload is neither deleted nor terminal."""
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(cluster):
+        await submit(cluster, "worker")
+        before = cluster.openrl.status("worker")["assignmentID"]
+        mark = len(cluster.audit)
+        delete_pod(cluster, "worker")
+        await cluster.settle()
+        assert deeds(cluster, mark)[:2] == ["patch workloads/status", "create pods"]
+        phases = [c.record.document["status"].get("phase") for c in cluster.server.history(WORKLOADS)[-3:]]
+        assert "Placing" in phases
+        assert cluster.openrl.status("worker")["assignmentID"] == before, "the seat outlives its Pod"
+    assert_sound(cluster, "worker")
+
+
+async def test_a_pod_that_is_rebuilt_twice_changes_the_status_each_time(cluster: SimulatedCluster) -> None:
+    """It says Placing already. A write that changed nothing would not stop another process that clears it."""
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(cluster):
+        cluster.kubelet.hold(cluster.openrl.pod_key("worker"))
+        cluster.openrl.submit(workload("worker"))
+        await cluster.until(lambda: is_waiting_for_a_kubelet(cluster, "worker"), "is not bound")
+        for _ in range(2):
+            before, uid = len(cluster.server.history(WORKLOADS)), pod_uid(cluster, "worker")
+            delete_pod(cluster, "worker")
+            await cluster.until(partial(is_rebuilt, cluster, uid), "is not rebuilt")
+            assert row(cluster, "worker")[0] == "Placing"
+            assert len(cluster.server.history(WORKLOADS)) == before + 1
+
+
+def is_rebuilt(cluster: SimulatedCluster, uid: str) -> bool:
+    return is_waiting_for_a_kubelet(cluster, "worker") and pod_uid(cluster, "worker") != uid
+
+
+async def test_a_pod_is_not_rebuilt_for_a_worker_that_was_deleted_meanwhile(
+    cluster: SimulatedCluster,
+) -> None:
+    cluster.fleet.add_nodes(1)
+    faults = Faults()
+    async with simulated_controller(cluster, interceptor=faults):
+        await submit(cluster, "worker")
+        hit = faults.add(
+            Meanwhile(lambda: cluster.openrl.delete("worker")),
+            verb="patch",
+            kind=WORKLOADS,
+            subresource="status",
+        )
+        mark = len(cluster.audit)
+        delete_pod(cluster, "worker")
+        await cluster.settle()
+        assert hit.hits == 1
+        assert "create pods" not in deeds(cluster, mark)
+    assert cluster.openrl.is_empty()
+
+
+async def test_an_existing_pod_of_ours_is_read_back(cluster: SimulatedCluster) -> None:
+    """The first create's answer was lost, and the Pod is there: no second one, no other assignment."""
+    cluster.fleet.add_nodes(1)
+    faults = Faults()
+    faults.add(LoseAnswer(), verb="create", kind=PODS)
+    async with simulated_controller(cluster, interceptor=faults):
+        await submit(cluster, "worker")
+        creates = [e for e in cluster.calls() if (e.request.verb, e.request.kind) == ("create", PODS)]
+        assert len(creates) == 1
+    assert row(cluster, "worker") == ("Running", "True", "Placed", "")
+    assert_sound(cluster, "worker")
+
+
+async def test_a_create_that_never_arrived_is_sent_again(cluster: SimulatedCluster) -> None:
+    cluster.fleet.add_nodes(1)
+    faults = Faults()
+    faults.add(LoseRequest(), verb="create", kind=PODS)
+    async with simulated_controller(cluster, interceptor=faults):
+        await submit(cluster, "worker")
+    assert row(cluster, "worker") == ("Running", "True", "Placed", "")
+    assert_sound(cluster, "worker")
+
+
+async def test_a_create_that_lands_late_makes_no_second_pod(cluster: SimulatedCluster) -> None:
+    cluster.fleet.add_nodes(1)
+    watchdog = Watchdog(cluster)
+    faults = Faults()
+    faults.add(ArriveLate(5.0), verb="create", kind=PODS)
+    async with simulated_controller(cluster, interceptor=faults):
+        await submit(cluster, "worker")
+    assert row(cluster, "worker") == ("Running", "True", "Placed", "")
+    assert_sound(cluster, "worker")
+    assert not watchdog.violations
+
+
+async def test_a_foreign_pod_that_was_first_is_a_conflict(cluster: SimulatedCluster) -> None:
+    """AlreadyExists, and the Pod read back is somebody else's."""
+    cluster.fleet.add_nodes(1)
+    faults = Faults()
+    faults.add(
+        Meanwhile(lambda: cluster.server.create(PODS, NAMESPACE, plain_pod("orw-worker"))),
+        verb="create",
+        kind=PODS,
+    )
+    async with simulated_controller(cluster, interceptor=faults):
+        await submit(cluster, "worker")
+        await cluster.settle()
+    assert row(cluster, "worker")[:3] == ("Failed", "False", "PodConflict")
+    assert holdings(cluster) == ["Pod orw-worker"], "seat and claim are released"
+
+
+@pytest.mark.parametrize("error", [Invalid, BadRequest], ids=["422", "400"])
+async def test_a_template_that_is_no_pod_fails_and_releases_everything(
+    cluster: SimulatedCluster, error: type[Invalid | BadRequest]
+) -> None:
+    cluster.fleet.add_nodes(1)
+    faults = Faults()
+    faults.add(Refuse(lambda: error("spec.containers[0].image: Required value")), verb="create", kind=PODS)
+    async with simulated_controller(cluster, interceptor=faults):
+        await submit(cluster, "worker")
+    text = "InvalidTemplate: spec.containers[0].image: Required value"
+    assert row(cluster, "worker") == ("Failed", "False", "InvalidTemplate", text)
+    assert holdings(cluster) == []
+
+
+async def test_typos_in_the_preserved_template_are_refused(cluster: SimulatedCluster) -> None:
+    """`fieldValidation=Strict`: the CRD let an unknown field through, the Pod's schema does not."""
+    cluster.fleet.add_nodes(1)
+    worker = workload("worker")
+    worker["spec"]["template"]["spec"]["hostNetwrok"] = True
+    async with simulated_controller(cluster):
+        cluster.openrl.submit(worker)
+        await cluster.settle()
+    assert row(cluster, "worker")[:3] == ("Failed", "False", "InvalidTemplate")
+    assert "hostNetwrok" in row(cluster, "worker")[3]
+    assert holdings(cluster) == []
+
+
+async def test_a_refusal_for_now_releases_and_is_retried_with_back_off(cluster: SimulatedCluster) -> None:
+    cluster.fleet.add_nodes(1)
+    watchdog = Watchdog(cluster)
+    faults = Faults()
+    rule = faults.add(
+        Refuse(lambda: Forbidden("exceeded quota: pods=10", status=403)), verb="create", kind=PODS, times=None
+    )
+    often = settings_with(retry_interval_seconds=10.0, placement_timeout_seconds=0.0)
+    async with simulated_controller(cluster, often, interceptor=faults):
+        cluster.openrl.submit(workload("worker"))
+        await anyio.sleep(5)
+        text = "PodRejected: exceeded quota: pods=10"
+        assert row(cluster, "worker") == ("Pending", "False", "PodRejected", text)
+        assert claim_of(cluster, "worker") == ""
+        assert holdings(cluster) == [], "seat and claim are released"
+        await anyio.sleep(600)
+        assert rule.hits <= 11, "1 + 2 + 4 + ... seconds up to five minutes"
+        assert rule.hits >= 5
+        # Events do not break the back-off.
+        hits = rule.hits
+        cluster.fleet.add_node("another")
+        await anyio.sleep(2)
+        assert rule.hits == hits
+        faults.clear()
+        await anyio.sleep(310)
+    assert row(cluster, "worker") == ("Running", "True", "Placed", "")
+    assert at_rest(cluster) == []
+    assert not watchdog.violations
+
+
+async def test_a_pod_of_another_assignment_is_deleted_and_rebuilt_when_gone(
+    cluster: SimulatedCluster,
+) -> None:
+    """Its own claim's ledger knows nothing of its stamp: status wins, after the Pod has ended."""
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(cluster):
+        await submit(cluster, "founder", "worker")
+        right = cluster.openrl.pod("worker")
+        assert right is not None
+    cluster.server.delete(PODS, "orw-worker", NAMESPACE, grace_seconds=0)
+    spec = right["spec"]
+    for each in spec["containers"][0]["env"]:
+        if each["name"] == "OPEN_RL_ASSIGNMENT_ID":
+            each["value"] = "an-assignment-of-old"
+    kept = {key: right["metadata"][key] for key in ("name", "labels", "ownerReferences")}
+    wrong = cluster.server.create(PODS, NAMESPACE, {"metadata": kept, "spec": spec}).uid
+    watchdog = Watchdog(cluster)
+    async with simulated_controller(cluster, identity="successor"):
+        await cluster.settle()
+    assert pod_uid(cluster, "worker") not in {"", wrong}
+    assert row(cluster, "worker")[0] == "Running"
+    assert_sound(cluster, "worker")
+    assert at_rest(cluster) == []
+    assert not watchdog.violations

@@ -1,0 +1,314 @@
+"""Section 5, step 6: ledgers, strays and claims that vanished, end, or belong to an earlier controller."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+
+from informers.api import ObjectKey
+from simulation.apiserver.documents import Document
+from simulation.apiserver.kinds import CLAIMS, LEDGERS, PODS
+from simulation.chaos.scripted import Faults, Meanwhile
+from simulation.checks.invariants import Watchdog, at_rest, owner_uid
+from simulation.cluster.controller_process import simulated_controller
+from simulation.cluster.simulated import SimulatedCluster
+from simulation.cluster.workloads import workload
+from tests.contract.harness import (
+    LIMIT_OF_ONE,
+    LIMIT_OF_TWO,
+    assert_sound,
+    claim_of,
+    deeds,
+    delete_claim,
+    edit_seats,
+    edit_status,
+    foreign_seat,
+    ledger_key,
+    pod_uid,
+    remove_seat,
+    row,
+    seat_of,
+    submit,
+)
+
+pytestmark = pytest.mark.anyio
+
+NAMESPACE = "openrl-system"
+
+
+# The ledger.
+
+
+async def test_a_ledger_deleted_under_a_live_claim_is_created_again_and_the_claim_repointed(
+    cluster: SimulatedCluster,
+) -> None:
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(cluster):
+        await submit(cluster, "first", "second")
+        claim = claim_of(cluster, "first")
+        (before,) = cluster.openrl.claims()
+        uids = [pod_uid(cluster, name) for name in ("first", "second")]
+        cluster.server.delete(LEDGERS, ledger_key(claim).name, NAMESPACE)
+        await cluster.settle()
+        (after,) = cluster.openrl.claims()
+        (ledger,) = cluster.openrl.ledgers()
+    assert after["metadata"]["uid"] == before["metadata"]["uid"], "the claim lives on"
+    assert [owner["uid"] for owner in after["metadata"]["ownerReferences"]] == [ledger["metadata"]["uid"]]
+    assert sorted(cluster.openrl.seats()[claim]) == ["first", "second"]
+    assert [pod_uid(cluster, name) for name in ("first", "second")] == uids
+    for name in ("first", "second"):
+        assert_sound(cluster, name)
+
+
+async def test_the_claim_is_repointed_before_anything_else_is_written(cluster: SimulatedCluster) -> None:
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(cluster):
+        await submit(cluster, "worker")
+        mark = len(cluster.audit)
+        cluster.server.delete(LEDGERS, ledger_key(claim_of(cluster, "worker")).name, NAMESPACE)
+        await cluster.settle()
+        assert deeds(cluster, mark)[:2] == ["create claimledgers", "patch resourceclaims"]
+
+
+async def test_a_recreated_ledger_keeps_to_a_lowered_limit(cluster: SimulatedCluster) -> None:
+    """Three sat there; the limit is two now. The oldest two are seated again, the third is moved."""
+    cluster.fleet.add_nodes(2)
+    async with simulated_controller(cluster):
+        await submit(cluster, "first", "second", "third")
+        claim = claim_of(cluster, "first")
+    watchdog = Watchdog(cluster, limit=2)
+    async with simulated_controller(cluster, LIMIT_OF_TWO, identity="successor"):
+        with watchdog:
+            cluster.server.delete(LEDGERS, ledger_key(claim).name, NAMESPACE)
+        await cluster.settle()
+    assert sorted(cluster.openrl.seats()[claim]) == ["first", "second"]
+    assert cluster.openrl.in_phase("Running") == ["first", "second", "third"]
+    assert at_rest(cluster, limit=2) == []
+    assert not watchdog.violations
+
+
+# Strays.
+
+
+async def test_a_stray_of_a_worker_without_a_claim_is_adopted(cluster: SimulatedCluster) -> None:
+    """The process died between seat and commit: the seat is taken over, under a fresh assignment."""
+    cluster.fleet.add_nodes(2)
+    async with simulated_controller(cluster):
+        await submit(cluster, "founder")
+        claim = claim_of(cluster, "founder")
+    cluster.openrl.submit(workload("worker"))
+    worker = cluster.openrl.get("worker")
+    assert worker is not None
+    stray = {**foreign_seat("worker", uid=worker["metadata"]["uid"]), "assignmentID": "uncommitted"}
+    edit_seats(cluster, claim, lambda seats: [*seats, stray])
+    async with simulated_controller(cluster, identity="successor"):
+        await cluster.settle()
+    assert cluster.openrl.seats() == {claim: ["founder", "worker"]}
+    assert cluster.openrl.status("worker")["assignmentID"] != "uncommitted"
+    assert_sound(cluster, "worker")
+
+
+async def test_a_stray_elsewhere_is_fenced_by_a_status_write_and_then_released(
+    cluster: SimulatedCluster,
+) -> None:
+    cluster.fleet.add_nodes(2)
+    watchdog = Watchdog(cluster)
+    async with simulated_controller(cluster, LIMIT_OF_ONE):
+        await submit(cluster, "worker", "other")
+    seat = seat_of(cluster, "worker")
+    assert seat is not None
+    mine, other = claim_of(cluster, "worker"), claim_of(cluster, "other")
+    edit_seats(cluster, other, lambda seats: [*seats, {**seat[1], "assignmentID": "stray-1"}])
+    async with simulated_controller(cluster, identity="successor"):
+        await cluster.settle()
+        assert deeds(cluster, client="successor")[:2] == ["patch workloads/status", "patch claimledgers"]
+        (condition,) = cluster.openrl.status("worker")["conditions"]
+        assert other in condition["message"]
+        assert "stray-1" in condition["message"]
+    assert cluster.openrl.seats() == {mine: ["worker"], other: ["other"]}
+    assert row(cluster, "worker")[0] == "Running"
+    assert not watchdog.violations
+
+
+async def test_only_the_assignment_seen_before_the_fence_is_released(cluster: SimulatedCluster) -> None:
+    """Between fence and release the seat is booked anew: that booking stays for its booker to commit."""
+    cluster.fleet.add_nodes(2)
+    faults = Faults()
+    async with simulated_controller(cluster, LIMIT_OF_ONE):
+        await submit(cluster, "worker", "other")
+    seat = seat_of(cluster, "worker")
+    assert seat is not None
+    other = claim_of(cluster, "other")
+    edit_seats(cluster, other, lambda seats: [*seats, {**seat[1], "assignmentID": "stray-1"}])
+
+    def book_anew() -> None:
+        def rewrite(seats: list[Document]) -> list[Document]:
+            return [{**s, "assignmentID": "stray-2"} if s["workload"] == "worker" else s for s in seats]
+
+        edit_seats(cluster, other, rewrite)
+
+    faults.add(Meanwhile(book_anew), verb="patch", kind=LEDGERS, name=ledger_key(other).name)
+    async with simulated_controller(cluster, identity="successor", interceptor=faults):
+        await cluster.settle()
+        released = [
+            e.request.body
+            for e in cluster.calls(client="successor")
+            if e.request.kind is LEDGERS and e.error is None
+        ]
+        fences = [d for d in deeds(cluster, client="successor") if d == "patch workloads/status"]
+        assert len(fences) == 2, "the new booking is fenced by a write of its own"
+        assert released
+    assert cluster.openrl.seats()[other] == ["other"]
+
+
+# The claim.
+
+
+@pytest.mark.parametrize("allowed", ["at once", "protected"])
+async def test_a_claim_deleted_by_hand_means_a_new_place_and_a_new_assignment(
+    cluster: SimulatedCluster, allowed: str
+) -> None:
+    """Unallocated it goes at once; allocated it lasts as long as its Pod."""
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(cluster):
+        await submit(cluster, "holder", shared=False)
+        await submit(cluster, "worker", shared=False)
+        claim, before = claim_of(cluster, "worker"), cluster.openrl.status("worker")["assignmentID"]
+        if allowed == "protected":
+            cluster.fleet.add_node("second")
+            await cluster.settle()
+            assert row(cluster, "worker")[0] == "Running"
+            cluster.server.delete(PODS, "orw-worker", NAMESPACE)
+        delete_claim(cluster, claim)
+        if allowed == "at once":
+            cluster.fleet.add_node("second")
+        await cluster.settle()
+    assert row(cluster, "worker")[0] == "Running"
+    assert cluster.openrl.status("worker")["assignmentID"] != before
+    assert_sound(cluster, "worker")
+    assert at_rest(cluster) == []
+
+
+async def test_a_terminating_claim_with_a_running_pod_is_left_seat_and_all(cluster: SimulatedCluster) -> None:
+    cluster.fleet.add_nodes(1)
+    cluster.fleet.add_node("spare")
+    watchdog = Watchdog(cluster)
+    async with simulated_controller(cluster):
+        await submit(cluster, "worker")
+        claim, uid = claim_of(cluster, "worker"), pod_uid(cluster, "worker")
+        (deleted,) = cluster.openrl.claims()
+        watchdog.excuse(deleted["metadata"]["uid"])
+        delete_claim(cluster, claim)
+        await cluster.settle()
+        assert pod_uid(cluster, "worker") == uid
+        assert row(cluster, "worker")[0] == "Running"
+        assert_sound(cluster, "worker")
+
+        # Nobody joins it meanwhile.
+        await submit(cluster, "newcomer")
+        assert claim_of(cluster, "newcomer") not in {"", claim}
+
+        # Its seat is repaired there too.
+        with watchdog:
+            remove_seat(cluster, claim, "worker")
+        await cluster.settle()
+        assert cluster.openrl.seats()[claim] == ["worker"]
+        assert pod_uid(cluster, "worker") == uid
+
+        cluster.kubelet.succeed(cluster.openrl.pod_key("worker"))
+        await cluster.settle()
+    assert row(cluster, "worker")[0] == "Succeeded"
+    assert list(cluster.openrl.seats().values()) == [["newcomer"]]
+    assert not watchdog.violations
+
+
+async def test_a_pod_that_runs_on_a_terminating_claim_wins_over_a_cleared_status(
+    cluster: SimulatedCluster,
+) -> None:
+    cluster.fleet.add_nodes(2)
+    async with simulated_controller(cluster):
+        await submit(cluster, "worker")
+        claim, uid = claim_of(cluster, "worker"), pod_uid(cluster, "worker")
+    delete_claim(cluster, claim)
+    edit_status(cluster, "worker", claimName=None, assignmentID=None)
+    async with simulated_controller(cluster, identity="successor"):
+        await cluster.settle()
+    assert (claim_of(cluster, "worker"), pod_uid(cluster, "worker")) == (claim, uid)
+    assert_sound(cluster, "worker")
+
+
+async def test_a_pod_that_disagrees_is_deleted_once_and_awaited_quietly(cluster: SimulatedCluster) -> None:
+    """Its process takes its time to end: the status says what is awaited, and nothing is read in a loop."""
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(cluster) as process:
+        await submit(cluster, "founder", "worker")
+        cluster.kubelet.pause()
+        edit_seats(
+            cluster,
+            claim_of(cluster, "worker"),
+            lambda seats: [s for s in seats if s["workload"] != "worker"],
+        )
+        edit_status(cluster, "worker", assignmentID="another")
+        cluster.server.delete(PODS, "orw-worker", NAMESPACE)
+        mark = process.client.statistics().requests
+        await anyio.sleep(60)
+        assert process.client.statistics().requests - mark < 40
+        assert row(cluster, "worker")[3] == "WaitingForPodGone: orw-worker on gpu-node-0"
+
+
+async def test_a_claim_whose_label_was_taken_away_ends_nobody(cluster: SimulatedCluster) -> None:
+    """It leaves the cache, not the cluster: a fresh read shows it."""
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(cluster):
+        await submit(cluster, "worker")
+        uid, claim = pod_uid(cluster, "worker"), claim_of(cluster, "worker")
+
+        def unlabel(document: Document) -> None:
+            document["metadata"]["labels"] = {}
+
+        cluster.server.edit(CLAIMS, ObjectKey(NAMESPACE, claim), unlabel)
+        await cluster.settle()
+    assert pod_uid(cluster, "worker") == uid
+    assert row(cluster, "worker")[0] == "Running"
+
+
+async def test_a_claim_without_its_label_does_not_stay_in_the_cache_when_it_is_gone(
+    cluster: SimulatedCluster,
+) -> None:
+    """The answer to its delete shows it as it ends; the watch, which selects by the label, shows no end."""
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(cluster) as process:
+        await submit(cluster, "worker")
+        claim = claim_of(cluster, "worker")
+        cluster.kubelet.pause()
+        cluster.claim_controller.pause()
+        cluster.openrl.delete("worker")
+        await cluster.settle()
+        cluster.server.edit(CLAIMS, ObjectKey(NAMESPACE, claim), lambda body: body["metadata"].pop("labels"))
+        cluster.kubelet.resume()
+        await cluster.settle()
+        assert cluster.server.store.get(CLAIMS, ObjectKey(NAMESPACE, claim)) is not None
+        cluster.claim_controller.resume()
+        await cluster.settle()
+        assert cluster.server.store.get(CLAIMS, ObjectKey(NAMESPACE, claim)) is None
+        assert process.controller.caches.claims.store.keys() == ()
+
+
+async def test_an_earlier_controllers_placement_is_taken_over_untouched(cluster: SimulatedCluster) -> None:
+    """Section 2.3: without moving a seat or restarting a Pod, whatever fields it wrote beside ours."""
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(cluster):
+        await submit(cluster, "first", "second")
+    claim = claim_of(cluster, "first")
+    edit_seats(
+        cluster, claim, lambda seats: [{**s, "hostRequest": "512Mi", "unknown": "kept"} for s in seats]
+    )
+    pods, seats = cluster.openrl.pods(), cluster.openrl.ledgers()
+    async with simulated_controller(cluster, identity="successor"):
+        await cluster.settle()
+        assert (cluster.openrl.pods(), cluster.openrl.ledgers()) == (pods, seats)
+        await submit(cluster, "third")
+        (ledger,) = cluster.openrl.ledgers()
+        kept = [seat.get("unknown") for seat in ledger["spec"]["seats"]]
+        assert kept == ["kept", "kept", None], "fields that we do not know survive our writes"
+    assert {owner_uid(pod) for pod in pods}

@@ -1,0 +1,360 @@
+"""Section 2.1, the table of situations, row by row: phase, condition `Placed`, form of `status.reason`."""
+
+from __future__ import annotations
+
+import re
+
+import anyio
+import pytest
+
+from informers.errors import Forbidden, Invalid
+from simulation.actors.base import condition
+from simulation.apiserver.documents import Document, format_time
+from simulation.apiserver.kinds import CLAIMS, PODS, WORKLOADS
+from simulation.chaos.scripted import Delay, Faults, Refuse
+from simulation.cluster.controller_process import SETTINGS, simulated_controller
+from simulation.cluster.nodes import DRIVER, NodeShape
+from simulation.cluster.simulated import SimulatedCluster
+from simulation.cluster.workloads import workload
+from tests.contract.harness import (
+    LIMIT_OF_TWO,
+    claim_of,
+    controller_reference,
+    delete_pod,
+    edit_seats,
+    foreign_seat,
+    plain_pod,
+    row,
+    settings_with,
+    submit,
+)
+
+pytestmark = pytest.mark.anyio
+
+NAMESPACE = "openrl-system"
+FOR_EVER = settings_with(placement_timeout_seconds=0.0)
+Row = tuple[str, str, str, str]
+
+
+def rows_of(cluster: SimulatedCluster, name: str) -> list[Row]:
+    """Every row that a worker's status ever showed, repetitions left out."""
+    seen: list[Row] = []
+    for change in cluster.server.history(WORKLOADS):
+        if change.record.key.name == name:
+            status = change.record.document.get("status") or {}
+            placed: Document = next((c for c in status.get("conditions") or () if c["type"] == "Placed"), {})
+            found = (status.get("phase", ""), placed.get("status", ""), placed.get("reason", ""))
+            entry = (*found, status.get("reason", ""))
+            if seen[-1:] != [entry]:
+                seen.append(entry)
+    return seen
+
+
+async def test_booked_pod_to_come_own_claim(cluster: SimulatedCluster) -> None:
+    cluster.fleet.add_nodes(1, NodeShape(gpu_memory="24Gi"))
+    cluster.fleet.add_node("big", NodeShape(gpu_memory="80Gi"))
+    async with simulated_controller(cluster):
+        await submit(cluster, "worker")
+    assert ("Placing", "", "", "CreatedClaim: t1x24|t1x80") in rows_of(cluster, "worker")
+
+
+async def test_booked_pod_to_come_joined_claim(cluster: SimulatedCluster) -> None:
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(cluster):
+        await submit(cluster, "founder", "worker")
+    assert ("Placing", "", "", f"JoinedClaim: {claim_of(cluster, 'founder')}") in rows_of(cluster, "worker")
+
+
+async def test_moved_from_its_own_claim_to_a_seat(cluster: SimulatedCluster) -> None:
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(cluster, LIMIT_OF_TWO):
+        await submit(cluster, "founder", "second", "worker")
+        cluster.openrl.delete("second")
+        await cluster.settle()
+    text = f"SharedOnUnschedulable: {claim_of(cluster, 'founder')}"
+    assert ("Placing", "False", "Unschedulable", text) in rows_of(cluster, "worker")
+
+
+async def test_pod_bound_and_not_started_for_ten_seconds(cluster: SimulatedCluster) -> None:
+    cluster.fleet.add_nodes(1)
+    cluster.kubelet.hold(cluster.openrl.pod_key("worker"), "ErrImagePull")
+    async with simulated_controller(cluster):
+        cluster.openrl.submit(workload("worker"))
+        await anyio.sleep(12)
+    assert row(cluster, "worker") == ("Placing", "False", "NotStarted", "ContainerWaiting: ErrImagePull")
+
+
+async def test_running(cluster: SimulatedCluster) -> None:
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(cluster):
+        await submit(cluster, "worker")
+    assert row(cluster, "worker") == ("Running", "True", "Placed", "")
+    assert "reason" not in cluster.openrl.status("worker")
+
+
+async def test_no_claim_yet_and_waiting_cannot_help(cluster: SimulatedCluster) -> None:
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(cluster):
+        await submit(cluster, "worker", memory="200Gi")
+    phase, status, reason, text = row(cluster, "worker")
+    assert (phase, status, reason) == ("Pending", "False", "WaitingForCapacity")
+    assert re.fullmatch(r"NoCapacity: .*80Gi.*", text), "the largest is named"
+
+
+@pytest.mark.parametrize("fleet", ["none", "other role", "no devices"])
+async def test_no_claim_yet_and_no_node_will_do(cluster: SimulatedCluster, fleet: str) -> None:
+    cluster.fleet.ensure_device_class()
+    if fleet == "other role":
+        cluster.fleet.add_node("samplers", NodeShape(roles=("sampler",)))
+    elif fleet == "no devices":
+        cluster.fleet.add_node("empty", NodeShape(gpus=0))
+    async with simulated_controller(cluster):
+        await submit(cluster, "worker")
+    phase, status, reason, text = row(cluster, "worker")
+    assert (phase, status, reason) == ("Pending", "False", "WaitingForCapacity")
+    assert text.startswith("NoCapacity: ")
+    assert claim_of(cluster, "worker") == ""
+
+
+async def test_own_claim_cut_and_pod_refused(cluster: SimulatedCluster) -> None:
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(cluster):
+        await submit(cluster, "holder", "worker", shared=False)
+    phase, status, reason, text = row(cluster, "worker")
+    assert (phase, status, reason) == ("Pending", "False", "Unschedulable")
+    assert text.startswith("WaitingForCapacity: ")
+    (placed,) = cluster.openrl.status("worker")["conditions"]
+    assert placed["message"].startswith(text)
+    assert "kube-scheduler: 0/1 nodes are available" in placed["message"]
+    assert not re.search(r"\d+/\d+ nodes", text), "kube-scheduler's wording and counts are not in the reason"
+
+
+async def test_scheduler_error_for_more_than_ten_seconds(cluster: SimulatedCluster) -> None:
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(cluster, FOR_EVER):
+        cluster.scheduler.pause()
+        cluster.openrl.submit(workload("worker"))
+        await cluster.until(lambda: cluster.openrl.pod("worker"), "no Pod")
+
+        def change(document: Document) -> None:
+            document["status"]["conditions"] = condition(
+                document["status"],
+                "PodScheduled",
+                "False",
+                moment=format_time(cluster.clock()),
+                reason="SchedulerError",
+                message="running Filter plugin: no such key: memory",
+            )
+
+        cluster.server.edit(PODS, cluster.openrl.pod_key("worker"), change, subresource="status")
+        await anyio.sleep(8)
+        assert row(cluster, "worker")[0] == "Placing"
+        await anyio.sleep(4)
+    phase, status, reason, text = row(cluster, "worker")
+    assert (phase, status, reason) == ("Pending", "False", "SchedulerError")
+    assert text.startswith("SchedulerError: ")
+    (placed,) = cluster.openrl.status("worker")["conditions"]
+    assert placed["message"] == "running Filter plugin: no such key: memory"
+
+
+async def test_own_claim_of_a_predecessor_still_ending(cluster: SimulatedCluster) -> None:
+    """On which node is said, where it has one."""
+    cluster.fleet.add_nodes(1)
+    cluster.openrl.submit(workload("worker", exclusive=True))
+    worker = cluster.openrl.get("worker")
+    assert worker is not None
+    name = f"claim-worker-{worker['metadata']['uid'][:8]}"
+    body = {
+        "metadata": {"name": name, "labels": {"openrl.io/managed": "true"}, "finalizers": ["example.com/x"]},
+        "spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": DRIVER}}]}},
+    }
+    cluster.server.create(CLAIMS, NAMESPACE, body)
+    field = {"key": "metadata.name", "operator": "In", "values": ["gpu-node-0"]}
+    allocation = {
+        "devices": {
+            "results": [{"request": "gpu", "driver": DRIVER, "pool": "gpu-node-0", "device": "gpu-0"}]
+        },
+        "nodeSelector": {"nodeSelectorTerms": [{"matchFields": [field]}]},
+    }
+    cluster.server.patch(
+        CLAIMS, name, NAMESPACE, {"status": {"allocation": allocation}}, subresource="status"
+    )
+    cluster.server.delete(CLAIMS, name, NAMESPACE)
+    async with simulated_controller(cluster):
+        await cluster.settle()
+    text = f"WaitingForPredecessorClaim: {name} is still ending on gpu-node-0"
+    assert row(cluster, "worker") == ("Pending", "False", "WaitingForPredecessorClaim", text)
+
+
+async def test_pod_of_a_predecessor_still_ending(cluster: SimulatedCluster) -> None:
+    cluster.fleet.add_nodes(1)
+    cluster.garbage_collector.pause()
+    cluster.kubelet.pause()
+    owner = controller_reference("worker", "uid-before")
+    cluster.server.create(PODS, NAMESPACE, plain_pod("orw-worker", owner=owner, node="gpu-node-0"))
+    async with simulated_controller(cluster):
+        await submit(cluster, "worker")
+    text = "WaitingForPredecessorPod: orw-worker is still ending on gpu-node-0"
+    assert row(cluster, "worker") == ("Pending", "False", "WaitingForPredecessorPod", text)
+
+
+async def test_its_pod_is_being_deleted_and_not_gone_yet(cluster: SimulatedCluster) -> None:
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(cluster):
+        await submit(cluster, "worker")
+        cluster.kubelet.pause()
+        delete_pod(cluster, "worker")
+        await anyio.sleep(9)
+        assert row(cluster, "worker") == ("Running", "True", "Placed", "")
+        await anyio.sleep(2)
+    text = "WaitingForPodGone: orw-worker on gpu-node-0"
+    assert row(cluster, "worker") == ("Running", "True", "Placed", text)
+
+
+async def test_abandoned_a_claim_that_refused_it(cluster: SimulatedCluster) -> None:
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(cluster, FOR_EVER):
+        await submit(cluster, "founder", "worker")
+        claim = claim_of(cluster, "founder")
+        cluster.fleet.cordon("gpu-node-0")
+        delete_pod(cluster, "worker")
+        await anyio.sleep(130)
+    text = f"ReplacingWedgedClaim: {claim} on gpu-node-0: it kept refusing the Pod"
+    assert ("Pending", "False", "ReplacingWedgedClaim", text) in rows_of(cluster, "worker")
+
+
+async def test_seat_lost_and_not_given_back(cluster: SimulatedCluster) -> None:
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(cluster, LIMIT_OF_TWO):
+        await submit(cluster, "founder", "worker")
+        claim = claim_of(cluster, "founder")
+        edit_seats(cluster, claim, lambda seats: [seats[0], foreign_seat("intruder")])
+        await cluster.settle()
+    text = f"SeatLost: the seat on {claim} is taken"
+    assert ("Pending", "False", "SeatLost", text) in rows_of(cluster, "worker")
+
+
+async def test_device_class_missing(cluster: SimulatedCluster) -> None:
+    cluster.fleet.add_nodes(1)
+    cluster.fleet.remove_device_class()
+    async with simulated_controller(cluster):
+        await submit(cluster, "worker")
+    text = f"InvalidConfiguration: device class {DRIVER} does not exist"
+    assert row(cluster, "worker") == ("Pending", "False", "InvalidConfiguration", text)
+
+
+async def test_pod_refused_for_now(cluster: SimulatedCluster) -> None:
+    cluster.fleet.add_nodes(1)
+    faults = Faults()
+    faults.add(Refuse(lambda: Forbidden("exceeded quota", status=403)), verb="create", kind=PODS, times=None)
+    async with simulated_controller(cluster, interceptor=faults):
+        await submit(cluster, "worker")
+    assert row(cluster, "worker") == ("Pending", "False", "PodRejected", "PodRejected: exceeded quota")
+
+
+async def test_invalid_spec(cluster: SimulatedCluster) -> None:
+    async with simulated_controller(cluster):
+        await submit(cluster, "worker", accelerator={"memory": "20Gi", "type": "TPU"})
+    phase, status, reason, text = row(cluster, "worker")
+    assert (phase, status, reason) == ("Failed", "False", "InvalidSpec")
+    assert text.startswith("InvalidSpec: accelerator.type: ")
+
+
+async def test_invalid_template(cluster: SimulatedCluster) -> None:
+    async with simulated_controller(cluster):
+        await submit(cluster, "worker", workerContainerName="absent")
+    phase, status, reason, text = row(cluster, "worker")
+    assert (phase, status, reason) == ("Failed", "False", "InvalidTemplate")
+    assert text.startswith("InvalidTemplate: ")
+
+
+async def test_invalid_pod(cluster: SimulatedCluster) -> None:
+    cluster.fleet.add_nodes(1)
+    faults = Faults()
+    faults.add(Refuse(lambda: Invalid("spec.x: Invalid value", status=422)), verb="create", kind=PODS)
+    async with simulated_controller(cluster, interceptor=faults):
+        await submit(cluster, "worker")
+    text = "InvalidTemplate: spec.x: Invalid value"
+    assert row(cluster, "worker") == ("Failed", "False", "InvalidTemplate", text)
+
+
+async def test_foreign_pod_under_our_name(cluster: SimulatedCluster) -> None:
+    cluster.fleet.add_nodes(1)
+    cluster.server.create(PODS, NAMESPACE, plain_pod("orw-worker"))
+    async with simulated_controller(cluster):
+        await submit(cluster, "worker")
+    phase, status, reason, text = row(cluster, "worker")
+    assert (phase, status, reason) == ("Failed", "False", "PodConflict")
+    assert text.startswith("PodConflict: ")
+
+
+async def test_placement_time_out_where_nothing_ever_fit(cluster: SimulatedCluster) -> None:
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(cluster, SETTINGS):
+        cluster.openrl.submit(workload("worker", memory="200Gi"))
+        await anyio.sleep(16 * 60)
+    phase, status, reason, text = row(cluster, "worker")
+    assert (phase, status, reason) == ("Failed", "False", "Unsatisfiable")
+    assert text.startswith("PlacementTimeout: waited 15m; last: NoCapacity: ")
+
+
+async def test_placement_time_out_of_a_busy_fleet(cluster: SimulatedCluster) -> None:
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(cluster, SETTINGS):
+        await submit(cluster, "holder", "worker", shared=False)
+        await anyio.sleep(16 * 60)
+    phase, status, reason, text = row(cluster, "worker")
+    assert (phase, status, reason) == ("Failed", "False", "Unschedulable")
+    assert text.startswith("PlacementTimeout: waited 15m; last: WaitingForCapacity: ")
+
+
+async def test_pod_failed(cluster: SimulatedCluster) -> None:
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(cluster):
+        await submit(cluster, "worker")
+        cluster.kubelet.fail(cluster.openrl.pod_key("worker"), "CUDA out of memory")
+        await cluster.settle()
+    text = "PodFailed: container worker exited with code 1 (Error: CUDA out of memory)"
+    assert row(cluster, "worker") == ("Failed", "True", "Placed", text)
+
+
+async def test_pod_succeeded(cluster: SimulatedCluster) -> None:
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(cluster):
+        await submit(cluster, "worker")
+        cluster.kubelet.succeed(cluster.openrl.pod_key("worker"))
+        await cluster.settle()
+    assert row(cluster, "worker") == ("Succeeded", "True", "Placed", "")
+
+
+async def test_the_reason_is_not_rewritten_for_a_count(cluster: SimulatedCluster) -> None:
+    """Another node of the same shape, taken as well: kube-scheduler's words change, the reason stays."""
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(cluster, FOR_EVER):
+        await submit(cluster, "holder", "worker", shared=False)
+        before = cluster.openrl.status("worker")
+        cluster.fleet.add_node("cordoned-new", NodeShape(gpu_memory="10Gi"))
+        await cluster.settle()
+        assert cluster.openrl.status("worker") == before
+
+
+async def test_the_reason_is_rewritten_when_the_limit_changes(cluster: SimulatedCluster) -> None:
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(cluster, LIMIT_OF_TWO):
+        await submit(cluster, "first", "second", "worker")
+        assert "shared claims hold at most 2 workers" in row(cluster, "worker")[3]
+    one = SETTINGS.model_copy(update={"max_seats_per_claim": 1})
+    async with simulated_controller(cluster, one, identity="successor"):
+        await cluster.settle()
+    assert "shared claims hold at most 1 worker" in row(cluster, "worker")[3]
+
+
+async def test_a_long_message_is_cut(cluster: SimulatedCluster) -> None:
+    cluster.fleet.add_nodes(1)
+    faults = Faults()
+    faults.add(Delay(), verb="create", kind=PODS)
+    async with simulated_controller(cluster, interceptor=faults):
+        await submit(cluster, "worker")
+        cluster.kubelet.fail(cluster.openrl.pod_key("worker"), "x" * 5000)
+        await cluster.settle()
+    assert len(row(cluster, "worker")[3]) == 1024

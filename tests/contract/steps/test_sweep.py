@@ -1,0 +1,223 @@
+"""Section 5, "Sweep": what crashes and hands left behind goes, after two minutes and fresh reads; no more."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+
+from simulation.apiserver.documents import Document
+from simulation.apiserver.kinds import CLAIMS, LEDGERS, PODS, WORKLOADS
+from simulation.checks.invariants import Watchdog, at_rest
+from simulation.cluster.controller_process import simulated_controller
+from simulation.cluster.nodes import DRIVER
+from simulation.cluster.simulated import SimulatedCluster
+from tests.contract.harness import (
+    claim_of,
+    controller_reference,
+    deeds,
+    edit_seats,
+    foreign_seat,
+    holdings,
+    ledger_key,
+    plain_pod,
+    pod_uid,
+    row,
+    submit,
+)
+
+pytestmark = pytest.mark.anyio
+
+NAMESPACE = "openrl-system"
+ORPHAN = "claim-orphan-00000001"
+
+
+def make_ledger(cluster: SimulatedCluster, claim: str = ORPHAN, seats: tuple[Document, ...] = ()) -> str:
+    body = {
+        "metadata": {
+            "name": ledger_key(claim).name,
+            "labels": {"openrl.io/managed": "true", "openrl.io/claim": claim},
+        },
+        "spec": {"claimName": claim, "seats": list(seats)},
+    }
+    return cluster.server.create(LEDGERS, NAMESPACE, body).uid
+
+
+def make_claim(cluster: SimulatedCluster, name: str = ORPHAN, *, owner: str = "") -> str:
+    reference = {"apiVersion": "openrl.io/v1alpha1", "kind": "ClaimLedger", "name": ledger_key(name).name}
+    metadata: Document = {"name": name, "labels": {"openrl.io/managed": "true"}}
+    if owner:
+        metadata["ownerReferences"] = [{**reference, "uid": owner}]
+    request = {"name": "gpu", "exactly": {"deviceClassName": DRIVER}}
+    body = {"metadata": metadata, "spec": {"devices": {"requests": [request]}}}
+    return cluster.server.create(CLAIMS, NAMESPACE, body).uid
+
+
+async def a_claim_without_its_ledger(cluster: SimulatedCluster) -> None:
+    """Garbage collection is not at work, or was not when the ledger went."""
+    cluster.garbage_collector.pause()
+    make_claim(cluster, owner="a-ledger-that-is-gone")
+
+
+async def a_ledger_without_a_claim(cluster: SimulatedCluster) -> None:
+    make_ledger(cluster, seats=(foreign_seat("gone"),))
+
+
+async def a_ledger_without_seats(cluster: SimulatedCluster) -> None:
+    make_claim(cluster, owner=make_ledger(cluster))
+
+
+async def a_seat_of_a_workload_that_is_gone(cluster: SimulatedCluster) -> None:
+    make_claim(cluster, owner=make_ledger(cluster, seats=(foreign_seat("gone"),)))
+
+
+async def a_seat_of_a_workload_that_was_made_anew(cluster: SimulatedCluster) -> None:
+    """A finalizer was removed by force; the name lives again, with another UID."""
+    await submit(cluster, "again")
+    make_claim(cluster, owner=make_ledger(cluster, seats=(foreign_seat("again", uid="uid-before"),)))
+
+
+ORPHANS = (
+    a_claim_without_its_ledger,
+    a_ledger_without_a_claim,
+    a_ledger_without_seats,
+    a_seat_of_a_workload_that_is_gone,
+    a_seat_of_a_workload_that_was_made_anew,
+)
+
+
+@pytest.mark.parametrize("arrange", ORPHANS, ids=lambda f: f.__name__)
+async def test_an_orphan_goes_two_minutes_after_it_was_first_seen(
+    cluster: SimulatedCluster, arrange: object
+) -> None:
+    assert callable(arrange)
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(cluster, identity="before"):
+        await arrange(cluster)
+    async with simulated_controller(cluster):
+        await anyio.sleep(115)
+        assert any("orphan" in each for each in holdings(cluster))
+        await anyio.sleep(15)
+        assert not any("orphan" in each for each in holdings(cluster))
+    assert row(cluster, "again")[0] in {"", "Running"}
+
+
+async def test_a_wall_clock_that_is_set_back_keeps_no_orphan(cluster: SimulatedCluster) -> None:
+    cluster.fleet.add_nodes(1)
+    await a_seat_of_a_workload_that_is_gone(cluster)
+    async with simulated_controller(cluster):
+        await anyio.sleep(60)
+        cluster.clock.jump(-1)
+        await anyio.sleep(70)
+        assert holdings(cluster) == []
+
+
+async def test_what_comes_later_is_found_within_ten_minutes_and_two_more(cluster: SimulatedCluster) -> None:
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(cluster):
+        await anyio.sleep(30)
+        await a_seat_of_a_workload_that_is_gone(cluster)
+        await anyio.sleep(570 - 15)
+        assert holdings(cluster)
+        await anyio.sleep(15 + 120 + 15)
+        assert holdings(cluster) == []
+
+
+async def test_a_seat_goes_in_the_usual_order_ledger_before_claim(cluster: SimulatedCluster) -> None:
+    await a_seat_of_a_workload_that_is_gone(cluster)
+    watchdog = Watchdog(cluster)
+    async with simulated_controller(cluster):
+        await anyio.sleep(130)
+        assert deeds(cluster) == ["patch claimledgers", "delete claimledgers", "delete resourceclaims"]
+    assert not watchdog.violations
+
+
+async def test_the_seat_of_an_ended_worker_is_released(cluster: SimulatedCluster) -> None:
+    """An earlier controller kept them."""
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(cluster, identity="before"):
+        await submit(cluster, "first", "second")
+        claim = claim_of(cluster, "first")
+        uid = cluster.server.get(WORKLOADS, "second", NAMESPACE).uid
+        cluster.kubelet.succeed(cluster.openrl.pod_key("second"))
+        await cluster.settle()
+    edit_seats(cluster, claim, lambda seats: [*seats, foreign_seat("second", uid=uid)])
+    async with simulated_controller(cluster):
+        await anyio.sleep(130)
+    assert cluster.openrl.seats() == {claim: ["first"]}
+
+
+# What it must not touch.
+
+
+async def test_a_claim_that_somebody_merely_labelled_is_not_ours(cluster: SimulatedCluster) -> None:
+    make_claim(cluster, "claim-looks-like-ours")
+    make_claim(cluster, "of-somebody-else")
+    await submit(cluster)
+    async with simulated_controller(cluster):
+        await anyio.sleep(1500)
+        assert deeds(cluster) == []
+    assert len(cluster.openrl.claims()) == 2
+
+
+@pytest.mark.parametrize("has_seat", [True, False])
+async def test_what_a_pod_still_runs_on_stays(cluster: SimulatedCluster, has_seat: bool) -> None:
+    """The Workload was removed by force and its Pod runs on: nothing is released under it."""
+    cluster.garbage_collector.pause()
+    cluster.fleet.add_nodes(1)
+    make_claim(cluster, owner=make_ledger(cluster, seats=(foreign_seat("gone"),) if has_seat else ()))
+    owner = controller_reference("gone", "another-uid")
+    cluster.server.create(
+        PODS, NAMESPACE, plain_pod("orw-gone", owner=owner, claim=ORPHAN, node="gpu-node-0")
+    )
+    async with simulated_controller(cluster):
+        await anyio.sleep(1500)
+        assert deeds(cluster) == []
+        cluster.server.delete(PODS, "orw-gone", NAMESPACE)
+        await anyio.sleep(750)
+    assert holdings(cluster) == []
+
+
+async def test_a_ledger_with_a_seat_of_an_existing_workload_is_never_swept(cluster: SimulatedCluster) -> None:
+    """Its claim is gone: the worker is placed again, and only then is the ledger given up, by repair."""
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(cluster):
+        await submit(cluster, "worker")
+    cluster.kubelet.pause()
+    uid = pod_uid(cluster, "worker")
+    edit_seats(cluster, claim_of(cluster, "worker"), lambda seats: [*seats, foreign_seat("gone")])
+    async with simulated_controller(cluster, identity="successor"):
+        await anyio.sleep(130)
+        assert cluster.openrl.seats()[claim_of(cluster, "worker")] == ["worker"], "the orphan seat alone goes"
+    assert pod_uid(cluster, "worker") == uid
+
+
+async def test_an_orphan_that_stops_looking_like_one_stays(cluster: SimulatedCluster) -> None:
+    """Suspicion is by UID and starts anew: what was repaired within the two minutes is no orphan."""
+    cluster.garbage_collector.pause()
+    uid = make_claim(cluster, owner="a-ledger-to-come")
+    async with simulated_controller(cluster):
+        await anyio.sleep(60)
+        cluster.server.store.remove(CLAIMS, ledger_key(ORPHAN)._replace(name=ORPHAN))
+        again = make_claim(cluster, owner="a-ledger-to-come")
+        assert again != uid
+        await anyio.sleep(100)
+        assert any(ORPHAN in each for each in holdings(cluster)), "another UID, another two minutes"
+        await anyio.sleep(130)
+    assert holdings(cluster) == []
+
+
+async def test_a_seat_that_its_workload_does_not_name_wakes_that_workload(cluster: SimulatedCluster) -> None:
+    """A lost event: the sweep brings the worker back, and repair knows what the seat is."""
+    cluster.fleet.add_nodes(2)
+    async with simulated_controller(cluster) as process:
+        await submit(cluster, "worker")
+        await submit(cluster, "lora", shared=False)
+        before = process.controller.runner.statistics()
+        worker = cluster.openrl.get("worker")
+        assert worker is not None
+        stray = {**foreign_seat("worker", uid=worker["metadata"]["uid"]), "assignmentID": "stray"}
+        edit_seats(cluster, claim_of(cluster, "lora"), lambda seats: [*seats, stray])
+        await anyio.sleep(700)
+        assert process.controller.runner.statistics() != before
+    assert sorted(cluster.openrl.seats().values()) == [["lora"], ["worker"]]
+    assert at_rest(cluster) == []

@@ -1,0 +1,194 @@
+"""Section 5, "Time-out": a worker that is not placed in time fails, and can never start later."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+
+from simulation.apiserver.kinds import CLAIMS, PODS
+from simulation.chaos.scripted import Faults, Meanwhile
+from simulation.checks.invariants import Watchdog, at_rest
+from simulation.cluster.controller_process import simulated_controller
+from simulation.cluster.simulated import SimulatedCluster
+from simulation.cluster.workloads import workload
+from tests.contract.clocks import BACK_AND_FORWARD
+from tests.contract.harness import (
+    FINALIZER,
+    claim_of,
+    deeds,
+    holdings,
+    placed,
+    pod_uid,
+    row,
+    settings_with,
+    submit,
+)
+
+pytestmark = pytest.mark.anyio
+
+MINUTE = settings_with(placement_timeout_seconds=60.0)
+
+
+async def test_pod_then_failed_then_seat_and_claim(cluster: SimulatedCluster) -> None:
+    cluster.fleet.add_nodes(1)
+    watchdog = Watchdog(cluster)
+    async with simulated_controller(cluster, MINUTE):
+        await submit(cluster, "holder", shared=False)
+        cluster.openrl.submit(workload("worker"))
+        await anyio.sleep(55)
+        assert row(cluster, "worker")[0] == "Pending"
+        mark = len(cluster.audit)
+        await anyio.sleep(10)
+        assert deeds(cluster, mark) == [
+            "delete pods",
+            "patch workloads/status",
+            "patch claimledgers",
+            "delete claimledgers",
+            "delete resourceclaims",
+        ]
+        phase, status, reason, text = row(cluster, "worker")
+        assert (phase, status, reason) == ("Failed", "False", "Unschedulable")
+        assert text.startswith("PlacementTimeout: waited 1m; last: WaitingForCapacity: ")
+        # It cannot start later.
+        cluster.openrl.delete("holder")
+        await anyio.sleep(120)
+        assert row(cluster, "worker")[0] == "Failed"
+    assert holdings(cluster) == []
+    assert not watchdog.violations
+
+
+@BACK_AND_FORWARD
+async def test_a_wall_clock_that_is_set_neither_ends_nor_lengthens_the_wait(
+    cluster: SimulatedCluster, jump_seconds: float
+) -> None:
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(cluster, MINUTE):
+        await submit(cluster, "holder", shared=False)
+        await submit(cluster, "worker")
+        cluster.clock.jump(jump_seconds)
+        await anyio.sleep(40)
+        assert row(cluster, "worker")[0] == "Pending"
+        await anyio.sleep(20)
+        assert row(cluster, "worker")[0] == "Failed"
+
+
+async def test_a_worker_that_nothing_could_ever_hold_is_unsatisfiable(cluster: SimulatedCluster) -> None:
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(cluster, MINUTE):
+        cluster.openrl.submit(workload("worker", memory="200Gi"))
+        await anyio.sleep(65)
+    phase, status, reason, text = row(cluster, "worker")
+    assert (phase, status, reason) == ("Failed", "False", "Unsatisfiable")
+    assert text.startswith("PlacementTimeout: waited 1m; last: NoCapacity: ")
+
+
+async def test_a_conflict_means_no_time_out(cluster: SimulatedCluster) -> None:
+    """The scheduler bound the Pod in the last moment: it runs."""
+    cluster.fleet.add_nodes(1)
+    faults = Faults()
+    async with simulated_controller(cluster, MINUTE, interceptor=faults):
+        await submit(cluster, "holder", shared=False)
+        cluster.openrl.submit(workload("worker", exclusive=True))
+        await cluster.until(lambda: placed(cluster, "worker")[1] == "Unschedulable", "not refused")
+        first = pod_uid(cluster, "worker")
+        cluster.scheduler.pause()
+
+        def bind() -> None:
+            conditions = [{"type": "PodScheduled", "status": "True"}]
+            cluster.server.bind(cluster.openrl.pod_key("worker"), first, "gpu-node-0", conditions)
+
+        hit = faults.add(Meanwhile(bind), verb="delete", kind=PODS)
+        await anyio.sleep(90)
+        assert hit.hits == 1
+        assert pod_uid(cluster, "worker") == first
+        assert row(cluster, "worker") == ("Running", "True", "Placed", "")
+
+
+async def test_waiting_for_a_seat_is_waiting_for_capacity(cluster: SimulatedCluster) -> None:
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(cluster, MINUTE.model_copy(update={"max_seats_per_claim": 1})):
+        cluster.openrl.submit(workload("first"))
+        await cluster.until(lambda: row(cluster, "first")[0] == "Running", "does not run")
+        cluster.openrl.submit(workload("second"))
+        await anyio.sleep(65)
+    assert row(cluster, "second")[0] == "Failed"
+    assert "shared claims hold at most 1 worker" in row(cluster, "second")[3]
+
+
+async def test_zero_waits_for_ever(cluster: SimulatedCluster) -> None:
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(cluster, settings_with(placement_timeout_seconds=0.0)):
+        await submit(cluster, "holder", "worker", shared=False)
+        await anyio.sleep(6 * 3600)
+        assert row(cluster, "worker")[0] == "Pending"
+
+
+async def test_it_counts_from_the_creation_of_a_worker_never_placed_across_restarts(
+    cluster: SimulatedCluster,
+) -> None:
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(cluster, MINUTE):
+        await submit(cluster, "holder", shared=False)
+        cluster.openrl.submit(workload("worker"))
+        await anyio.sleep(40)
+    async with simulated_controller(cluster, MINUTE, identity="successor"):
+        await anyio.sleep(25)
+    assert row(cluster, "worker")[0] == "Failed"
+
+
+async def test_it_counts_from_the_loss_of_a_worker_that_was_placed(cluster: SimulatedCluster) -> None:
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(cluster, MINUTE):
+        cluster.openrl.submit(workload("worker", exclusive=True))
+        await anyio.sleep(600)
+        assert row(cluster, "worker")[0] == "Running"
+        cluster.fleet.cordon("gpu-node-0")
+        cluster.server.delete(PODS, "orw-worker", "openrl-system")
+        await anyio.sleep(50)
+        assert row(cluster, "worker")[0] == "Pending"
+        await anyio.sleep(20)
+        assert row(cluster, "worker")[0] == "Failed"
+    assert holdings(cluster) == []
+
+
+async def test_waiting_for_a_predecessors_claim_is_not_counted(cluster: SimulatedCluster) -> None:
+    cluster.fleet.add_nodes(1)
+    cluster.openrl.submit(workload("worker", exclusive=True))
+    worker = cluster.openrl.get("worker")
+    assert worker is not None
+    name = f"claim-worker-{worker['metadata']['uid'][:8]}"
+    body = {
+        "metadata": {
+            "name": name,
+            "labels": {"openrl.io/managed": "true"},
+            "finalizers": ["example.com/hold"],
+        },
+        "spec": {
+            "devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com"}}]}
+        },
+    }
+    cluster.server.create(CLAIMS, "openrl-system", body)
+    cluster.server.delete(CLAIMS, name, "openrl-system")
+    often = MINUTE.model_copy(update={"retry_interval_seconds": 10.0})
+    async with simulated_controller(cluster, often):
+        await anyio.sleep(600)
+        assert row(cluster, "worker")[2] == "WaitingForPredecessorClaim"
+        cluster.server.patch(CLAIMS, name, "openrl-system", {"metadata": {"finalizers": None}})
+        await cluster.settle()
+        assert row(cluster, "worker")[0] == "Running"
+    assert claim_of(cluster, "worker") == name
+    assert at_rest(cluster) == []
+
+
+async def test_a_time_out_leaves_the_finalizer_until_the_workload_is_deleted(
+    cluster: SimulatedCluster,
+) -> None:
+    async with simulated_controller(cluster, MINUTE):
+        cluster.openrl.submit(workload("worker"))
+        await anyio.sleep(70)
+        worker = cluster.openrl.get("worker")
+        assert worker is not None
+        assert worker["metadata"]["finalizers"] == [FINALIZER]
+        cluster.openrl.delete("worker")
+        await cluster.settle()
+    assert cluster.openrl.is_empty()

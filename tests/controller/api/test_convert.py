@@ -1,0 +1,228 @@
+"""From API objects to facts: what the labels, quantities, taints and selectors of real objects mean."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from controller.api import convert, core
+from ledger.state import Seat
+from placement.tolerations import untolerated
+from placement.types import GIB, Amounts, Role, Taint, TaintEffect, Toleration
+from tests.controller.build import (
+    DRIVER,
+    Document,
+    allocation,
+    claim,
+    container,
+    device,
+    node,
+    node_selector,
+    pod,
+    slice_of,
+)
+
+TRAINER, SAMPLER = "openrl.io/trainer", "openrl.io/sampler"
+
+
+@pytest.mark.parametrize(
+    ("labels", "roles"),
+    [
+        ({}, {Role.TRAINER, Role.SAMPLER}),
+        ({TRAINER: "true"}, {Role.TRAINER}),
+        ({SAMPLER: "true"}, {Role.SAMPLER}),
+        ({TRAINER: "true", SAMPLER: "true"}, {Role.TRAINER, Role.SAMPLER}),
+        ({TRAINER: "true", SAMPLER: "false"}, {Role.TRAINER}),
+        ({TRAINER: "True", SAMPLER: "true"}, {Role.SAMPLER}),
+    ],
+)
+def test_the_roles_of_a_node_follow_from_its_labels(labels: dict[str, str], roles: set[Role]) -> None:
+    found = convert.node(node(labels=labels))
+    assert found.enabled
+    assert found.roles == roles
+
+
+@pytest.mark.parametrize("labels", [{TRAINER: "false"}, {SAMPLER: ""}, {TRAINER: "no", SAMPLER: "yes"}])
+def test_a_node_whose_labels_refuse_every_role_takes_none(labels: dict[str, str]) -> None:
+    """Required node affinity refuses it too: it has a role label, and none that is `true`."""
+    found = convert.node(node(labels=labels))
+    assert found.enabled
+    assert found.roles == frozenset()
+
+
+@pytest.mark.parametrize("value", ["false", "True", ""])
+def test_a_node_is_enabled_by_true_only(value: str) -> None:
+    assert not convert.node(node(labels={"openrl.io/enabled": value})).enabled
+
+
+def test_a_node_that_reports_no_memory_has_no_bound_on_it() -> None:
+    found = convert.node(node(allocatable={"cpu": "500m", "pods": "10"}))
+    assert found.allocatable == Amounts(None, 500, 10)
+
+
+def test_quantities_may_be_numbers() -> None:
+    found = convert.node(node(allocatable={"memory": 1024, "cpu": 1.5, "pods": 3}))
+    assert found.allocatable == Amounts(1024, 1500, 3)
+
+
+@pytest.mark.parametrize(
+    ("conditions", "ready"),
+    [
+        ([], False),
+        ([{"type": "Ready", "status": "False"}], False),
+        ([{"type": "Ready", "status": "Unknown"}], False),
+        ([{"type": "MemoryPressure", "status": "True"}], False),
+        ([{"type": "MemoryPressure", "status": "False"}, {"type": "Ready", "status": "True"}], True),
+    ],
+)
+def test_a_node_is_ready_when_it_says_so(conditions: list[Document], *, ready: bool) -> None:
+    assert convert.node(node(conditions=conditions)).ready is ready
+
+
+def test_cordon_and_taints_of_a_node() -> None:
+    known = {"key": "a", "value": "b", "effect": "NoSchedule"}
+    unknown = {"key": "a", "effect": "NoSomethingElse"}
+    found = convert.node(node(spec={"unschedulable": True, "taints": [known, unknown]}))
+    assert found.cordoned
+    assert found.taints == (Taint("a", "b", TaintEffect.NO_SCHEDULE),)
+
+
+def test_a_heartbeat_changes_nothing() -> None:
+    beats = [[{"type": "Ready", "status": "True", "lastHeartbeatTime": time}] for time in ("1", "2")]
+    first, second = (node(conditions=beat) for beat in beats)
+    assert first.status == second.status
+
+
+@pytest.mark.parametrize(
+    ("item", "tolerated"),
+    [
+        ({"operator": "Exists"}, True),
+        ({"key": "a", "operator": "Exists"}, True),
+        ({"key": "a", "value": "b"}, True),
+        ({"key": "a", "operator": "", "value": "b", "effect": ""}, True),
+        ({"key": "a", "value": "b", "effect": "NoSchedule"}, True),
+        ({"key": "a", "value": "c"}, False),
+        ({"key": "a", "value": "b", "effect": "NoExecute"}, False),
+        ({"key": "a", "value": "b", "effect": "NoSomethingElse"}, False),
+        ({"key": "a", "operator": "Exists", "effect": "NoSomethingElse"}, False),
+        ({"key": "a", "operator": "Lt", "value": "b"}, False),
+    ],
+)
+def test_what_a_toleration_tolerates(item: Document, *, tolerated: bool) -> None:
+    taint = Taint("a", "b", TaintEffect.NO_SCHEDULE)
+    assert untolerated([taint], convert.template_tolerations([item])) is not tolerated
+
+
+@pytest.mark.parametrize("junk", [7, "x", {}, [7], [[]], [None], [{"key": 7}], [{"operator": None}]])
+def test_what_is_no_list_of_tolerations_is_a_value_error(junk: object) -> None:
+    with pytest.raises(ValueError):
+        convert.template_tolerations(junk)
+
+
+def test_a_slice_of_one_node() -> None:
+    tainted = device("gpu-1", 1 << 30, taints=[{"key": "broken", "effect": "NoExecute"}])
+    found = convert.device_slice(slice_of("n", device("gpu-0", "79.65Gi"), tainted, device("nic", None)))
+    assert found is not None
+    assert (found.node, found.pool, found.generation, found.slice_count) == ("n", "n", 1, 1)
+    memories = [d.memory_bytes for d in found.devices]
+    assert memories == [-(-7965 * GIB // 100), GIB, None]
+    assert found.devices[1].taints == (Taint("broken", "", TaintEffect.NO_EXECUTE),)
+
+
+def test_a_slice_of_no_single_node_is_none_of_ours() -> None:
+    assert convert.device_slice(slice_of("n", nodeName=None, allNodes=True)) is None
+
+
+def test_an_allocated_claim() -> None:
+    tolerations = [{"key": "a", "operator": "Exists", "effect": "None"}, {"effect": "Novel"}]
+    obj = claim("claim-x", allocated=allocation("n", "gpu-3", tolerations=tolerations))
+    found = convert.claim(obj, "uid-ledger-x")
+    assert (found.name, found.uid, found.allocated, found.node, found.joinable) == (
+        "claim-x",
+        "uid-claim-x",
+        True,
+        "n",
+        True,
+    )
+    (row,) = found.devices
+    assert (row.id.driver, row.id.pool, row.id.device, row.admin_access) == (DRIVER, "n", "gpu-3", False)
+    assert row.tolerations == (Toleration("a", exists=True, value="", effect=TaintEffect.NONE),)
+
+
+def test_administrative_access_is_seen() -> None:
+    (row,) = convert.claim(claim(allocated=allocation(adminAccess=True)), "").devices
+    assert row.admin_access
+
+
+@pytest.mark.parametrize(
+    ("ledger_uid", "meta"),
+    [
+        ("", {}),
+        ("uid-of-another", {}),
+        ("uid-ledger-a", {"ownerReferences": []}),
+        ("", {"ownerReferences": []}),
+        ("uid-ledger-a", {"deletionTimestamp": "2026-01-01T00:00:00Z"}),
+    ],
+)
+def test_a_claim_that_its_ledger_does_not_own_or_that_ends_is_joined_by_nobody(
+    ledger_uid: str, meta: Document
+) -> None:
+    assert not convert.claim(claim(meta=meta, allocated=allocation()), ledger_uid).joinable
+
+
+IN, FIELD = {"operator": "In", "values": ["n"]}, {"key": "metadata.name"}
+SELECTORS: dict[str, tuple[Any, str]] = {
+    "none": (None, ""),
+    "the node's name": (node_selector("n"), "n"),
+    "two nodes": ({"nodeSelectorTerms": [{"matchFields": [FIELD | IN | {"values": ["n", "m"]}]}]}, ""),
+    "any node but one": ({"nodeSelectorTerms": [{"matchFields": [FIELD | IN | {"operator": "NotIn"}]}]}, ""),
+    "another field": ({"nodeSelectorTerms": [{"matchFields": [IN | {"key": "metadata.uid"}]}]}, ""),
+    "a label": ({"nodeSelectorTerms": [{"matchExpressions": [IN | {"key": "metadata.name"}]}]}, ""),
+    "a label and the name": (
+        {"nodeSelectorTerms": [{"matchExpressions": [IN | {"key": "zone"}], "matchFields": [FIELD | IN]}]},
+        "n",
+    ),
+    "no term": ({"nodeSelectorTerms": []}, ""),
+}
+
+
+@pytest.mark.parametrize(("selector", "name"), SELECTORS.values(), ids=SELECTORS)
+def test_the_node_of_an_allocation(selector: Any, name: str) -> None:
+    status = claim(allocated=allocation() | {"nodeSelector": selector}).status
+    assert status.allocation is not None
+    assert convert.allocation_node(status.allocation) == name
+
+
+@pytest.mark.parametrize(
+    ("request_", "memory_bytes"), [("60Gi", 60 * GIB), ("1024", 1024), ("", 0), ("what?", 0)]
+)
+def test_what_a_seat_costs_the_host(request_: str, memory_bytes: int) -> None:
+    seat = Seat(workload="a", workload_uid="u", assignment_id="x", owner_id="", host_request=request_)
+    hold = convert.seat_hold(seat, 250)
+    assert hold.host == Amounts(memory_bytes, 250)
+    assert (hold.worker, hold.worker_uid, hold.owner_key) == ("a", "u", "a")
+
+
+def test_what_a_pod_holds_of_its_node() -> None:
+    sidecar = container("sidecar", "1Gi", 0.5, restartPolicy="Always")
+    limited = {"name": "b", "resources": {"limits": {"memory": 1024, "cpu": "1"}}}
+    found = convert.pod_use(
+        pod(
+            nodeName="n",
+            containers=[container(memory="2Gi", cpu="1"), limited],
+            initContainers=[sidecar],
+            overhead={"memory": "1Mi"},
+        )
+    )
+    assert found.node == "n"
+    assert found.requests == Amounts(3 * GIB + 1024 + (1 << 20), 2500)
+
+
+def test_a_template_asks_for_what_its_pod_will() -> None:
+    spec: Document = {"containers": [container(memory="2Gi")], "initContainers": [container("i", "5Gi")]}
+    from_template = convert.template_resources(spec)
+    assert from_template == convert.pod_resources(pod(**spec).spec)
+    assert convert.template_resources({"containers": [], "unknown": 1}) == convert.pod_resources(
+        core.PodSpec()
+    )

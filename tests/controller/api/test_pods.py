@@ -1,0 +1,231 @@
+"""Pods in two forms: whole where one could be a worker's, else just what placement reads of it."""
+
+from __future__ import annotations
+
+import gc
+import json
+import tracemalloc
+from itertools import count
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.api import convert
+from controller.api.core import Pod
+from controller.api.pods import PODS, AnyPod, ForeignPod, whole
+from controller.cluster.caches import used_claims
+from informers.api import ObjectKey
+from informers.cache.store import Store
+from informers.client.decoding import struct_decoder
+from placement.types import GIB, Amounts
+from tests.controller.build import Parts, pod, workload
+
+_versions = count(1)
+_decode_whole = struct_decoder(Pod)
+
+Document = dict[str, Any]
+
+
+def document(name: str = "web-0", *containers: Document, **more: Any) -> Document:
+    asked = {"requests": {"memory": "2Gi", "cpu": "500m"}}
+    return {
+        "metadata": {
+            "name": name,
+            "namespace": "team",
+            "uid": f"uid-{name}",
+            "resourceVersion": str(next(_versions)),
+            "ownerReferences": [
+                {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u", "controller": True}
+            ],
+            "annotations": {"note": "x" * 3000},
+            **more.pop("metadata", {}),
+        },
+        "spec": {
+            "nodeName": "node",
+            "containers": list(containers) or [{"name": "c", "image": "i", "resources": asked}],
+            **more.pop("spec", {}),
+        },
+        "status": {"phase": "Running", "podIP": "10.0.0.7", **more.pop("status", {})},
+    }
+
+
+def decoded(*args: Any, **more: Any) -> AnyPod:
+    return PODS.decode(json.dumps(document(*args, **more)).encode())
+
+
+def foreign(*args: Any, **more: Any) -> ForeignPod:
+    found = decoded(*args, **more)
+    assert isinstance(found, ForeignPod)
+    return found
+
+
+def owner(kind: str = "Workload", group: str = "openrl.io", **more: Any) -> Document:
+    return {"apiVersion": f"{group}/v1beta1", "kind": kind, "name": "a", "uid": "uid-a", **more}
+
+
+CONCERN_WORKERS: dict[str, Document] = {
+    "a worker's name": {"metadata": {"name": "orw-a"}},
+    "a Workload as controller": {"metadata": {"ownerReferences": [owner(controller=True)]}},
+    "a Workload as one owner of several": {
+        "metadata": {"ownerReferences": [owner("Job", "batch"), owner(uid="another")]}
+    },
+    "a claim that it names": {"spec": {"resourceClaims": [{"name": "gpu", "resourceClaimName": "claim-a"}]}},
+}
+
+
+@pytest.mark.parametrize("what", CONCERN_WORKERS)
+def test_a_pod_that_could_be_looked_up_as_a_workers_is_held_whole(what: str) -> None:
+    found = decoded(**CONCERN_WORKERS[what])
+    assert isinstance(found, Pod)
+    assert found is whole(found)
+    assert found.spec.containers[0].name == "c"
+
+
+@pytest.mark.parametrize("other", [owner("Workload", "kueue.x-k8s.io"), owner("ReplicaSet")])
+def test_others_owners_do_not_make_it_a_workers(other: Document) -> None:
+    assert whole(foreign(metadata={"ownerReferences": [other]})) is None
+
+
+def test_a_foreign_pod_says_what_placement_reads_of_it() -> None:
+    found = foreign(metadata={"resourceVersion": "7"})
+    assert ObjectKey.of(found) == ("team", "web-0")
+    assert (found.metadata.uid, found.metadata.resource_version) == ("uid-web-0", "7")
+    assert (found.node_name, found.phase, found.finished, found.terminating) == (
+        "node",
+        "Running",
+        False,
+        False,
+    )
+    assert found.requests == Amounts(2 * GIB, 500, 1)
+    assert list(used_claims(found)) == []
+
+
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+def test_a_foreign_pod_that_ended_is_finished(phase: str) -> None:
+    assert foreign(status={"phase": phase}).finished
+
+
+def test_a_foreign_pod_that_is_being_deleted_says_so() -> None:
+    assert foreign(metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"}).terminating
+
+
+QUANTITIES = st.fixed_dictionaries(
+    {},
+    optional={
+        "memory": st.sampled_from(["0", "1Gi", "1500M", 1024, 2e3]),
+        "cpu": st.sampled_from(["100m", "1", 2, 0.5]),
+    },
+)
+REQUIREMENTS = st.fixed_dictionaries({}, optional={"requests": QUANTITIES, "limits": QUANTITIES})
+CONTAINERS = st.lists(
+    st.fixed_dictionaries({"name": st.just("c"), "resources": REQUIREMENTS}), min_size=1, max_size=3
+)
+INIT_CONTAINERS = st.lists(
+    st.fixed_dictionaries(
+        {"name": st.just("i"), "resources": REQUIREMENTS}, optional={"restartPolicy": st.just("Always")}
+    ),
+    max_size=3,
+)
+
+
+@given(CONTAINERS, INIT_CONTAINERS, QUANTITIES, REQUIREMENTS)
+def test_what_a_foreign_pod_takes_is_what_the_whole_pod_says(
+    containers: list[Document], init_containers: list[Document], overhead: Document, resources: Document
+) -> None:
+    spec = {"initContainers": init_containers, "overhead": overhead, "resources": resources}
+    text = json.dumps(document("web", *containers, spec=spec)).encode()
+    held_whole = convert.effective_request_of(_decode_whole(text))
+    assert convert.effective_request_of(PODS.decode(text)) == held_whole
+
+
+def test_what_repeats_between_foreign_pods_is_held_once() -> None:
+    one, other = foreign("web-0"), foreign("web-1")
+    assert one.requests is other.requests
+    assert one.node_name is other.node_name
+    assert one.namespace is other.namespace
+    assert one.phase is other.phase
+
+
+def test_equal_requests_are_held_once_however_they_are_written() -> None:
+    in_millis = foreign("a", {"name": "c", "resources": {"requests": {"cpu": "1000m"}}})
+    in_cores = foreign("b", {"name": "d", "resources": {"limits": {"cpu": "1"}}})
+    assert in_millis.requests is in_cores.requests
+
+
+@pytest.mark.parametrize("quantity", ["much", "-1Gi", True])
+def test_a_request_that_cannot_be_read_makes_the_pod_unreadable(quantity: object) -> None:
+    with pytest.raises(ValueError, match=r"memory|quantity|Expected"):
+        decoded("web", {"name": "c", "resources": {"requests": {"memory": quantity}}})
+
+
+def test_a_foreign_pod_takes_no_more_than_half_a_kilobyte() -> None:
+    uid = "0b2f3f3e-1111-4222-8333-4444555"
+    texts = [
+        json.dumps(
+            document(
+                f"web-7d4b9c6f5d-{number}",
+                metadata={"uid": f"{uid}{number}"},
+                spec={"nodeName": f"node-{number % 50}"},
+            )
+        ).encode()
+        for number in range(10_000, 14_000)
+    ]
+    store: Store[AnyPod] = Store({"claim": used_claims})
+    store.apply_write(PODS.decode(texts[0]))
+    gc.collect()
+    tracemalloc.start()
+    for text in texts:
+        store.apply_write(PODS.decode(text))
+    gc.collect()
+    held_bytes, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert held_bytes / len(texts) <= 512
+
+
+def test_the_picture_counts_foreign_pods_on_their_nodes_until_they_end() -> None:
+    parts = Parts()
+    parts.host()
+    freed: list[str] = []
+    parts.picture.on_room = lambda: freed.append("room")
+    before = parts.fleet.room("node")
+    parts.caches.pods.store.apply_write(foreign("web-0"))
+    during = parts.fleet.room("node")
+    assert before is not None
+    assert during is not None
+    taken = (before.memory_bytes - during.memory_bytes, before.cpu_millis - during.cpu_millis)
+    assert (*taken, before.pods - during.pods) == (2 * GIB, 500, 1)
+    assert freed == []
+    parts.caches.pods.store.apply_write(foreign("web-0", status={"phase": "Succeeded"}))
+    assert parts.fleet.room("node") == before
+    assert freed == ["room"]
+
+
+def test_a_foreign_pod_that_is_bound_later_counts_from_then_on() -> None:
+    parts = Parts()
+    parts.host()
+    empty = parts.fleet.room("node")
+    parts.caches.pods.store.apply_write(foreign("web-0", spec={"nodeName": ""}))
+    assert parts.fleet.room("node") == empty
+    parts.caches.pods.store.apply_write(foreign("web-0"))
+    assert parts.fleet.room("node") != empty
+
+
+def test_a_pod_that_a_workload_adopts_becomes_a_workers() -> None:
+    parts = Parts()
+    parts.put(workload("a"))
+    parts.caches.pods.store.apply_write(foreign("stray"))
+    assert parts.caches.pods_of("uid-a") == ()
+    adopted = {"ownerReferences": [owner(controller=True)]}
+    parts.caches.pods.store.apply_write(decoded("stray", metadata=adopted))
+    assert [found.metadata.name for found in parts.caches.pods_of("uid-a")] == ["stray"]
+
+
+def test_workers_pods_are_found_by_workload_and_by_claim() -> None:
+    parts = Parts()
+    held = pod("a", claim_name="claim-a")
+    parts.put(workload("a"), held)
+    parts.caches.pods.store.apply_write(foreign("web-0"))
+    assert parts.caches.pods_of("uid-a") == (held,)
+    assert parts.caches.pods_on(ObjectKey("openrl-system", "claim-a")) == (held,)

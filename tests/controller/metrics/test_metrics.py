@@ -1,0 +1,234 @@
+"""The exposition: what is served under which name, from the first scrape on, and to whom."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from collections import Counter
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+from aiohttp import ClientSession
+
+from controller.config.settings import Settings
+from controller.config.values import BindAddress
+from controller.metrics.api_server import request_metrics
+from controller.metrics.definitions import DEFINITIONS, PREFIX
+from controller.metrics.exposition import FOREIGN_PREFIXES, Metrics
+from controller.metrics.program import controller_metrics
+from controller.metrics.runtime import (
+    build_metrics,
+    leadership_metrics,
+    loop_metrics,
+    reconcile_metrics,
+    withheld_metrics,
+    work_queue_metrics,
+)
+from controller.runtime.build_info import BuildInfo
+from controller.runtime.health import LoopStatistics
+from controller.runtime.http_server import serve
+from controller.runtime.leadership import LeadershipStatistics
+from informers.client.connection import AccessStatistics, RequestObservation
+from informers.client.request_counts import RequestCounts
+from informers.client.transport import TransportStatistics
+from informers.client.watch_stream import WatchCounts
+from informers.histogram import Histogram, HistogramStatistics
+from informers.queue.runner import Outcome, RunnerStatistics
+from informers.queue.workqueue import WorkQueueStatistics
+from simulation.cluster.controller_process import simulated_controller
+from simulation.cluster.simulated import SimulatedCluster
+from tests.controller.metrics.scraping import Scrape, family_name, scrape
+from tests.virtualtime import run_virtual
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "metrics.txt"
+BUILD = BuildInfo(version="1.2.3", commit="abc", date="2026-01-01", python="3.11.7", platform="linux/x86_64")
+NONE = Histogram((0.1, 1.0)).statistics()
+
+QUEUE = WorkQueueStatistics(
+    depth_by_priority={},
+    delayed=0,
+    running=0,
+    waiting_getters=0,
+    failing=0,
+    adds_total=0,
+    retries_total=0,
+    queue_seconds=NONE,
+    work_seconds=NONE,
+    unfinished_seconds=0.0,
+    longest_running_seconds=0.0,
+    shut_down=False,
+)
+RUNNER = RunnerStatistics(
+    reconciles_total=dict.fromkeys(Outcome, 0),
+    terminal_errors_total=0,
+    timeouts_total=0,
+    reconcile_seconds=NONE,
+    active_workers=0,
+    max_concurrent_reconciles=4,
+)
+
+
+def client_that_asked(*requests: RequestObservation) -> TransportStatistics:
+    """The statistics of a client of the API server after these requests."""
+    counts = RequestCounts()
+    for request in requests:
+        counts.observe(request)
+    access = AccessStatistics(renewals=0, failed_renewals=0, requests=0, pools=1)
+    return TransportStatistics(WatchCounts(), access, counts.statistics())
+
+
+GET = RequestObservation("GET", "workloads.openrl.io", "200", 0.01)
+CREATE = RequestObservation("POST", "pods", "201", 0.02)
+
+
+def _itself(statistics: TransportStatistics) -> TransportStatistics:
+    return statistics
+
+
+def add_the_rest(metrics: Metrics, *clients: TransportStatistics) -> None:
+    """What a process serves beyond its controller."""
+    metrics.add(request_metrics("api.example:6443", [partial(_itself, client) for client in clients]))
+    metrics.add(withheld_metrics(lambda: 0))
+    metrics.add(loop_metrics(lambda: LoopStatistics(lag_seconds=NONE, silent_seconds=0.0)))
+    metrics.add(build_metrics(BUILD))
+
+
+async def a_process() -> Scrape:
+    """A scrape of a controller that has synced with an empty cluster and done nothing."""
+    async with SimulatedCluster() as cluster, simulated_controller(cluster) as process:
+        metrics = controller_metrics(process.controller, process.leadership)
+        add_the_rest(metrics, client_that_asked(GET), client_that_asked(CREATE))
+        return scrape(metrics)
+
+
+def of_the_project(text: str) -> str:
+    """Without the process's own series, whose values vary, and without versions of the simulated server."""
+    kept = [line for line in text.splitlines() if not re.search(r"\b(process_|python_gc_)", line)]
+    versions = re.compile(r"^(reflector_last_resource_version{.*}) .*$")
+    return "\n".join(versions.sub(r"\1 VERSION", line) for line in kept) + "\n"
+
+
+def test_every_series_is_there_from_the_start() -> None:
+    """To renew the golden text, write what this test scrapes."""
+    assert of_the_project(run_virtual(a_process).text) == GOLDEN.read_text()
+
+
+def test_what_is_served_is_what_is_defined_name_by_name() -> None:
+    families = {family_name(family): family for family in run_virtual(a_process).families}
+    ours = {name for name in families if not name.startswith(FOREIGN_PREFIXES)}
+
+    assert ours == {definition.name for definition in DEFINITIONS}
+    for definition in DEFINITIONS:
+        family = families[definition.name]
+        labels = {label for sample in family.samples for label in sample.labels if label != "le"}
+        assert (family.type, family.documentation) == (definition.type.value, definition.help)
+        assert labels <= set(definition.labels), definition.name
+
+
+def test_names_follow_the_conventions() -> None:
+    assert [name for name, n in Counter(d.name for d in DEFINITIONS).items() if n > 1] == []
+    for definition in DEFINITIONS:
+        assert definition.name.endswith("_total") == (definition.type.value == "counter"), definition.name
+        assert definition.help[0].isupper() or definition.help[0].isdigit(), definition.name
+        assert not definition.help.endswith("."), definition.name
+        if not definition.name.startswith(PREFIX):
+            known = ("controller_runtime_", "workqueue_", "leader_election_", "reflector_", "rest_client_")
+            assert definition.name.startswith(known), definition.name
+
+
+# Over HTTP.
+
+pytestmark = pytest.mark.anyio
+
+
+class Source:
+    """Components whose statistics a test can set."""
+
+    def __init__(self) -> None:
+        self.queue = QUEUE
+        self.runner = RUNNER
+        self.leadership = LeadershipStatistics(leading=False)
+        self.metrics = Metrics()
+        self.metrics.add(work_queue_metrics("workload", lambda: self.queue))
+        self.metrics.add(reconcile_metrics("workload", lambda: self.runner))
+        self.metrics.add(leadership_metrics("placement.openrl.io", lambda: self.leadership))
+
+    async def scrape(self, accept: str = "text/plain;version=0.0.4") -> str:
+        settings = Settings(metrics_bind_address=BindAddress("127.0.0.1", 0))
+        app = self.metrics.application()
+        async with serve(app, settings, "metrics_bind_address") as address, ClientSession() as session:
+            response = await session.get(f"http://{address}/metrics", headers={"Accept": accept})
+            assert response.status == 200
+            return await response.text()
+
+
+async def test_the_process_and_its_garbage_collector_are_there_too() -> None:
+    text = await Source().scrape()
+    assert "process_cpu_seconds_total" in text
+    assert "python_gc_collections_total" in text
+
+
+@pytest.mark.parametrize("accept", ["text/plain", "application/openmetrics-text;version=1.0.0"])
+async def test_no_series_tells_when_it_was_created(accept: str) -> None:
+    assert "_created" not in await Source().scrape(accept)
+
+
+async def test_what_components_say_is_what_a_scrape_shows() -> None:
+    source = Source()
+    await source.scrape()
+    observed = HistogramStatistics(bounds=(0.1, 1.0), counts=(1, 2, 3), sum=12.5)
+    source.queue = replace(
+        QUEUE, depth_by_priority={-100: 7, 0: 2}, adds_total=9, queue_seconds=observed, unfinished_seconds=1.5
+    )
+    source.runner = replace(
+        RUNNER, reconciles_total={outcome: index for index, outcome in enumerate(Outcome)}, active_workers=3
+    )
+    source.leadership = LeadershipStatistics(leading=True, slowpath_total=2)
+    lines = (await source.scrape()).splitlines()
+    queue = 'controller="workload",name="workload"'
+    for line in (
+        f'workqueue_depth{{{queue},priority="-100"}} 7.0',
+        f'workqueue_depth{{{queue},priority="0"}} 2.0',
+        f"workqueue_adds_total{{{queue}}} 9.0",
+        f"workqueue_queue_duration_seconds_bucket{{{queue.replace(',', ',le=LE,')}}} 1.0",
+        f"workqueue_queue_duration_seconds_count{{{queue}}} 6.0",
+        f"workqueue_queue_duration_seconds_sum{{{queue}}} 12.5",
+        f"workqueue_unfinished_work_seconds{{{queue}}} 1.5",
+        'controller_runtime_reconcile_total{controller="workload",result="requeue_after"} 3.0',
+        'controller_runtime_reconcile_errors_total{controller="workload"} 1.0',
+        'leader_election_master_status{name="placement.openrl.io"} 1.0',
+        'leader_election_slowpath_total{name="placement.openrl.io"} 2.0',
+        'controller_runtime_active_workers{controller="workload"} 3.0',
+    ):
+        assert line.replace("le=LE", 'le="0.1"') in lines
+
+
+async def test_two_processes_share_nothing() -> None:
+    first, second = Source(), Source()
+    first.queue = replace(QUEUE, adds_total=9)
+    assert "workqueue_adds_total" in await second.scrape()
+    assert " 9.0" not in of_the_project(await second.scrape())
+
+
+async def test_both_clients_of_a_process_count_as_one() -> None:
+    metrics = Metrics()
+    add_the_rest(metrics, client_that_asked(GET, GET, CREATE), client_that_asked(GET))
+    text = scrape(metrics).text
+
+    assert 'rest_client_requests_total{code="200",host="api.example:6443",method="GET"} 3.0' in text
+    assert 'rest_client_request_duration_seconds_count{host="api.example:6443",verb="GET"} 3.0' in text
+    assert 'rest_client_requests_total{code="201",host="api.example:6443",method="POST"} 1.0' in text
+
+
+async def test_a_scrape_is_compressed_for_those_who_ask() -> None:
+    settings = Settings(metrics_bind_address=BindAddress("127.0.0.1", 0))
+    app = Source().metrics.application()
+    async with (
+        serve(app, settings, "metrics_bind_address") as address,
+        ClientSession(auto_decompress=False) as session,
+    ):
+        response = await session.get(f"http://{address}/metrics", headers={"Accept-Encoding": "gzip"})
+        assert response.headers["Content-Encoding"] == "gzip"
+        assert b"workqueue_depth" in gzip.decompress(await response.read())

@@ -1,0 +1,211 @@
+"""What an operator reads off the metrics of a simulated cluster: who sits, who waits, what was done."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import anyio
+import pytest
+
+from controller.api.reasons import Code
+from controller.metrics import definitions as m
+from simulation.apiserver.kinds import LEDGERS, PODS
+from simulation.cluster.controller_process import SETTINGS, simulated_controller
+from simulation.cluster.simulated import SimulatedCluster
+from simulation.cluster.workloads import workload
+from tests.controller.metrics.scraping import scrape_process
+from tests.virtualtime import VIRTUAL_BACKEND, VirtualBackend
+
+pytestmark = pytest.mark.anyio
+
+LIMIT_OF_TWO = SETTINGS.model_copy(update={"max_seats_per_claim": 2})
+WITH_ELECTION = LIMIT_OF_TWO.model_copy(update={"leader_elect": True})
+
+
+@pytest.fixture
+def anyio_backend() -> VirtualBackend:
+    return VIRTUAL_BACKEND
+
+
+@pytest.fixture
+async def cluster() -> AsyncIterator[SimulatedCluster]:
+    async with SimulatedCluster() as cluster:
+        yield cluster
+
+
+async def submitted(cluster: SimulatedCluster, *names: str) -> None:
+    """Submit sharing workers, each once everything is at rest, so that their ages differ."""
+    for name in names:
+        cluster.openrl.submit(workload(name))
+        await cluster.settle()
+
+
+async def running(cluster: SimulatedCluster, *names: str) -> None:
+    """Wait until these run, and no other; a lease that is renewed never comes to rest."""
+    await cluster.until(lambda: cluster.openrl.in_phase("Running") == list(names), f"{names} do not run")
+
+
+async def test_a_full_fleet_shows_its_seats_and_who_waits_for_how_long(cluster: SimulatedCluster) -> None:
+    cluster.fleet.add_nodes(2)
+    async with simulated_controller(cluster, LIMIT_OF_TWO) as process:
+        await submitted(cluster, "a", "b", "c", "d", "waits-1", "waits-2")
+        cluster.openrl.submit(workload("alone", shared=False))
+        await cluster.settle()
+        waited = scrape_process(process).value(m.OLDEST_WAIT)
+        await anyio.sleep(120)
+
+        now = scrape_process(process)
+        assert now.values(m.WORKLOADS) == {"Running": 4, "Pending": 3}
+        assert now.values(m.WAITING_WORKERS) == {Code.WAITING_FOR_CAPACITY.value: 3}
+        assert now.values(m.WORKLOAD_REASONS) == {Code.WAITING_FOR_CAPACITY.value: 3}
+        assert now.value(m.OLDEST_WAIT) - waited == pytest.approx(120)
+        assert now.values(m.SEATS) == {"shareable": 6, "exclusive": 1}
+        assert now.values(m.LEDGERS) == {"shareable": 4, "exclusive": 1}
+        assert now.value(m.LEDGERS_AT_LIMIT) == 2
+        assert now.value(m.SEAT_LIMIT) == 2
+        assert now.values(m.CLAIMS) == {"allocated": 2, "unallocated": 3}
+        assert now.values(m.DEVICES) == {"present": 2, "allocated": 2}
+        assert now.value(m.NODES) == 2
+        assert now.values(m.ASSIGNMENTS) == {"dedicated": 5, "shared": 2}
+
+        for name in ("waits-1", "waits-2", "alone"):
+            cluster.openrl.delete(name)
+        await cluster.settle()
+        after = scrape_process(process)
+        assert (after.values(m.WAITING_WORKERS), after.value(m.OLDEST_WAIT)) == ({}, 0)
+
+
+async def test_a_hand_off_moves_the_histogram_and_a_seat_that_nobody_wants_does_not(
+    cluster: SimulatedCluster,
+) -> None:
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(cluster, LIMIT_OF_TWO) as process:
+        await submitted(cluster, "a", "b")
+        cluster.openrl.delete("b")
+        await cluster.settle()
+        await anyio.sleep(60)
+        await submitted(cluster, "c", "waits-1", "waits-2")
+        assert scrape_process(process).observations(m.HAND_OFF) == (0, 0)
+
+        cluster.openrl.delete("c")
+        await cluster.settle()
+        assert cluster.openrl.status("waits-1")["phase"] == "Running"
+        count, seconds = scrape_process(process).observations(m.HAND_OFF)
+        assert count == 1
+        assert seconds < 1
+        assert scrape_process(process).values(m.ASSIGNMENTS)["fallback"] == 1
+
+
+async def test_each_of_two_seats_that_free_together_is_a_hand_off(cluster: SimulatedCluster) -> None:
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(
+        cluster, SETTINGS.model_copy(update={"max_seats_per_claim": 3})
+    ) as process:
+        await submitted(cluster, "a", "b", "c", "waits-1", "waits-2", "waits-3")
+        cluster.openrl.delete("b")
+        cluster.openrl.delete("c")
+        await cluster.settle()
+
+        assert cluster.openrl.in_phase("Running") == ["a", "waits-1", "waits-2"]
+        assert scrape_process(process).observations(m.HAND_OFF)[0] == 2
+
+
+async def test_what_a_wait_and_an_end_came_to(cluster: SimulatedCluster) -> None:
+    cluster.fleet.add_nodes(1)
+    settings = LIMIT_OF_TWO.model_copy(update={"placement_timeout_seconds": 300.0})
+    async with simulated_controller(cluster, settings) as process:
+        await submitted(cluster, "a", "b", "waits-1", "waits-2")
+        await anyio.sleep(100)
+        cluster.openrl.delete("a")
+        await cluster.settle()
+        count, seconds = scrape_process(process).observations(m.WAIT)
+        assert count == 3
+        assert 100 < seconds < 150, "the two that fitted at once, and the one that waited for a seat"
+
+        await anyio.sleep(300)
+        await cluster.settle()
+        assert scrape_process(process).values(m.ENDED) == {Code.PLACEMENT_TIMEOUT.value: 1}
+
+
+async def test_a_seat_that_a_hand_edit_took_is_a_repair(cluster: SimulatedCluster) -> None:
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(cluster, LIMIT_OF_TWO) as process:
+        await submitted(cluster, "a", "b")
+        before = scrape_process(process)
+        (ledger,) = cluster.openrl.ledgers()
+        kept = [seat for seat in ledger["spec"]["seats"] if seat["workload"] == "a"]
+        cluster.server.patch(
+            LEDGERS, ledger["metadata"]["name"], cluster.openrl.namespace, {"spec": {"seats": kept}}
+        )
+        await cluster.settle()
+
+        assert before.values(m.REPAIRS) == {}
+        assert scrape_process(process).values(m.REPAIRS) == {"seat": 1}
+        assert scrape_process(process).values(m.SEATS) == {"shareable": 2}
+
+
+async def test_a_worker_on_a_dead_node_is_seen_although_it_does_not_wait_in_line(
+    cluster: SimulatedCluster,
+) -> None:
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(cluster, LIMIT_OF_TWO) as process:
+        await submitted(cluster, "a")
+        cluster.kubelet.pause()
+        pod = cluster.openrl.pod_key("a")
+        cluster.server.delete(PODS, pod.name, pod.namespace)
+        await cluster.settle()
+        await anyio.sleep(60)
+
+        now = scrape_process(process)
+        assert now.values(m.WORKLOAD_REASONS) == {Code.WAITING_FOR_POD_GONE.value: 1}
+        assert now.values(m.WAITING_WORKERS) == {}
+        cluster.kubelet.resume()
+
+
+async def test_a_standby_shows_the_fleet_and_has_done_nothing(cluster: SimulatedCluster) -> None:
+    cluster.fleet.add_nodes(1)
+    async with (
+        simulated_controller(cluster, WITH_ELECTION, identity="first") as first,
+        simulated_controller(cluster, WITH_ELECTION, identity="second") as second,
+    ):
+        cluster.openrl.submit(workload("a"), workload("b"))
+        await running(cluster, "a", "b")
+        cluster.openrl.submit(workload("waits"))
+        await cluster.until(lambda: bool(cluster.openrl.in_phase("Pending")), "nobody waits")
+        cluster.openrl.delete("a")
+        await running(cluster, "b", "waits")
+        await anyio.sleep(1)
+        processes = sorted((first, second), key=lambda process: process.leadership.leading)
+        standby, leader = (scrape_process(process) for process in processes)
+        lease = {"name": "placement.openrl.io"}
+
+        assert (standby.value(m.LEADING, **lease), leader.value(m.LEADING, **lease)) == (0, 1)
+        for definition in (m.WORKLOADS, m.SEATS, m.LEDGERS, m.CLAIMS, m.DEVICES, m.WAITING_WORKERS):
+            assert standby.values(definition) == leader.values(definition)
+        assert standby.values(m.ASSIGNMENTS) == {}
+        assert standby.observations(m.HAND_OFF) == (0, 0)
+        assert leader.observations(m.HAND_OFF)[0] == 1
+
+
+async def test_the_census_is_what_counting_everything_anew_gives(cluster: SimulatedCluster) -> None:
+    cluster.fleet.add_nodes(2)
+    async with simulated_controller(cluster, LIMIT_OF_TWO) as process:
+        cluster.openrl.submit(*(workload(f"w-{n}", shared=n % 4 != 3) for n in range(10)))
+        await cluster.settle()
+        for n in (0, 3, 5):
+            cluster.openrl.delete(f"w-{n}")
+        await cluster.settle()
+        cluster.openrl.submit(*(workload(f"late-{n}") for n in range(3)))
+        await cluster.settle()
+
+        now, caches = scrape_process(process), process.controller.caches
+        ledgers = [ledger.seats for ledger in caches.ledgers.store]
+        alone = [seats for seats in ledgers if any(seat.exclusive for seat in seats)]
+        assert sum(now.values(m.WORKLOADS).values()) == len(caches.workloads.store)
+        reasons = [workload.status.reason for workload in caches.workloads.store if not workload.terminal]
+        assert sum(now.values(m.WORKLOAD_REASONS).values()) == sum(reason != "" for reason in reasons)
+        assert sum(now.values(m.LEDGERS).values()) == len(ledgers)
+        assert now.values(m.LEDGERS)["exclusive"] == len(alone)
+        assert sum(now.values(m.SEATS).values()) == sum(len(seats) for seats in ledgers)
+        assert sum(now.values(m.WAITING_WORKERS).values()) == len(process.controller.line)
+        assert now.values(m.CLAIMS)["allocated"] == sum(claim.allocated for claim in caches.claims.store)

@@ -1,0 +1,75 @@
+"""A freed seat's time goes with it from worker to worker, and ends with a booking or with nobody."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+
+from controller.observe.handoff_latency import HandOffs
+from informers.api import ObjectKey
+from tests.virtualtime import VIRTUAL_BACKEND, VirtualBackend
+
+pytestmark = pytest.mark.anyio
+
+OLD, YOUNG = ObjectKey("ns", "old"), ObjectKey("ns", "young")
+
+
+@pytest.fixture
+def anyio_backend() -> VirtualBackend:
+    return VIRTUAL_BACKEND
+
+
+@pytest.fixture
+def hand_offs() -> HandOffs:
+    made = HandOffs()
+    made.begin()
+    return made
+
+
+async def test_a_worker_that_declines_passes_the_time_on(hand_offs: HandOffs) -> None:
+    hand_offs.freed(1)
+    hand_offs.handed_out([OLD])
+    await anyio.sleep(2)
+    hand_offs.declined(OLD)
+    hand_offs.handed_out([YOUNG])
+    await anyio.sleep(1)
+    hand_offs.booked(YOUNG)
+
+    assert hand_offs.statistics().count == 1
+    assert hand_offs.statistics().sum == pytest.approx(3.0)
+
+
+async def test_being_woken_again_does_not_start_the_time_anew(hand_offs: HandOffs) -> None:
+    hand_offs.freed(1)
+    hand_offs.handed_out([OLD])
+    await anyio.sleep(2)
+    hand_offs.freed(1)
+    hand_offs.handed_out([OLD, YOUNG])
+    await anyio.sleep(1)
+    hand_offs.booked(YOUNG)
+    hand_offs.booked(OLD)
+
+    assert hand_offs.statistics().count == 2
+    assert hand_offs.statistics().sum == pytest.approx(1.0 + 3.0)
+
+
+async def test_a_seat_that_nobody_took_counts_for_nobody_who_comes_later(hand_offs: HandOffs) -> None:
+    hand_offs.freed(1)
+    hand_offs.handed_out([])
+    await anyio.sleep(60)
+    hand_offs.handed_out([OLD])
+    hand_offs.booked(OLD)
+
+    assert hand_offs.statistics().count == 0
+
+
+async def test_what_is_on_its_way_when_another_process_leads_is_not_ours(hand_offs: HandOffs) -> None:
+    hand_offs.freed(1)
+    hand_offs.handed_out([OLD])
+    hand_offs.end()
+    hand_offs.booked(OLD)
+    hand_offs.freed(1)
+    hand_offs.handed_out([YOUNG])
+    hand_offs.booked(YOUNG)
+
+    assert hand_offs.statistics().count == 0

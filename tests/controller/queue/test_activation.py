@@ -1,0 +1,197 @@
+"""Who gets what has become free: the oldest workers that fit, as a what-if that changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from controller.queue.activation import lane_of, reservation_of
+from informers.api import ObjectKey
+from placement.types import Request
+from tests.controller.build import (
+    Parts,
+    allocation,
+    claim,
+    container,
+    ledger,
+    seat,
+    template,
+    workload,
+)
+
+
+def names(keys: Iterable[ObjectKey]) -> list[str]:
+    return [key.name for key in keys]
+
+
+def one_shared_device(limit: int) -> Parts:
+    """A device with one worker on it, and room for `limit` in all."""
+    parts = Parts(max_seats_per_claim=limit)
+    parts.host()
+    parts.shared("claim-a")
+    return parts
+
+
+def test_seats_go_to_the_oldest_first_and_only_as_many_as_there_are() -> None:
+    parts = one_shared_device(3)
+    for name, age in (("young", 3), ("old", 1), ("middle", 2)):
+        parts.waiting(name, age)
+    assert names(parts.hand_out.takers()) == ["old", "middle"]
+
+
+def test_age_counts_across_lanes() -> None:
+    parts = one_shared_device(4)
+    parts.waiting("third", 3, accelerator={"memory": "30Gi"})
+    parts.waiting("second", 2)
+    parts.waiting("first", 1, accelerator={"memory": "30Gi"})
+    parts.waiting("fourth", 4)
+    assert names(parts.hand_out.takers()) == ["first", "second", "third"]
+
+
+def test_a_worker_that_does_not_fit_blocks_no_younger_one() -> None:
+    parts = one_shared_device(2)
+    parts.waiting("too-big", 1, accelerator={"memory": "200Gi"})
+    parts.waiting("hungry-host", 2, template=template(container(memory="1Ti")))
+    parts.waiting("exclusive", 3, exclusive=True)
+    parts.waiting("fits", 4)
+    assert names(parts.hand_out.takers()) == ["fits"]
+
+
+def test_host_memory_is_handed_out_once() -> None:
+    parts = one_shared_device(0)
+    for age in range(4):
+        parts.waiting(f"w{age}", age, template=template(container(memory="30Gi")))
+    assert names(parts.hand_out.takers()) == ["w0", "w1"]
+
+
+def test_a_worker_that_a_claim_refused_leaves_it_to_the_next_of_its_lane() -> None:
+    parts = one_shared_device(2)
+    parts.memory.refused.add("uid-refused", claim("claim-a", allocated=allocation()))
+    # As the cache shows it, so that the refusal stands.
+    parts.waiting("refused", 1)
+    parts.waiting("next", 2)
+    assert names(parts.hand_out.takers()) == ["next"]
+
+
+def test_a_worker_that_waits_for_its_pod_on_an_allocated_claim_is_skipped() -> None:
+    parts = one_shared_device(3)
+    parts.waiting("seated", 1, status={"claimName": "claim-a", "assignmentID": "x"})
+    parts.waiting("next", 2)
+    assert names(parts.hand_out.takers()) == ["next"]
+
+
+def test_a_worker_with_a_pending_claim_of_its_own_is_not_skipped() -> None:
+    parts = one_shared_device(2)
+    parts.put(ledger("claim-own", seat("own")), claim("claim-own"))
+    parts.waiting("own", 1, status={"claimName": "claim-own", "assignmentID": "x"})
+    parts.waiting("next", 2)
+    assert names(parts.hand_out.takers()) == ["own"]
+
+
+@pytest.mark.parametrize("booked", [False, True], ids=["its booking is under way", "its status is to come"])
+def test_a_worker_that_is_just_taking_a_seat_leaves_the_next_one_to_its_lane(*, booked: bool) -> None:
+    parts = one_shared_device(3)
+    parts.waiting("busy", 1)
+    parts.waiting("next", 2)
+    if booked:
+        parts.put(ledger("claim-a", seat("holder-claim-a"), seat("busy")))
+    else:
+        request = parts.requests.of(workload("busy"))
+        assert request is not None
+        parts.fleet.reserve("claim-a", reservation_of(request))
+    assert names(parts.hand_out.takers()) == ["next"]
+
+
+def test_one_that_was_passed_over_leaves_the_seat_to_the_next() -> None:
+    parts = one_shared_device(2)
+    first = parts.waiting("first", 1)
+    parts.waiting("second", 2)
+    assert names(parts.hand_out.takers([first])) == ["second"]
+
+
+def test_the_what_if_leaves_the_fleet_as_it_was() -> None:
+    parts = one_shared_device(3)
+    for age in range(5):
+        parts.waiting(f"w{age}", age)
+    request = parts.requests.of(workload("somebody"))
+    assert request is not None
+    before = (parts.fleet.statistics(), parts.fleet.room("node"), parts.fleet.select(request))
+    assert len(parts.hand_out.takers()) == 2
+    assert (parts.fleet.statistics(), parts.fleet.room("node"), parts.fleet.select(request)) == before
+    assert names(parts.hand_out.takers()) == ["w0", "w1"]
+
+
+def test_workers_that_cannot_share_stand_in_no_lane() -> None:
+    parts = Parts()
+    multi = workload(accelerator={"mode": "MultiGPU", "memory": "1Gi", "devices": 2})
+    for lonely in (workload(exclusive=True), multi, workload(accelerator={"memory": "junk"})):
+        parts.requests.forget(lonely)
+        assert lane_of(parts.requests.of(lonely)) is None
+
+
+WAITER = st.fixed_dictionaries(
+    {
+        "age": st.integers(0, 3),
+        "memory": st.sampled_from(["20Gi", "60Gi", "100Gi"]),
+        "host": st.sampled_from(["1Gi", "30Gi"]),
+        "exclusive": st.sampled_from([False, False, False, True]),
+        "refused": st.sets(st.sampled_from(["uid-claim-0", "uid-claim-1", "uid-claim-2"]), max_size=2),
+        "on": st.sampled_from(["", "", "", "seat", "booking", "status"]),
+    }
+)
+
+
+@settings(deadline=None)
+@given(limit=st.integers(1, 4), taken=st.integers(1, 2), waiters=st.lists(WAITER, max_size=7))
+def test_it_finds_whom_asking_everybody_in_turn_would_find(
+    limit: int, taken: int, waiters: list[dict[str, Any]]
+) -> None:
+    refused = {f"uid-w{number}": tuple(sorted(w["refused"])) for number, w in enumerate(waiters)}
+    parts = Parts(max_seats_per_claim=limit, refused=lambda uid: refused.get(uid, ()))
+    for number in range(3):
+        parts.host(f"node-{number}")
+    holders = [seat(f"holder-{number}") for number in range(taken)]
+    seated = [seat(f"w{number}") for number, w in enumerate(waiters) if w["on"] == "seat"]
+    parts.shared("claim-0", *holders, *seated, on="node-0")
+    parts.shared("claim-1", on="node-1")
+    parts.shared("claim-2", on="node-2")
+    for number, waiter in enumerate(waiters):
+        key = parts.waiting(
+            f"w{number}",
+            waiter["age"],
+            accelerator={"memory": waiter["memory"]},
+            exclusive=waiter["exclusive"],
+            template=template(container(memory=waiter["host"])),
+            status={"claimName": "claim-2", "assignmentID": "x"} if waiter["on"] == "status" else None,
+        )
+        request = request_of(parts, key)
+        if waiter["on"] == "booking" and request.shareable:
+            parts.fleet.reserve("claim-1", reservation_of(request))
+    assert names(parts.hand_out.takers()) == asking_everybody(parts, refused)
+
+
+def request_of(parts: Parts, key: ObjectKey) -> Request:
+    waiting = parts.caches.workloads.store.get(key)
+    request = parts.requests.of(waiting) if waiting is not None else None
+    assert request is not None
+    return request
+
+
+def asking_everybody(parts: Parts, refused: dict[str, tuple[str, ...]]) -> list[str]:
+    """Let everybody who waits choose, oldest first, on the same fleet, for good."""
+    found = []
+    for key in parts.line:
+        waiting = parts.caches.workloads.store.get(key)
+        if waiting is None or waiting.status.claim_name:
+            continue
+        request = request_of(parts, key)
+        offer = parts.fleet.select(request, refused[request.worker_uid])
+        if offer is not None:
+            hold = reservation_of(request)
+            parts.fleet.reserve(offer.claim, hold)
+            found.append(key.name)
+    return found

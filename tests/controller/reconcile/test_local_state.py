@@ -1,0 +1,253 @@
+"""What a process remembers: refusals and how long they hold, allocations, uncounted waits, rejections."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from controller.reconcile.ages import Moment
+from controller.reconcile.local_state import Allocations, Rejections, UncountedWaits
+from tests.controller.build import Clock, Parts, allocation, claim, condition, node, workload
+
+CLAIM = "uid-claim-a"
+
+
+@pytest.fixture
+def parts() -> Parts:
+    """An allocated claim on a node, both in the caches."""
+    parts = Parts()
+    parts.host()
+    parts.shared("claim-a")
+    return parts
+
+
+def refuse(parts: Parts, worker: str = "uid-w", name: str = "claim-a") -> None:
+    parts.memory.refused.add(worker, claim(name, allocated=allocation()))
+
+
+def held_minutes(parts: Parts) -> int:
+    """For how many minutes from now the claim is not offered to the worker."""
+    for minute in range(100):
+        if CLAIM not in parts.memory.refused.of("uid-w"):
+            return minute
+        parts.clock.advance(minutes=1)
+    raise AssertionError("it is held for ever")
+
+
+def test_a_claim_is_not_offered_to_the_worker_that_it_refused(parts: Parts) -> None:
+    refuse(parts)
+    assert parts.memory.refused.of("uid-w") == (CLAIM,)
+    assert parts.memory.refused.of("uid-of-another") == ()
+
+
+def test_each_refusal_holds_twice_as_long_from_one_minute_to_thirty(parts: Parts) -> None:
+    held = []
+    for _ in range(7):
+        refuse(parts)
+        held.append(held_minutes(parts))
+    assert held == [1, 2, 4, 8, 16, 30, 30]
+
+
+def test_a_hold_ends_to_the_second(parts: Parts) -> None:
+    refuse(parts)
+    parts.clock.advance(seconds=59.999)
+    assert parts.memory.refused.of("uid-w") == (CLAIM,)
+    parts.clock.advance(seconds=0.001)
+    assert parts.memory.refused.of("uid-w") == ()
+
+
+@pytest.mark.parametrize(
+    ("reason", "remembered"),
+    [
+        ("ReplacingWedgedClaim: claim-a on node: it kept refusing the Pod", True),
+        ("WaitingForCapacity: claim-a is gone", False),
+    ],
+)
+def test_a_claim_that_another_process_abandoned_is_not_offered_either(
+    parts: Parts, reason: str, remembered: bool
+) -> None:
+    before = workload("w", status={"claimName": "claim-a", "assignmentID": "x"})
+    after = workload("w", status={"reason": reason})
+    parts.memory.refused.abandoned_elsewhere(before, after)
+    parts.memory.refused.abandoned_elsewhere(before, after)
+    assert (parts.memory.refused.of(after.uid) == (CLAIM,)) is remembered
+    parts.clock.advance(seconds=61)
+    assert parts.memory.refused.of(after.uid) == (), "told twice it is one refusal"
+
+
+def test_claims_are_held_each_for_itself(parts: Parts) -> None:
+    parts.shared("claim-b")
+    refuse(parts)
+    parts.clock.advance(seconds=45)
+    refuse(parts, name="claim-b")
+    assert parts.memory.refused.of("uid-w") == (CLAIM, "uid-claim-b")
+    parts.clock.advance(seconds=30)
+    assert parts.memory.refused.of("uid-w") == ("uid-claim-b",)
+
+
+NODE_CHANGES: dict[str, dict[str, Any]] = {
+    "cordoned": {"spec": {"unschedulable": True}},
+    "tainted": {"spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]}},
+    "resized": {"allocatable": {"memory": "128Gi", "cpu": "16", "pods": "110"}},
+    "given another role": {"labels": {"openrl.io/sampler": "true"}},
+    "not ready": {"conditions": []},
+}
+
+
+@pytest.mark.parametrize("change", NODE_CHANGES.values(), ids=NODE_CHANGES)
+def test_a_change_of_the_node_ends_it(parts: Parts, change: dict[str, Any]) -> None:
+    refuse(parts)
+    parts.put(node(**change))
+    assert parts.memory.refused.of("uid-w") == ()
+    refuse(parts)
+    assert held_minutes(parts) == 1, "what happened before the change does not count"
+
+
+def test_what_does_not_matter_of_a_node_changes_nothing(parts: Parts) -> None:
+    refuse(parts)
+    parts.put(node(labels={"team": "rl"}))
+    assert parts.memory.refused.of("uid-w") == (CLAIM,)
+
+
+def test_the_end_of_the_node_ends_it(parts: Parts) -> None:
+    refuse(parts)
+    parts.caches.nodes.store.apply_delete(node())
+    assert parts.memory.refused.of("uid-w") == ()
+
+
+def test_another_allocation_ends_it(parts: Parts) -> None:
+    refuse(parts)
+    parts.put(claim("claim-a", allocated=allocation(device_name="gpu-1")))
+    assert parts.memory.refused.of("uid-w") == ()
+
+
+def test_the_loss_of_the_allocation_ends_it(parts: Parts) -> None:
+    refuse(parts)
+    parts.put(claim("claim-a"))
+    assert parts.memory.refused.of("uid-w") == ()
+
+
+def test_another_claim_of_the_name_is_another_target(parts: Parts) -> None:
+    refuse(parts)
+    parts.put(claim("claim-a", allocated=allocation(), meta={"uid": "uid-later"}))
+    assert parts.memory.refused.of("uid-w") == ()
+
+
+def test_a_placed_worker_starts_anew(parts: Parts) -> None:
+    refuse(parts)
+    parts.memory.uncounted.note("uid-w")
+    parts.memory.settle("uid-w")
+    assert parts.memory.refused.of("uid-w") == ()
+    assert parts.memory.uncounted.since("uid-w") is None
+    refuse(parts)
+    assert held_minutes(parts) == 1
+
+
+def test_nothing_is_kept_of_a_worker_that_is_gone(parts: Parts) -> None:
+    worker = workload("w")
+    parts.put(worker)
+    refuse(parts, worker.uid)
+    parts.memory.uncounted.note(worker.uid)
+    parts.memory.rejections.add(worker.uid)
+    parts.memory.ages.look(worker, None)
+    parts.caches.workloads.store.apply_delete(worker)
+    assert parts.memory.refused.of(worker.uid) == ()
+    assert parts.memory.uncounted.since(worker.uid) is None
+    assert parts.memory.rejections.count(worker.uid) == 0
+    assert repr(parts.memory.ages) == "<Ages workers=0 waiting=0>"
+
+
+@pytest.mark.parametrize(
+    ("condition_status", "age_seconds"), [("False", 5), ("True", 65)], ids=["waits anew", "is placed"]
+)
+def test_a_wait_that_is_seen_to_begin_is_new_whatever_the_wall_clock_says(
+    parts: Parts, condition_status: str, age_seconds: float
+) -> None:
+    worker = workload("w")
+    parts.put(worker)
+    parts.clock.advance(minutes=1)
+    placed = condition("Placed", condition_status, since="2020-01-01T00:00:00Z")
+    later = workload("w", status={"conditions": [placed]})
+    parts.put(later)
+    parts.clock.advance(seconds=5)
+    age = parts.memory.ages.since(Moment.WAITING_BEGAN, later, None)
+    assert age == timedelta(seconds=age_seconds)
+
+
+def test_an_allocation_is_seen_when_the_cache_shows_it() -> None:
+    parts = Parts()
+    parts.clock.advance(minutes=1)
+    parts.put(claim("claim-a"))
+    parts.clock.advance(minutes=1)
+    parts.put(claim("claim-a", allocated=allocation()))
+    newer = claim("claim-a", allocated=allocation(), meta={"finalizers": ["a/b"]})
+    parts.clock.advance(minutes=1)
+    parts.put(newer)
+    parts.clock.advance(minutes=1)
+    assert parts.memory.allocations.since_seen(newer) == timedelta(minutes=2)
+
+
+def test_another_allocation_is_seen_anew() -> None:
+    parts = Parts()
+    parts.put(claim("claim-a", allocated=allocation()))
+    parts.clock.advance(minutes=1)
+    moved = claim("claim-a", allocated=allocation("other"))
+    assert parts.memory.allocations.since_seen(moved) == timedelta(), "it was never told of"
+    parts.put(moved)
+    parts.clock.advance(minutes=1)
+    assert parts.memory.allocations.since_seen(moved) == timedelta(minutes=1)
+
+
+def test_an_allocation_that_went_and_came_back_is_a_new_one() -> None:
+    parts = Parts()
+    for _ in range(2):
+        parts.put(claim("claim-a", allocated=allocation()))
+        parts.clock.advance(minutes=1)
+        parts.put(claim("claim-a"))
+    again = claim("claim-a", allocated=allocation())
+    parts.put(again)
+    assert parts.memory.allocations.since_seen(again) == timedelta()
+
+
+def test_a_claim_that_went_is_forgotten() -> None:
+    allocations = Allocations(Clock().monotonic)
+    found = claim("claim-a", allocated=allocation())
+    allocations.on_add(found, False)
+    allocations.on_delete(found)
+    assert repr(allocations) == "<Allocations seen=0>"
+
+
+def test_the_last_uncounted_wait_is_remembered() -> None:
+    clock = Clock()
+    waits = UncountedWaits(clock.monotonic)
+    assert waits.since("uid-w") is None
+    waits.note("uid-w")
+    clock.advance(minutes=3)
+    waits.note("uid-w")
+    clock.advance(seconds=7)
+    assert waits.since("uid-w") == timedelta(seconds=7)
+
+
+def test_rejections_double_from_a_second_to_five_minutes() -> None:
+    clock = Clock()
+    rejections = Rejections(clock.monotonic)
+    assert rejections.hold("uid-w") == 0
+    assert [rejections.add("uid-w") for _ in range(10)] == [1, 2, 4, 8, 16, 32, 64, 128, 256, 300]
+    assert rejections.count("uid-w") == 10
+    assert rejections.statistics() == {"held": 1}
+
+
+def test_a_rejected_worker_is_held_until_its_time_is_over() -> None:
+    clock = Clock()
+    rejections = Rejections(clock.monotonic)
+    rejections.add("uid-w")
+    clock.advance(seconds=0.25)
+    assert rejections.hold("uid-w") == 0.75
+    assert rejections.hold("uid-of-another") == 0
+    clock.advance(seconds=60)
+    assert rejections.hold("uid-w") == 0
+    assert rejections.add("uid-w") == 2, "the next one still waits longer"
+    rejections.forget("uid-w")
+    assert (rejections.hold("uid-w"), rejections.add("uid-w")) == (0, 1)

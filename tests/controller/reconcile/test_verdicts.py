@@ -1,0 +1,256 @@
+"""What a Pod's status means: ended or lost, refused or not, wedged, out of time, slow to start."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from controller.api.core import Pod
+from controller.config.settings import Settings
+from controller.reconcile.abandon import Abandon
+from controller.reconcile.completion import failure_message, is_lost
+from controller.reconcile.context import Tools
+from controller.reconcile.fallback import refused_by_scheduler
+from controller.reconcile.placement_timeout import TimeLimit
+from controller.reconcile.reporting import Reporting
+from controller.reconcile.teardown import Departure
+from tests.controller.build import (
+    DRIVER,
+    Document,
+    Parts,
+    allocation,
+    at,
+    claim,
+    condition,
+    pod,
+    tools,
+    unscheduled,
+    workload,
+)
+
+pytestmark = pytest.mark.anyio
+
+
+def finished(phase: str = "Failed", *states: Document, **more: Any) -> Document:
+    statuses = [{"name": f"c{number}", "state": state} for number, state in enumerate(states)]
+    return {"phase": phase, "containerStatuses": statuses, **more}
+
+
+def exited(code: int, **words: str) -> Document:
+    return {"terminated": {"exitCode": code, **words}}
+
+
+WAITING: Document = {"waiting": {"reason": "ContainerCreating"}}
+DISRUPTED = {"conditions": [condition("DisruptionTarget", "True", "DeletionByPodGC")]}
+DELETED = {"deletionTimestamp": at()}
+
+LOST = {
+    "deleted before it ended": pod(meta=DELETED, status=finished("Failed", exited(137))),
+    "deleted, though it says that it succeeded": pod(meta=DELETED, status=finished("Succeeded", exited(0))),
+    "disrupted": pod(status=finished("Failed", exited(143), **DISRUPTED)),
+    "rejected by the kubelet": pod(status={"phase": "Failed", "reason": "UnexpectedAdmissionError"}),
+    "never started": pod(status=finished("Failed", WAITING, {})),
+}
+ENDED = {
+    "succeeded": pod(status=finished("Succeeded", exited(0))),
+    "failed": pod(status=finished("Failed", exited(1))),
+    "failed in an init container": pod(
+        status={
+            "phase": "Failed",
+            "initContainerStatuses": [{"name": "init", "state": exited(1)}],
+            "containerStatuses": [{"name": "worker", "state": WAITING}],
+        }
+    ),
+    "failed, and not for a disruption": pod(
+        status=finished("Failed", exited(1), conditions=[condition("DisruptionTarget", "False")])
+    ),
+    "out of its own time": pod(status=finished("Failed", exited(137), reason="DeadlineExceeded")),
+    "succeeded in spite of a disruption": pod(status=finished("Succeeded", exited(0), **DISRUPTED)),
+}
+
+
+@pytest.mark.parametrize("lost", LOST.values(), ids=LOST)
+def test_a_pod_that_was_taken_away_is_no_outcome(lost: Pod) -> None:
+    assert is_lost(lost)
+
+
+@pytest.mark.parametrize("ended", ENDED.values(), ids=ENDED)
+def test_a_pod_that_ended_by_itself_is_an_outcome(ended: Pod) -> None:
+    assert not is_lost(ended)
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        (finished("Failed", exited(1), message="the Pod's own words", reason="R"), "the Pod's own words"),
+        (finished("Failed", exited(0), exited(3)), "container c1 exited with code 3"),
+        (
+            finished("Failed", exited(137, reason="OOMKilled")),
+            "container c0 exited with code 137 (OOMKilled)",
+        ),
+        (
+            finished("Failed", exited(1, reason="Error", message="no such model")),
+            "container c0 exited with code 1 (Error: no such model)",
+        ),
+        (finished("Failed", exited(1, message="why")), "container c0 exited with code 1 (why)"),
+        (
+            finished("Failed", exited(2), initContainerStatuses=[{"name": "init", "state": exited(1)}]),
+            "container init exited with code 1",
+        ),
+        (finished("Failed", exited(0), reason="DeadlineExceeded"), "DeadlineExceeded"),
+        (finished("Failed"), "no reason given"),
+    ],
+)
+def test_a_failure_is_told_in_the_pods_own_words(status: Document, message: str) -> None:
+    assert failure_message(pod(status=status)) == message
+
+
+def test_only_the_verdict_unschedulable_on_an_unbound_pod_is_a_refusal() -> None:
+    assert refused_by_scheduler(pod(status=unscheduled()))
+    others = {
+        "no verdict yet": pod(),
+        "scheduled": pod(status={"conditions": [condition("PodScheduled", "True")]}),
+        "gated": pod(status=unscheduled("SchedulingGated")),
+        "an error of the scheduler": pod(status=unscheduled("SchedulerError")),
+        "bound meanwhile": pod(status=unscheduled(), nodeName="node"),
+        "room is being made for it": pod(status=unscheduled() | {"nominatedNodeName": "node"}),
+        "another condition": pod(status={"conditions": [condition("Ready", "False", "Unschedulable")]}),
+    }
+    assert [name for name, each in others.items() if refused_by_scheduler(each)] == []
+
+
+def parts_with(settings: Settings | None = None, **node: Any) -> tuple[Parts, Tools]:
+    parts = Parts()
+    parts.host(**node)
+    return parts, tools(parts, settings)
+
+
+def patience(allocated: Document, refused: Pod, *, seen_minute: float = 0, now_minute: float = 0) -> float:
+    """How many seconds a claim may go on refusing a Pod."""
+    parts, its_tools = parts_with()
+    parts.clock.advance(minutes=seen_minute)
+    found = claim("claim-a", allocated=allocated)
+    parts.put(found)
+    parts.clock.advance(minutes=now_minute - seen_minute)
+    request = parts.requests.of(workload())
+    abandon = Abandon(its_tools, Departure(its_tools))
+    return abandon.remaining_seconds(workload(), request, found, refused)
+
+
+def refused_since(minute: float, *, created: float = 0) -> Pod:
+    return pod(status=unscheduled(since=at(minutes=minute)), meta={"creationTimestamp": at(minutes=created)})
+
+
+def test_a_claim_may_refuse_for_two_minutes() -> None:
+    assert patience(allocation(), refused_since(0)) == 120
+    assert patience(allocation(), refused_since(0), now_minute=1.5) == 30
+    assert patience(allocation(), refused_since(0), now_minute=3) == -60
+
+
+def test_while_devices_are_being_bound_it_may_for_ten() -> None:
+    binding = allocation(bindingConditions=["attached"])
+    assert patience(binding, refused_since(0), now_minute=1) == 540
+
+
+@pytest.mark.parametrize(
+    ("seen", "transition", "created"),
+    [(5, 1, 0), (0, 5, 1), (1, 0, 5)],
+    ids=["the allocation is the latest", "the verdict is the latest", "the Pod is the latest"],
+)
+def test_patience_counts_from_the_latest_of_allocation_verdict_and_pod(
+    seen: float, transition: float, created: float
+) -> None:
+    refused = refused_since(transition, created=created)
+    assert patience(allocation(), refused, seen_minute=seen, now_minute=6) == 60
+
+
+def test_a_verdict_without_a_time_counts_from_the_rest() -> None:
+    undated = pod(status={"conditions": [{"type": "PodScheduled", "status": "False"}]})
+    assert patience(allocation(), undated, seen_minute=1, now_minute=2) == 60
+
+
+HOPELESS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "the node refuses the role": ({"labels": {"openrl.io/sampler": "true"}}, {}),
+    "the device is too small": ({}, {"accelerator": {"memory": "100Gi"}}),
+}
+
+
+@pytest.mark.parametrize(("node", "spec"), HOPELESS.values(), ids=HOPELESS)
+def test_what_no_waiting_changes_is_abandoned_at_once(node: dict[str, Any], spec: dict[str, Any]) -> None:
+    parts, its_tools = parts_with(**node)
+    parts.shared("claim-a")
+    found = its_tools.claim("claim-a")
+    assert found is not None
+    request = parts.requests.of(workload(**spec))
+    abandon = Abandon(its_tools, Departure(its_tools))
+    assert abandon.remaining_seconds(workload(), request, found, refused_since(0)) == 0
+    assert abandon.remaining_seconds(workload(), None, found, refused_since(0)) == 120, (
+        "what it asks for is not known"
+    )
+
+
+def remaining(
+    *conditions: Document, minute: float = 0, timeout: float = 900, uncounted: float | None = None
+) -> float | None:
+    """How long a worker that was created at the epoch may go on waiting, at that minute."""
+    settings = Settings(device_driver=DRIVER, device_class=DRIVER, placement_timeout_seconds=timeout)
+    parts, its_tools = parts_with(settings)
+    if uncounted is not None:
+        parts.clock.advance(minutes=uncounted)
+        parts.memory.uncounted.note("uid-a")
+    parts.clock.advance(minutes=minute - (uncounted or 0))
+    waiting = workload("a", status={"conditions": list(conditions)})
+    return TimeLimit(its_tools, Departure(its_tools)).remaining_seconds(waiting)
+
+
+def test_time_counts_from_creation_where_the_worker_was_never_judged() -> None:
+    assert remaining() == 900
+    assert remaining(minute=10) == 300
+    assert remaining(minute=20) == -300
+    assert remaining(condition("Other", "False", since=at(minutes=9)), minute=10) == 300
+    assert remaining(condition("Placed", "Unknown", since=at(minutes=9)), minute=10) == 300
+
+
+def test_time_counts_from_the_last_moment_in_which_it_stopped_being_placed() -> None:
+    assert remaining(condition("Placed", "False", since=at(minutes=9)), minute=10) == 840
+
+
+def test_a_placed_worker_has_no_limit() -> None:
+    assert remaining(condition("Placed", "True"), minute=100) is None
+
+
+def test_a_limit_of_zero_is_none() -> None:
+    assert remaining(minute=10_000, timeout=0) is None
+
+
+def test_a_pod_of_the_last_moment_is_given_ten_seconds() -> None:
+    parts, its_tools = parts_with()
+    parts.clock.advance(seconds=4)
+    limit = TimeLimit(its_tools, Departure(its_tools))
+    assert limit.last_chance_seconds(workload("a"), pod("a")) == 6
+    parts.clock.advance(seconds=7)
+    assert limit.last_chance_seconds(workload("a"), pod("a")) == -1
+    assert limit.last_chance_seconds(workload("a"), None) == 0
+
+
+def test_the_wait_for_the_end_of_its_own_predecessor_does_not_count() -> None:
+    assert remaining(minute=10, uncounted=8) == 780
+    later = condition("Placed", "False", since=at(minutes=9))
+    assert remaining(later, minute=10, uncounted=8) == 840, "what came after it counts from there"
+
+
+async def test_a_pod_is_given_ten_seconds_to_start_before_the_status_speaks_of_it() -> None:
+    parts, its_tools = parts_with()
+    scheduled = {"conditions": [condition("PodScheduled", "True")]}
+    parts.clock.advance(seconds=4)
+    assert await Reporting(its_tools).starting(workload(), None, pod(nodeName="node", status=scheduled)) == 6
+
+
+async def test_a_scheduler_error_is_given_ten_seconds_to_heal() -> None:
+    parts, its_tools = parts_with()
+    parts.clock.advance(seconds=9)
+    reporting = Reporting(its_tools)
+    assert await reporting.scheduler_error(workload(), pod(status=unscheduled("SchedulerError"))) == 1
+    assert await reporting.scheduler_error(workload(), pod(status=unscheduled("SchedulingGated"))) is None
+    assert await reporting.scheduler_error(workload(), pod()) is None

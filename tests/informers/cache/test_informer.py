@@ -1,0 +1,231 @@
+"""The shared informer and its handlers. Ids are those of the checklist."""
+
+import logging
+from dataclasses import dataclass
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from informers.cache.dispatch import BACKLOG_WARNING
+from informers.cache.store import ObjectKey
+from tests.informers.running import informer_of, quiet, running
+from tests.informers.scripted_api import (
+    Recorder,
+    Step,
+    Thing,
+    added,
+    deleted,
+    modified,
+    page,
+    thing,
+)
+from tests.virtualtime import VIRTUAL_BACKEND, VirtualBackend
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> VirtualBackend:
+    return VIRTUAL_BACKEND
+
+
+@dataclass
+class Failing(Recorder):
+    """Raises on each third change."""
+
+    calls: int = 0
+
+    def on_add(self, obj: Thing, initial: bool) -> None:
+        self.calls += 1
+        if self.calls % 3 == 0:
+            raise LookupError(f"no place for {obj}")
+        super().on_add(obj, initial)
+
+
+@pytest.mark.parametrize("inline", [False, True])
+async def test_handlers_are_told_of_the_list_then_of_each_change(inline: bool) -> None:
+    informer = informer_of(
+        [added(thing("b", 2)), modified(thing("a", 3)), deleted(thing("b", 4)), Step.HANG],
+        lists=(page(1, thing("a", 1)),),
+    )
+    first, second = Recorder(), Recorder()
+    informer.add_handler(first, inline=inline)
+    informer.add_handler(second, inline=inline)
+    async with running(informer):
+        await informer.wait_for_sync()
+    assert first.told == second.told == ["*a@1", "+b@2", "~a@3", "-b@4"]
+
+
+@pytest.mark.parametrize("inline", [False, True])
+async def test_r6_our_own_write_is_told_exactly_once_whoever_is_first(inline: bool) -> None:
+    written, gone = thing("a", 3), thing("b", 2)
+    informer = informer_of(
+        [5.0, added(gone), modified(written), deleted(thing("b", 4)), Step.HANG],
+        lists=(page(1, thing("a", 1)),),
+    )
+    recorder = Recorder()
+    informer.add_handler(recorder, inline=inline)
+    async with running(informer):
+        informer.store.apply_write(gone)
+        informer.store.apply_write(written)
+        informer.store.apply_delete(gone)
+        await quiet()
+        assert recorder.told == ["*a@1", "+b@2", "~a@3", "-b@2"]
+        await anyio.sleep(10)
+        informer.store.apply_write(written)
+    assert recorder.told == ["*a@1", "+b@2", "~a@3", "-b@2"]
+
+
+async def test_an_inline_handler_never_lags_the_store() -> None:
+    informer = informer_of()
+    by_name: dict[str, Thing] = {}
+
+    class Index:
+        def on_add(self, obj: Thing, _initial: bool) -> None:
+            assert informer.store.get(ObjectKey.of(obj)) is obj
+            assert obj in informer.store.by_index("colour", "red")
+            by_name[obj.metadata.name] = obj
+
+        def on_update(self, _old: Thing, new: Thing) -> None:
+            by_name[new.metadata.name] = new
+
+        def on_delete(self, obj: Thing) -> None:
+            del by_name[obj.metadata.name]
+
+    informer.add_handler(Index(), inline=True)
+    async with running(informer):
+        informer.store.apply_write(thing("a", 2, "red"))
+        assert by_name == {"a": thing("a", 2, "red")}
+        informer.store.apply_delete(thing("a", 2, "red"))
+        assert by_name == {}
+    assert informer.statistics().handlers[0].failures_total == 0
+
+
+async def test_s5_a_backlog_delays_neither_the_store_nor_the_reader_nor_others_and_is_warned_of(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    burst = [added(thing(f"thing-{version}", version)) for version in range(2, 102)]
+    informer = informer_of([1.0, *burst, Step.HANG])
+    slow, inline = Recorder(), Recorder()
+    registration = informer.add_handler(slow, name="slow")
+    informer.add_handler(inline, inline=True)
+    async with running(informer):
+        for version in range(5000, 5000 + 2 * BACKLOG_WARNING):
+            informer.store.apply_write(thing(f"thing-{version}", version))
+        assert registration.backlog == 2 * BACKLOG_WARNING
+        assert slow.told == []
+        assert len(inline.told) == len(informer.store) == 2 * BACKLOG_WARNING
+        await anyio.sleep(2)
+        assert registration.backlog == 0
+    assert len(slow.told) == len(inline.told) == 2 * BACKLOG_WARNING + 100
+    warnings = [record.message for record in caplog.records if record.levelno == logging.WARNING]
+    assert warnings == [f"handler slow of things.example.com is behind by {BACKLOG_WARNING + 1} changes"]
+
+
+async def test_s5_other_tasks_run_between_the_changes_of_a_backlog() -> None:
+    informer = informer_of()
+    told_at: list[int] = []
+    turn = 0
+
+    class Counts(Recorder):
+        def on_add(self, _obj: Thing, _initial: bool) -> None:
+            told_at.append(turn)
+
+    informer.add_handler(Counts())
+    async with running(informer):
+        for version in range(2, 102):
+            informer.store.apply_write(thing(f"thing-{version}", version))
+        for turn in range(150):  # noqa: B007 - read by the handler
+            await anyio.lowlevel.checkpoint()
+    assert len(set(told_at)) == 100
+
+
+async def test_s5_a_first_list_is_no_backlog_to_warn_of(caplog: pytest.LogCaptureFixture) -> None:
+    things = [thing(f"thing-{number}", number) for number in range(1, 3000)]
+    informer = informer_of(lists=(page(5000, *things),))
+    informer.add_handler(Recorder())
+    async with running(informer):
+        await informer.wait_for_sync()
+    assert caplog.records == []
+
+
+@pytest.mark.parametrize("inline", [False, True])
+async def test_s6_a_handler_that_raises_is_logged_and_counted_and_gets_the_next_change(
+    inline: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    informer = informer_of([added(thing(f"thing-{version}", version)) for version in range(2, 8)])
+    failing, well = Failing(), Recorder()
+    registration = informer.add_handler(failing, name="failing", inline=inline)
+    informer.add_handler(well, inline=inline)
+    async with running(informer):
+        pass
+    assert failing.told == ["+thing-2@2", "+thing-3@3", "+thing-5@5", "+thing-6@6"]
+    assert len(well.told) == 6
+    statistics = registration.statistics()
+    assert (statistics.delivered_total, statistics.failures_total, statistics.backlog) == (6, 2, 0)
+    assert "handler failing of things.example.com failed on added space/thing-4 (version 4)" in caplog.text
+    assert "LookupError: no place for thing-4@4" in caplog.text
+
+
+@pytest.mark.parametrize("inline", [False, True])
+async def test_s7_a_late_handler_is_told_of_what_is_there_and_syncs_by_itself(inline: bool) -> None:
+    informer = informer_of([5.0, added(thing("b", 2)), Step.HANG], lists=(page(1, thing("a", 1)),))
+    async with running(informer):
+        await informer.wait_for_sync()
+        late = Recorder()
+        registration = informer.add_handler(late, inline=inline)
+        assert registration.has_synced is inline
+        await informer.wait_for_sync()
+        assert registration.has_synced
+        assert late.told == ["*a@1"]
+        await anyio.sleep(10)
+    assert late.told == ["*a@1", "+b@2"]
+
+
+async def test_s7_a_handler_syncs_only_when_it_has_been_given_the_first_list() -> None:
+    informer = informer_of(lists=(page(1, thing("a", 1)),))
+    seen: list[bool] = []
+
+    class Looks(Recorder):
+        def on_add(self, obj: Thing, initial: bool) -> None:
+            super().on_add(obj, initial)
+            seen.append(registration.has_synced)
+
+    registration = informer.add_handler(Looks())
+    async with running(informer):
+        assert registration.has_synced
+    assert seen == [False]
+
+
+async def test_a_handler_cannot_be_added_in_the_middle_of_the_news(caplog: pytest.LogCaptureFixture) -> None:
+    informer = informer_of()
+
+    class AddsAnother(Recorder):
+        def on_add(self, _obj: Thing, _initial: bool) -> None:
+            informer.add_handler(Recorder())
+
+    informer.add_handler(AddsAnother(), inline=True)
+    async with running(informer):
+        informer.store.apply_write(thing("a", 2))
+    assert "a handler cannot be added by an inline handler" in caplog.text
+
+
+@pytest.mark.parametrize("inline", [False, True])
+async def test_s7_a_handler_added_while_a_list_is_told_is_told_everything_once(inline: bool) -> None:
+    informer = informer_of()
+    first, late = Recorder(), Recorder()
+    informer.add_handler(first, inline=True)
+    listed = informer.store.begin_replacement()
+    for number in range(600):
+        listed.add(thing(f"thing-{number}", 1))
+    slices = informer.store.replacing(listed, "1")
+    next(slices)
+    registration = informer.add_handler(late, inline=inline)
+    assert len(first.told) == 600, "the others first"
+    for _ in slices:
+        pass
+    async with running(informer):
+        pass
+    assert registration.has_synced
+    assert sorted(late.told) == sorted(first.told)

@@ -1,0 +1,32 @@
+"""Asking for one object again and again, and looking at the token that it was asked with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import anyio
+
+from informers.client.transport import KubeApi, Limits
+from tests.informers.client.objects import THINGS, thing
+from tests.informers.client.server import Answer, ScriptedServer, failure, reply
+
+RESTLESS = Limits(refresh_seconds=0.0)
+
+
+def only(token: str) -> Answer:
+    """Accepts one token."""
+    good, bad = reply(thing()), failure(401, "Unauthorized", "who are you?")
+    return lambda request: (good if request.headers.get("Authorization") == f"Bearer {token}" else bad)(
+        request
+    )
+
+
+def tokens(server: ScriptedServer) -> list[str]:
+    return [request.headers["Authorization"].removeprefix("Bearer ") for request in server.received]
+
+
+async def until(condition: Callable[[], bool], api: KubeApi) -> None:
+    """Send requests until `condition` holds: a refresh is started by a request and waited for by none."""
+    with anyio.fail_after(10):
+        while not condition():
+            await api.get(THINGS, "a", "ns")

@@ -1,0 +1,146 @@
+"""Credentials that a program gives: when it runs, and what happens when it does not do its part."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from informers.client.transport import connect
+from informers.errors import ConfigurationError
+from tests.informers.client.certificates import make_authority
+from tests.informers.client.conftest import kubeconfig
+from tests.informers.client.http_client import RESTLESS, only, tokens, until
+from tests.informers.client.objects import THINGS, thing
+from tests.informers.client.server import ScriptedServer, reply, serve
+
+pytestmark = pytest.mark.anyio
+
+
+def plugin(folder: Path, body: str) -> dict[str, Any]:
+    """A user whose credentials come from a program; `body` sees the number of the run as `run`."""
+    script = folder / "plugin.py"
+    script.write_text(
+        "import json, os, pathlib, sys\n"
+        "log = pathlib.Path(__file__).with_suffix('.log')\n"
+        "runs = log.read_text() if log.exists() else ''\n"
+        "log.write_text(runs + '.')\n"
+        "run = len(runs) + 1\n"
+        "version = json.loads(os.environ['KUBERNETES_EXEC_INFO'])['apiVersion']\n"
+        "def give(**status):\n"
+        "    print(json.dumps({'apiVersion': version, 'kind': 'ExecCredential', 'status': status}))\n" + body
+    )
+    version = "client.authentication.k8s.io/v1"
+    return {"exec": {"apiVersion": version, "command": sys.executable, "args": [str(script)]}}
+
+
+def runs(folder: Path) -> int:
+    return len((folder / "plugin.log").read_text())
+
+
+async def test_a_credential_plugin_runs_once_and_again_after_a_refusal(
+    server: ScriptedServer, tmp_path: Path
+) -> None:
+    server.answers(only("token-1"))
+    file = kubeconfig(tmp_path / "config", server.url, user=plugin(tmp_path, "give(token=f'token-{run}')\n"))
+    async with connect(kubeconfig=str(file), limits=RESTLESS) as api:
+        for _ in range(5):
+            await api.get(THINGS, "a", "ns")
+        assert runs(tmp_path) == 1
+        server.answers(only("token-2"))
+        await api.get(THINGS, "a", "ns")
+        assert runs(tmp_path) == 2
+
+
+async def test_a_credential_plugin_runs_again_before_its_token_expires(
+    server: ScriptedServer, tmp_path: Path
+) -> None:
+    server.answers(reply(thing()))
+    body = (
+        "year = 2001 if run < 2 else 2999\n"
+        "give(token=f'token-{run}', expirationTimestamp=f'{year}-01-01T00:00:00Z')\n"
+    )
+    file = kubeconfig(tmp_path / "config", server.url, user=plugin(tmp_path, body))
+    async with connect(kubeconfig=str(file), limits=RESTLESS) as api:
+        await until(lambda: bool(server.received) and tokens(server)[-1] == "token-2", api)
+        for _ in range(5):
+            await api.get(THINGS, "a", "ns")
+    assert runs(tmp_path) == 2
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("sys.exit('no login')\n", "no login"),
+        ("print('hello')\n", "gave no ExecCredential"),
+        ("give(nothing=1)\n", "neither a token nor a client certificate"),
+        ("print('{}')\n", "missing required field"),
+        ("give(token='a\\nb')\n", "single line"),
+    ],
+)
+async def test_a_credential_plugin_that_fails_is_one_line(tmp_path: Path, body: str, message: str) -> None:
+    file = kubeconfig(tmp_path / "config", "http://127.0.0.1:1", user=plugin(tmp_path, body))
+    with pytest.raises(ConfigurationError, match=message) as caught:
+        async with connect(kubeconfig=str(file)):
+            pass
+    assert str(caught.value).startswith(f"kubeconfig {file}, context 'here': ")
+    assert "\n" not in str(caught.value)
+
+
+async def test_a_credential_plugin_that_hangs_is_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("informers.client.credentials.LOGIN_SECONDS", 0.5)
+    user = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "sleep", "args": ["5"]}}
+    file = kubeconfig(tmp_path / "config", "http://127.0.0.1:1", user=user)
+    with pytest.raises(ConfigurationError, match=r"took over 0\.5 s"):
+        async with connect(kubeconfig=str(file)):
+            pass
+
+
+async def test_a_credential_plugin_that_does_not_exist_is_named(tmp_path: Path) -> None:
+    user = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "no-such-plugin"}}
+    file = kubeconfig(tmp_path / "config", "http://127.0.0.1:1", user=user)
+    with pytest.raises(ConfigurationError, match="no-such-plugin"):
+        async with connect(kubeconfig=str(file)):
+            pass
+
+
+async def test_a_request_waits_for_no_refresh_and_closing_ends_one(
+    server: ScriptedServer, tmp_path: Path
+) -> None:
+    server.answers(reply(thing()))
+    body = (
+        "if run > 1:\n"
+        "    import time; time.sleep(50)\n"
+        "give(token='t', expirationTimestamp='2001-01-01T00:00:00Z')\n"
+    )
+    file = kubeconfig(tmp_path / "config", server.url, user=plugin(tmp_path, body))
+    with anyio.fail_after(20):
+        async with connect(kubeconfig=str(file), limits=RESTLESS) as api:
+            for _ in range(5):
+                await api.get(THINGS, "a", "ns")
+    assert len(server.received) == 5
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="makes certificates with openssl")
+async def test_a_credential_plugin_may_give_a_client_certificate(tmp_path: Path) -> None:
+    authority = make_authority(tmp_path / "ca")
+    certificate, key = authority.issue("client")
+    body = (
+        f"give(clientCertificateData=pathlib.Path({str(certificate)!r}).read_text(),\n"
+        f"     clientKeyData=pathlib.Path({str(key)!r}).read_text())\n"
+    )
+    async with serve(authority.server(demand_client_certificate=True)) as server:
+        server.answers(reply(thing()))
+        cluster = {"certificate-authority": str(authority.ca)}
+        file = kubeconfig(tmp_path / "config", server.url, user=plugin(tmp_path, body), cluster=cluster)
+        async with connect(kubeconfig=str(file), limits=RESTLESS) as api:
+            for _ in range(3):
+                await api.get(THINGS, "a", "ns")
+            assert api.statistics().access.pools == 1
+    assert runs(tmp_path) == 1

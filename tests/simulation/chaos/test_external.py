@@ -1,0 +1,40 @@
+"""What users want is what hands give back, and nothing else."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+
+from informers.api import ObjectKey
+from simulation.apiserver.kinds import WORKLOADS
+from simulation.chaos.external import Hands
+from simulation.chaos.scenario import Act
+from simulation.checks.invariants import Watchdog
+from simulation.cluster.simulated import SimulatedCluster
+from simulation.cluster.workloads import workload
+from simulation.engine.trace import Trace
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_what_users_delete_while_their_namespace_ends_does_not_come_back_with_it(
+    cluster: SimulatedCluster,
+) -> None:
+    """One is seen to be deleted still, one went already."""
+    hands = Hands(cluster, Watchdog(cluster), Trace(anyio.current_time))
+    held = workload("held")
+    held["metadata"]["finalizers"] = ["example.com/other"]
+    for body in (held, workload("gone"), workload("wanted")):
+        hands.act(Act(0.0, "submit", body["metadata"]["name"], body))
+
+    assert hands.delete_namespace()
+    await cluster.settle()
+    assert set(cluster.openrl.statuses()) == {"held"}
+    for name in ("held", "gone"):
+        hands.act(Act(0.0, "delete", name))
+    server, key = cluster.server, ObjectKey(cluster.openrl.namespace, "held")
+    server.edit(WORKLOADS, key, lambda document: document["metadata"].pop("finalizers"))
+    await cluster.settle()
+
+    assert hands.restore_namespace()
+    assert set(hands.expected) == set(cluster.openrl.statuses()) == {"wanted"}

@@ -1,0 +1,127 @@
+"""What the watchdog says of seats above the limit, and of the end of a claim (sections 4 and 8)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from ledger.names import founding_claim_name, ledger_name
+from simulation.apiserver.kinds import CLAIMS, LEDGERS, PODS, WORKLOADS
+from simulation.checks.invariants import Watchdog
+from simulation.cluster.nodes import DRIVER
+from simulation.cluster.simulated import SimulatedCluster
+from simulation.cluster.workloads import workload
+from tests.contract.harness import controller_reference, plain_pod
+
+pytestmark = pytest.mark.anyio
+
+LEDGER, CLAIM = "ledger-a", "claim-a"
+
+
+def owned_claim(cluster: SimulatedCluster, *finalizers: str) -> None:
+    """A ledger and its claim."""
+    server, namespace = cluster.server, cluster.openrl.namespace
+    ledger = server.create(LEDGERS, namespace, {"metadata": {"name": LEDGER}, "spec": {"claimName": CLAIM}})
+    owner = {"apiVersion": LEDGERS.api_version, "kind": LEDGERS.kind, "name": LEDGER, "uid": ledger.uid}
+    exactly = {"deviceClassName": DRIVER, "allocationMode": "ExactCount", "count": 1}
+    body = {
+        "metadata": {"name": CLAIM, "ownerReferences": [owner], "finalizers": list(finalizers)},
+        "spec": {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}},
+    }
+    server.create(CLAIMS, namespace, body)
+
+
+@pytest.mark.parametrize("finalizers", [(), ("example.com/hold",)])
+async def test_a_claim_that_is_asked_to_go_before_its_ledger_is_told_once(
+    cluster: SimulatedCluster, finalizers: tuple[str, ...]
+) -> None:
+    owned_claim(cluster, *finalizers)
+    watchdog, namespace = Watchdog(cluster), cluster.openrl.namespace
+
+    cluster.server.delete(CLAIMS, CLAIM, namespace)
+    cluster.server.delete(LEDGERS, LEDGER, namespace)
+    if finalizers:
+        cluster.server.patch(CLAIMS, CLAIM, namespace, {"metadata": {"finalizers": None}})
+
+    (violation,) = watchdog.violations
+    assert violation.endswith(f"{CLAIM} went before its ledger")
+
+
+@pytest.mark.parametrize("finalizers", [(), ("example.com/hold",)])
+async def test_a_claim_that_goes_after_its_ledger_is_in_order(
+    cluster: SimulatedCluster, finalizers: tuple[str, ...]
+) -> None:
+    owned_claim(cluster, *finalizers)
+    watchdog, namespace = Watchdog(cluster), cluster.openrl.namespace
+
+    cluster.server.delete(LEDGERS, LEDGER, namespace)
+    cluster.server.delete(CLAIMS, CLAIM, namespace)
+    if finalizers:
+        cluster.server.patch(CLAIMS, CLAIM, namespace, {"metadata": {"finalizers": None}})
+
+    assert watchdog.violations == []
+
+
+def seat(name: str) -> dict[str, object]:
+    return {"workload": name, "workloadUID": f"uid-{name}", "assignmentID": f"booking-{name}"}
+
+
+@pytest.mark.parametrize(
+    ("after", "told"),
+    [
+        (("a", "b"), False),  # lowered below what was there
+        (("a", "b", "c"), True),
+        (("a", "c"), True),  # one comes as another goes: the write adds a seat all the same
+        (("b",), False),
+    ],
+)
+async def test_a_write_that_adds_a_seat_above_the_limit_is_told(
+    cluster: SimulatedCluster, after: tuple[str, ...], told: bool
+) -> None:
+    server, namespace = cluster.server, cluster.openrl.namespace
+    spec = {"claimName": CLAIM, "seats": [seat("a"), seat("b")]}
+    server.create(LEDGERS, namespace, {"metadata": {"name": LEDGER}, "spec": spec})
+    watchdog = Watchdog(cluster, limit=lambda: 1)
+
+    server.patch(LEDGERS, LEDGER, namespace, {"spec": {"seats": [seat(name) for name in after]}})
+
+    assert [f"the limit is {1}" in violation for violation in watchdog.violations] == [True] * told
+
+
+def book_seat(cluster: SimulatedCluster, uid: str) -> None:
+    claim = founding_claim_name("worker", uid)
+    seat = {"workload": "worker", "workloadUID": uid, "assignmentID": "one"}
+    body = {"metadata": {"name": ledger_name(claim)}, "spec": {"claimName": claim, "seats": [seat]}}
+    cluster.server.create(LEDGERS, cluster.openrl.namespace, body)
+
+
+def make_pod(cluster: SimulatedCluster, uid: str) -> None:
+    body = plain_pod("orw-worker", owner=controller_reference("worker", uid))
+    cluster.server.create(PODS, cluster.openrl.namespace, body)
+
+
+LAND: dict[str, Callable[[SimulatedCluster, str], None]] = {"seat": book_seat, "Pod": make_pod}
+
+
+@pytest.mark.parametrize("what", LAND)
+@pytest.mark.parametrize(
+    ("late", "leaving", "told"), [(True, True, False), (False, True, True), (True, False, True)]
+)
+async def test_only_what_lands_late_for_a_worker_that_is_leaving_is_nobodys_fault(
+    cluster: SimulatedCluster, what: str, late: bool, leaving: bool, told: bool
+) -> None:
+    server, namespace = cluster.server, cluster.openrl.namespace
+    watchdog = Watchdog(cluster, lands_late=lambda: late)
+    body = workload("worker")
+    body["metadata"]["finalizers"] = ["example.com/hold"]
+    cluster.openrl.submit(body)
+    if leaving:
+        cluster.openrl.delete("worker")
+    LAND[what](cluster, server.get(WORKLOADS, "worker", namespace).uid)
+    if not leaving:
+        cluster.openrl.delete("worker")
+    server.patch(WORKLOADS, "worker", namespace, {"metadata": {"finalizers": None}})
+
+    said = [text.endswith(f"worker went and left a {what}") for text in watchdog.violations]
+    assert said == [True] * told
