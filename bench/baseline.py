@@ -81,7 +81,7 @@ Job = Callable[[], Awaitable[None]]
 _answer = msgspec.json.Decoder(Answer).decode
 
 
-class BareWriter:
+class BaselineWriter:
     """Turns events into jobs for its writers."""
 
     def __init__(self, client: Client) -> None:
@@ -143,7 +143,7 @@ class BareWriter:
 async def run(kubeconfig: Path, writers: int) -> None:
     """Place with the rights of a kubeconfig until the process is ended."""
     async with connect(kubeconfig) as client:
-        await BareWriter(client).run(writers, ready=partial(_say, READY))
+        await BaselineWriter(client).run(writers, ready=partial(_say, READY))
 
 
 def _say(line: str) -> None:

@@ -22,7 +22,7 @@ from bench.errors import BenchError
 from bench.report.details import all_tables
 from bench.report.document import with_results
 from bench.report.table import print_tables
-from bench.runner import Plan, measure
+from bench.runner import BenchPlan, measure
 from bench.samples import Results, gather
 from bench.scenarios.catalog import INFORMER_GROUP, TITLES
 from e2e.controlplane import ControlPlaneError
@@ -80,7 +80,7 @@ def cli(
     if source is not None:
         results = Results.read(source)
     else:
-        results = _measured(Plan.of(names, quick=quick, rounds=rounds), profile)
+        results = _measured(BenchPlan.of(names, quick=quick, rounds=rounds), profile)
         results.write(json_path)
         click.echo(f"Wrote {json_path}", err=True)
     console = Console() if sys.stdout.isatty() else Console(width=WIDTH_COLUMNS)
@@ -91,7 +91,7 @@ def cli(
         click.echo(f"Wrote {markdown}", err=True)
 
 
-def _measured(plan: Plan, profile: Path | None) -> Results:
+def _measured(plan: BenchPlan, profile: Path | None) -> Results:
     signal.signal(signal.SIGTERM, _interrupt)
     if profile is not None:
         profile.mkdir(parents=True, exist_ok=True)

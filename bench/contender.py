@@ -36,7 +36,7 @@ Flags = Mapping[str, str]
 CONTROLLER_FLAGS: Final[Flags] = {**DEFAULT_FLAGS, "--retry-interval": "10s"}
 
 
-class Kind(Enum):
+class ContenderInfo(Enum):
     """What a contender is, in words for a table."""
 
     CONTROLLER = "controller"
@@ -47,7 +47,7 @@ class Kind(Enum):
 class Contender:
     """A program and how much it does at once."""
 
-    kind: Kind
+    kind: ContenderInfo
     workers: int
 
     def __str__(self) -> str:
@@ -56,11 +56,11 @@ class Contender:
     @property
     def ready_text(self) -> str:
         """What its log says when it is ready."""
-        return READY if self.kind is Kind.BARE_WRITER else "Started reconciling"
+        return READY if self.kind is ContenderInfo.BARE_WRITER else "Started reconciling"
 
     def command(self, kubeconfig: Path, flags: Flags) -> list[str]:
         """Its command line, behind the interpreter's own."""
-        if self.kind is Kind.BARE_WRITER:
+        if self.kind is ContenderInfo.BARE_WRITER:
             return ["-m", "bench.baseline", str(kubeconfig), str(self.workers)]
         settings = {
             **CONTROLLER_FLAGS,
@@ -133,7 +133,7 @@ async def running(
 
     Raises `ContenderFailed`, also at the end if it logged an error meanwhile.
     """
-    profiled = profile is not None and contender.kind is Kind.CONTROLLER
+    profiled = profile is not None and contender.kind is ContenderInfo.CONTROLLER
     interpreter = ["-m", "cProfile", "-o", str(profile)] if profiled else []
     process = _spawn([*interpreter, *contender.command(cluster.controller_kubeconfig, flags)], log)
     contestant = ContenderProcess(contender, process, log)

@@ -20,14 +20,14 @@ from bench.scenarios.base import Scenario, load_average
 from bench.scenarios.catalog import DECISION, INFORMER_GROUP, INFORMERS, ON_CLUSTER, TITLES, WARM_UP
 from bench.scenarios.decision import Decision
 from bench.scenarios.informers import InformerScenario
-from bench.testbed import Stage
+from bench.testbed import Testbed
 from e2e.controlplane import ControlPlane
 
 Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class BenchPlan:
     """What a run measures."""
 
     decision: Decision | None
@@ -37,7 +37,7 @@ class Plan:
     """Instead of each scenario's own number."""
 
     @classmethod
-    def of(cls, names: Sequence[str], *, quick: bool, rounds: int | None) -> Plan:
+    def of(cls, names: Sequence[str], *, quick: bool, rounds: int | None) -> BenchPlan:
         """A plan of the scenarios with these names, all if there is none, in the catalog's order."""
         chosen = set(names or TITLES)
         if INFORMER_GROUP in chosen:
@@ -67,7 +67,7 @@ def turns(contenders: Sequence[Contender], rounds: int) -> Iterator[tuple[int, C
             yield number, contender
 
 
-async def measure(plan: Plan, profiles: Path | None, progress: Progress) -> list[Sample]:
+async def measure(plan: BenchPlan, profiles: Path | None, progress: Progress) -> list[Sample]:
     """Measure all; starts a control plane if a scenario needs one."""
     samples: list[Sample] = []
     if plan.decision is not None:
@@ -81,12 +81,12 @@ async def measure(plan: Plan, profiles: Path | None, progress: Progress) -> list
     return samples
 
 
-async def _measure_on_cluster(plan: Plan, profiles: Path | None, progress: Progress) -> list[Sample]:
+async def _measure_on_cluster(plan: BenchPlan, profiles: Path | None, progress: Progress) -> list[Sample]:
     samples: list[Sample] = []
     with ControlPlane.start() as plane:
         await to_thread.run_sync(plane.install)
         async with connect(plane.admin_kubeconfig) as client:
-            stage = Stage(plane, client, plane.folder, profiles)
+            stage = Testbed(plane, client, plane.folder, profiles)
             for contender in WARM_UP.contenders:
                 await WARM_UP.measure(stage, contender, 0)
             for scenario in plan.scenarios:

@@ -52,7 +52,7 @@ class Sample(Struct, frozen=True, kw_only=True):
     """The machine's load average over one minute when it began."""
 
 
-class Facts(Struct, frozen=True, kw_only=True):
+class RunEnvironment(Struct, frozen=True, kw_only=True):
     """What was measured, and on what."""
 
     commit: str
@@ -68,7 +68,7 @@ class Facts(Struct, frozen=True, kw_only=True):
 class Results(Struct, frozen=True, kw_only=True):
     """One run."""
 
-    facts: Facts
+    facts: RunEnvironment
     samples: list[Sample]
 
     def write(self, path: Path) -> None:
@@ -86,9 +86,9 @@ PACKAGES = ("aiohttp", "msgspec", "pydantic", "uvloop")
 GIB = 1 << 30
 
 
-def gather(arguments: Sequence[str]) -> Facts:
+def gather(arguments: Sequence[str]) -> RunEnvironment:
     """The facts of a run that begins now. Raises `NotMeasurable` outside of a git checkout."""
-    return Facts(
+    return RunEnvironment(
         commit=_git("rev-parse", "HEAD"),
         modified=bool(_git("status", "--porcelain", "--untracked-files=no")),
         started=datetime.now(UTC).isoformat(timespec="seconds"),

@@ -28,10 +28,10 @@ SUBMITTERS = 8
 
 
 @dataclass
-class Scene:
+class ContenderRun:
     """One contender at work on a fleet, watched."""
 
-    stage: Stage
+    stage: Testbed
     observer: Observer
     process: ContenderProcess
     meter: Meter
@@ -57,7 +57,7 @@ class Scene:
         return sent
 
 
-class Stage:
+class Testbed:
     """The cluster of a run."""
 
     def __init__(self, cluster: Cluster, client: Client, folder: Path, profiles: Path | None) -> None:
@@ -78,7 +78,7 @@ class Stage:
     @asynccontextmanager
     async def scene(
         self, scenario: str, contender: Contender, fleet: Fleet, flags: Flags
-    ) -> AsyncIterator[Scene]:
+    ) -> AsyncIterator[ContenderRun]:
         """Yield a contender that is ready, on a cluster with nothing but this fleet."""
         await self.furnish(fleet)
         label = f"{next(self._runs):03}-{scenario}-{contender.kind.name.lower()}-{contender.workers}"
@@ -90,7 +90,7 @@ class Stage:
         ):
             meter = Meter(process, self.cluster)
             await meter.quiet()
-            yield Scene(self, observer, process, meter)
+            yield ContenderRun(self, observer, process, meter)
 
     async def submit(self, names: Iterable[str], *, shared: bool) -> dict[str, float]:
         """Create Workloads, in this order; the answer says when each was sent."""

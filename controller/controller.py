@@ -9,22 +9,22 @@ from __future__ import annotations
 
 import anyio
 
-from controller.api.requests import Requests, effective_seat_limit
+from controller.api.requests import PlacementRequests, effective_seat_limit
 from controller.cluster.caches import make_caches
 from controller.cluster.claim_locks import SeatBookInTurn
-from controller.cluster.fleet_updater import Picture
-from controller.cluster.ledger_client import KubeLedgerApi
-from controller.cluster.object_writer import Writer
-from controller.config.nondeterminism import Chance
+from controller.cluster.fleet_updater import FleetUpdater
+from controller.cluster.ledger_client import LedgerClient
+from controller.cluster.object_writer import ObjectWriter
+from controller.config.nondeterminism import Nondeterminism
 from controller.config.settings import Settings
-from controller.observe.counters import Tally
+from controller.observe.counters import Counters
 from controller.observe.events import FLUSH_SECONDS, WorkloadEvents, make_recorder
-from controller.observe.gauges import Census
-from controller.queue.activation import HandOut
-from controller.queue.scheduling_queue import WaitingLine
-from controller.queue.triggers import Wakeups
-from controller.reconcile.context import Tools
-from controller.reconcile.local_state import Memory
+from controller.observe.gauges import Gauges
+from controller.queue.activation import ActivationPlanner
+from controller.queue.scheduling_queue import SchedulingQueue
+from controller.queue.triggers import QueueTriggers
+from controller.reconcile.context import ReconcileContext
+from controller.reconcile.local_state import LocalState
 from controller.reconcile.reconciler import RETRIED_QUIETLY, Reconciler
 from controller.reconcile.sweep import Sweep
 from controller.runtime import logs
@@ -51,65 +51,69 @@ _log = logs.get_logger(__name__)
 class Controller:
     """The controller of one workers' namespace."""
 
-    def __init__(self, api: Api, settings: Settings, chance: Chance) -> None:
-        self.caches = make_caches(api, settings.namespace, chance.rng)
-        self.queue: WorkQueue[ObjectKey] = WorkQueue(QUEUE_NAME, RetryLimiter.with_defaults(chance.rng))
-        self.line = WaitingLine()
-        requests = Requests(settings.max_seats_per_claim)
+    def __init__(self, api: Api, settings: Settings, nondeterminism: Nondeterminism) -> None:
+        self.caches = make_caches(api, settings.namespace, nondeterminism.rng)
+        self.queue: WorkQueue[ObjectKey] = WorkQueue(
+            QUEUE_NAME, RetryLimiter.with_defaults(nondeterminism.rng)
+        )
+        self.scheduling_queue = SchedulingQueue()
+        requests = PlacementRequests(settings.max_seats_per_claim)
         self.max_seats_per_claim = settings.max_seats_per_claim
-        self.now = chance.now
-        self.census = Census(effective_seat_limit(settings.max_seats_per_claim))
-        self.tally = Tally(chance.now)
+        self.now = nondeterminism.now
+        self.gauges = Gauges(effective_seat_limit(settings.max_seats_per_claim))
+        self.counters = Counters(nondeterminism.now)
         fleet = Fleet(settings.device_driver)
-        self.picture = Picture(self.caches, fleet, requests, settings.namespace)
-        self.memory = Memory.empty(self.caches, settings.namespace, chance.now)
-        hand_out = HandOut(self.caches, fleet, self.line, requests, self.memory.refused.of)
-        self._wakeups = Wakeups(
+        self.fleet_updater = FleetUpdater(self.caches, fleet, requests, settings.namespace)
+        self.local_state = LocalState.empty(self.caches, settings.namespace, nondeterminism.now)
+        activation_planner = ActivationPlanner(
+            self.caches, fleet, self.scheduling_queue, requests, self.local_state.refused.of
+        )
+        self._triggers = QueueTriggers(
             self.caches,
             self.queue,
-            line=self.line,
-            hand_out=hand_out,
+            scheduling_queue=self.scheduling_queue,
+            activation_planner=activation_planner,
             requests=requests,
-            census=self.census,
+            gauges=self.gauges,
             namespace=settings.namespace,
         )
-        self.hand_offs = self._wakeups.hand_offs
-        ledgers = KubeLedgerApi(api, self.caches, settings.namespace)
-        self.book = SeatBookInTurn(ledgers, chance.new_id)
-        self.recorder = make_recorder(api, settings, chance)
-        tools = Tools(
+        self.hand_offs = self._triggers.hand_offs
+        ledgers = LedgerClient(api, self.caches, settings.namespace)
+        self.book = SeatBookInTurn(ledgers, nondeterminism.new_id)
+        self.recorder = make_recorder(api, settings, nondeterminism)
+        context = ReconcileContext(
             settings=settings,
             caches=self.caches,
             fleet=fleet,
-            line=self.line,
+            scheduling_queue=self.scheduling_queue,
             requests=requests,
-            writer=Writer(api, self.caches),
+            writer=ObjectWriter(api, self.caches),
             ledgers=ledgers,
             book=self.book,
             events=WorkloadEvents(self.recorder),
-            tally=self.tally,
-            memory=self.memory,
-            now=chance.now,
-            look_again=lambda workload: self._wakeups.wake_key(ObjectKey.of(workload)),
-            declined=self._wakeups.declined,
-            echoes=self._wakeups.echoes,
+            counters=self.counters,
+            local_state=self.local_state,
+            now=nondeterminism.now,
+            requeue=lambda workload: self._triggers.activate(ObjectKey.of(workload)),
+            skipped=self._triggers.skipped,
+            self_writes=self._triggers.self_writes,
         )
-        self.sweep = Sweep(tools, tools.look_again)
+        self.sweep = Sweep(context, context.requeue)
         self.runner: ReconcileRunner[ObjectKey] = ReconcileRunner(
             self.queue,
-            Reconciler(tools),
+            Reconciler(context),
             max_concurrent_reconciles=settings.max_concurrent_reconciles,
             timeout_seconds=RECONCILE_TIMEOUT_SECONDS,
             quiet=RETRIED_QUIETLY,
         )
         self._waiting_for_caches = anyio.CancelScope()
         # The picture first: whoever is woken must find the change in it.
-        self.picture.connect()
-        self.census.connect(self.caches)
-        self._wakeups.connect(self.picture)
+        self.fleet_updater.connect()
+        self.gauges.connect(self.caches)
+        self._triggers.connect(self.fleet_updater)
 
     def __repr__(self) -> str:
-        return f"<Controller {self.queue!r} {self.line!r} synced={self.has_synced}>"
+        return f"<Controller {self.queue!r} {self.scheduling_queue!r} synced={self.has_synced}>"
 
     @property
     def has_synced(self) -> bool:
@@ -133,7 +137,11 @@ class Controller:
             await self._wait_for_caches()
         if self._waiting_for_caches.cancelled_caught:
             return
-        _log.info("Started reconciling", workloads=len(self.caches.workloads.store), waiting=len(self.line))
+        _log.info(
+            "Started reconciling",
+            workloads=len(self.caches.workloads.store),
+            waiting=len(self.scheduling_queue),
+        )
         self.hand_offs.begin()
         try:
             async with anyio.create_task_group() as tasks:

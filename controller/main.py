@@ -18,7 +18,7 @@ import anyio
 
 from controller.cluster.caches import freeze_when_synced
 from controller.config.command_line import find_command
-from controller.config.nondeterminism import Chance
+from controller.config.nondeterminism import Nondeterminism
 from controller.config.settings import PROGRAM, Settings
 from controller.controller import Controller
 from controller.metrics.api_server import request_metrics
@@ -66,11 +66,11 @@ async def run(settings: Settings) -> int:
         to_cluster(user_agent=f"{agent}/leader-election", connections=2) as lease_api,
     ):
         _log.info("Connecting", server=api.server)
-        chance = Chance(SystemRandom(), _utc_now, _new_id)
-        leadership = Leadership(lease_api, settings, chance)
+        nondeterminism = Nondeterminism(SystemRandom(), _utc_now, _new_id)
+        leadership = Leadership(lease_api, settings, nondeterminism)
         # Events harm nobody, and the last ones are told after the lease was given back.
         guarded = GuardedApi(api, leadership.may_write, free=(EVENTS,))
-        controller = Controller(guarded, settings, chance)
+        controller = Controller(guarded, settings, nondeterminism)
         metrics = controller_metrics(controller, leadership)
         metrics.add(request_metrics(api.server, [api.statistics, lease_api.statistics]))
         metrics.add(withheld_metrics(guarded.statistics))

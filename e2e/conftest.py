@@ -13,7 +13,7 @@ from e2e.controlplane import Cluster
 from e2e.controlplane.errors import InvalidArgument
 from e2e.controlplane.provider import Provider, chosen
 from e2e.harness.program import Running, running_controller
-from e2e.harness.workloads import OpenRL
+from e2e.harness.workloads import WorkloadClient
 from e2e.kind.cluster import KindCluster
 from e2e.kind.deployment import running_deployment
 
@@ -57,8 +57,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture
-def openrl(cluster: Cluster) -> OpenRL:
-    return OpenRL(cluster.api, pace=cluster.pace, worker_image=cluster.worker_image)
+def openrl(cluster: Cluster) -> WorkloadClient:
+    return WorkloadClient(cluster.api, pace=cluster.pace, worker_image=cluster.worker_image)
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 from e2e.conftest import Start
 from e2e.controlplane import WORKER_NAMESPACE, Cluster
 from e2e.harness.pod_watch import witnessed_pods
-from e2e.harness.workloads import OpenRL, one_gpu_nodes, workload
+from e2e.harness.workloads import WorkloadClient, one_gpu_nodes, workload
 
 pytest_plugins = ("e2e.controlplane.fixtures",)
 
@@ -14,7 +14,7 @@ DRAIN = ("--ignore-daemonsets", "--delete-emptydir-data", "--timeout=50s")
 
 
 def test_workers_of_a_drained_node_move_or_wait_with_the_reason_and_uncordoning_wakes_them(
-    cluster: Cluster, openrl: OpenRL, start: Start
+    cluster: Cluster, openrl: WorkloadClient, start: Start
 ) -> None:
     one_gpu_nodes(cluster, 2)
     start(LIMIT_OF_TWO)

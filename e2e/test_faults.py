@@ -32,7 +32,7 @@ from e2e.harness.faults import (
 from e2e.harness.invariants import await_settled
 from e2e.harness.program import ControllerProcess
 from e2e.harness.proxy import Proxy, proxied
-from e2e.harness.workloads import OpenRL
+from e2e.harness.workloads import WorkloadClient
 from e2e.test_storms import CREATES, DELETES, FLAGS, LIMIT, Storm
 
 pytest_plugins = ("e2e.controlplane.fixtures",)
@@ -42,7 +42,7 @@ ONCE = dict.fromkeys(LISTED_RESOURCES, 1)
 
 
 @pytest.fixture
-def storm(cluster: Cluster, openrl: OpenRL) -> Storm:
+def storm(cluster: Cluster, openrl: WorkloadClient) -> Storm:
     """A storm for a fleet on which everybody who comes finds a place."""
     cluster.furnish(Fleet(nodes=8, shape=NodeShape(gpus=4)))
     return Storm(openrl, Random(7))
@@ -65,13 +65,13 @@ def weather(storm: Storm, steps: int) -> None:
         storm.step()
 
 
-def await_calm(openrl: OpenRL) -> None:
+def await_calm(openrl: WorkloadClient) -> None:
     await_settled(openrl, limit=LIMIT, running=CREATES - DELETES, waiting=0)
 
 
 @pytest.mark.timeout(180)
 def test_an_api_server_killed_in_a_storm_costs_one_list_per_kind_at_most(
-    cluster: Cluster, openrl: OpenRL, tmp_path: Path, storm: Storm
+    cluster: Cluster, openrl: WorkloadClient, tmp_path: Path, storm: Storm
 ) -> None:
     plane = local(cluster)
     with controlled_through(cluster, port_of(plane), tmp_path):
@@ -87,7 +87,7 @@ def test_an_api_server_killed_in_a_storm_costs_one_list_per_kind_at_most(
 
 @pytest.mark.timeout(180)
 def test_a_watch_that_was_paused_over_a_compaction_costs_one_list_per_kind(
-    cluster: Cluster, openrl: OpenRL, tmp_path: Path, storm: Storm
+    cluster: Cluster, openrl: WorkloadClient, tmp_path: Path, storm: Storm
 ) -> None:
     plane = local(cluster)
     # Without a cache of its own the server hands on what etcd says: that the revision was compacted.
@@ -147,7 +147,7 @@ def truncate(proxy: Proxy) -> None:
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("misbehave", [fall_silent, cut_twice, refuse, be_slow, truncate])
 def test_a_network_that_breaks_in_a_storm_costs_no_list(
-    cluster: Cluster, openrl: OpenRL, tmp_path: Path, storm: Storm, misbehave: Callable[[Proxy], None]
+    cluster: Cluster, openrl: WorkloadClient, tmp_path: Path, storm: Storm, misbehave: Callable[[Proxy], None]
 ) -> None:
     plane = local(cluster)
     with proxied(port_of(plane)) as proxy, controlled_through(cluster, proxy.port, tmp_path):
@@ -162,7 +162,7 @@ def test_a_network_that_breaks_in_a_storm_costs_no_list(
 @pytest.mark.long
 @pytest.mark.timeout(300)
 def test_connections_that_are_half_open_for_good_are_given_up_without_a_list(
-    cluster: Cluster, openrl: OpenRL, tmp_path: Path, storm: Storm
+    cluster: Cluster, openrl: WorkloadClient, tmp_path: Path, storm: Storm
 ) -> None:
     plane = local(cluster)
     with proxied(port_of(plane)) as proxy, controlled_through(cluster, proxy.port, tmp_path):
@@ -177,7 +177,7 @@ def test_connections_that_are_half_open_for_good_are_given_up_without_a_list(
 
 @pytest.mark.timeout(180)
 def test_a_second_api_server_takes_over_from_one_that_was_killed(
-    cluster: Cluster, openrl: OpenRL, tmp_path: Path, storm: Storm
+    cluster: Cluster, openrl: WorkloadClient, tmp_path: Path, storm: Storm
 ) -> None:
     plane = local(cluster)
     with (
@@ -189,7 +189,7 @@ def test_a_second_api_server_takes_over_from_one_that_was_killed(
         proxy.target = second.port
         plane.component(APISERVER).kill()
         proxy.cut()
-        storm._openrl = OpenRL(second.api)
+        storm._openrl = WorkloadClient(second.api)
         weather(storm, HALF)
         # Its cache was there before the storm began, so that it knows what came since.
         assert not lists(second.audit, 0)
@@ -200,7 +200,7 @@ def test_a_second_api_server_takes_over_from_one_that_was_killed(
 
 @pytest.mark.timeout(180)
 def test_a_server_that_lags_is_waited_for(
-    cluster: Cluster, openrl: OpenRL, tmp_path: Path, storm: Storm
+    cluster: Cluster, openrl: WorkloadClient, tmp_path: Path, storm: Storm
 ) -> None:
     plane = local(cluster)
     with (

@@ -30,7 +30,7 @@ from e2e.controlplane.waiting import pause_briefly
 from e2e.harness.faults import Written, frozen, local, troubled_controller, written
 from e2e.harness.invariants import await_settled
 from e2e.harness.program import ControllerProcess
-from e2e.harness.workloads import OpenRL
+from e2e.harness.workloads import WorkloadClient
 from e2e.test_storms import CREATES, DELETES, FLAGS, LIMIT, Storm
 
 pytest_plugins = ("e2e.controlplane.fixtures",)
@@ -69,7 +69,7 @@ def rights_on_the_lease(cluster: Cluster) -> Iterator[None]:
 
 
 @pytest.fixture
-def storm(cluster: Cluster, openrl: OpenRL) -> Storm:
+def storm(cluster: Cluster, openrl: WorkloadClient) -> Storm:
     """A storm for a fleet on which everybody who comes finds a place."""
     cluster.api.delete(LEASE)
     cluster.furnish(Fleet(nodes=8, shape=NodeShape(gpus=4)))
@@ -150,7 +150,7 @@ def weather(storm: Storm, steps: int) -> None:
 # It wakes in the middle of its work, with answers to go on from, before the elector has had its turn.
 @pytest.mark.timeout(180)
 def test_a_leader_that_was_frozen_past_its_lease_writes_nothing_when_it_wakes(
-    cluster: Cluster, openrl: OpenRL, tmp_path: Path, storm: Storm
+    cluster: Cluster, openrl: WorkloadClient, tmp_path: Path, storm: Storm
 ) -> None:
     plane = local(cluster)
     mark = plane.audit.mark()
@@ -171,7 +171,7 @@ def test_a_leader_that_was_frozen_past_its_lease_writes_nothing_when_it_wakes(
 
 @pytest.mark.timeout(180)
 def test_a_stolen_lease_stops_its_holder_and_the_thief_works_alone(
-    cluster: Cluster, openrl: OpenRL, tmp_path: Path, storm: Storm
+    cluster: Cluster, openrl: WorkloadClient, tmp_path: Path, storm: Storm
 ) -> None:
     plane = local(cluster)
     mark = plane.audit.mark()
@@ -191,7 +191,7 @@ def test_a_stolen_lease_stops_its_holder_and_the_thief_works_alone(
 
 @pytest.mark.timeout(180)
 def test_x1_e15_a_leader_that_is_stopped_releases_last_and_a_warm_standby_goes_on_at_once(
-    cluster: Cluster, openrl: OpenRL, tmp_path: Path, storm: Storm
+    cluster: Cluster, openrl: WorkloadClient, tmp_path: Path, storm: Storm
 ) -> None:
     plane = local(cluster)
     mark = plane.audit.mark()

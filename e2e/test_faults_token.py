@@ -15,7 +15,7 @@ from e2e.controlplane.processes.identity import CONTROLLER_SERVICE_ACCOUNT
 from e2e.harness.faults import detour, lists, local, port_of, troubled_controller, written
 from e2e.harness.invariants import await_settled
 from e2e.harness.proxy import proxied
-from e2e.harness.workloads import OpenRL
+from e2e.harness.workloads import WorkloadClient
 from e2e.test_storms import CREATES, DELETES, FLAGS, LIMIT, Storm
 
 pytest_plugins = ("e2e.controlplane.fixtures",)
@@ -56,7 +56,7 @@ def new_token(api: Api, *, bound_to: Object | None = None) -> tuple[str, str]:
 
 @pytest.mark.timeout(180)
 def test_a_token_replaced_while_running_is_used_once_the_old_one_is_refused(
-    cluster: Cluster, openrl: OpenRL, tmp_path: Path, anchor: Object
+    cluster: Cluster, openrl: WorkloadClient, tmp_path: Path, anchor: Object
 ) -> None:
     plane = local(cluster)
     cluster.furnish(Fleet(nodes=8, shape=NodeShape(gpus=4)))

@@ -12,7 +12,7 @@ from e2e.conftest import Start
 from e2e.controlplane import CONTROLLER_USER, Cluster, Fleet, NodeShape, Object, wait_until
 from e2e.controlplane.fleet import cordon, taint, untaint
 from e2e.controlplane.waiting import pause_briefly
-from e2e.harness.workloads import PODS, OpenRL, one_gpu_nodes, workload
+from e2e.harness.workloads import PODS, WorkloadClient, one_gpu_nodes, workload
 
 pytest_plugins = ("e2e.controlplane.fixtures",)
 
@@ -35,7 +35,7 @@ def foreign_pod(name: str, node: str, cpu: str) -> Object:
 
 
 def test_nobody_is_packed_onto_a_cordoned_node_and_uncordoning_wakes_the_waiter(
-    cluster: Cluster, openrl: OpenRL, start: Start
+    cluster: Cluster, openrl: WorkloadClient, start: Start
 ) -> None:
     one_gpu_nodes(cluster, 1)
     start({})
@@ -54,7 +54,7 @@ def test_nobody_is_packed_onto_a_cordoned_node_and_uncordoning_wakes_the_waiter(
 
 
 def test_nobody_is_packed_onto_a_tainted_node_and_the_end_of_the_taint_wakes_the_waiter(
-    cluster: Cluster, openrl: OpenRL, start: Start
+    cluster: Cluster, openrl: WorkloadClient, start: Start
 ) -> None:
     one_gpu_nodes(cluster, 1)
     start({})
@@ -70,7 +70,7 @@ def test_nobody_is_packed_onto_a_tainted_node_and_the_end_of_the_taint_wakes_the
 
 
 def test_a_foreign_pod_that_holds_the_cpu_keeps_seats_away_until_it_goes(
-    cluster: Cluster, openrl: OpenRL, start: Start
+    cluster: Cluster, openrl: WorkloadClient, start: Start
 ) -> None:
     cluster.furnish(Fleet(nodes=1, shape=NodeShape(gpus=1, cpu="4")))
     start({})
@@ -93,7 +93,7 @@ def test_a_foreign_pod_that_holds_the_cpu_keeps_seats_away_until_it_goes(
 
 
 def test_host_memory_is_counted_for_seats_whose_pod_is_not_bound_yet(
-    cluster: Cluster, openrl: OpenRL, start: Start
+    cluster: Cluster, openrl: WorkloadClient, start: Start
 ) -> None:
     cluster.furnish(Fleet(nodes=1, shape=NodeShape(gpus=1, host_memory="10Gi")))
     start({})
@@ -117,7 +117,7 @@ def test_host_memory_is_counted_for_seats_whose_pod_is_not_bound_yet(
 
 
 def test_a_lowered_limit_evicts_and_seats_nobody_and_a_raised_one_wakes_the_waiters(
-    cluster: Cluster, openrl: OpenRL, start: Start
+    cluster: Cluster, openrl: WorkloadClient, start: Start
 ) -> None:
     one_gpu_nodes(cluster, 1)
     generous = start({"--max-seats-per-claim": "3"})
@@ -141,7 +141,7 @@ def test_a_lowered_limit_evicts_and_seats_nobody_and_a_raised_one_wakes_the_wait
     openrl.await_phase("fourth", "Running")
 
 
-def _uid_of_third(openrl: OpenRL, uids: set[str]) -> str:
+def _uid_of_third(openrl: WorkloadClient, uids: set[str]) -> str:
     (gone,) = uids - {pod["metadata"]["uid"] for pod in openrl.pods()}
     return gone
 
@@ -159,7 +159,7 @@ def await_events_told(cluster: Cluster) -> None:
 
 @pytest.mark.timeout(150)
 def test_at_rest_nothing_is_written_while_eight_workers_wait_at_the_limit(
-    cluster: Cluster, openrl: OpenRL, start: Start
+    cluster: Cluster, openrl: WorkloadClient, start: Start
 ) -> None:
     one_gpu_nodes(cluster, 2)
     start({"--max-seats-per-claim": "2", "--retry-interval": "2s"})

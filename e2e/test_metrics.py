@@ -10,7 +10,7 @@ from controller.metrics.exposition import FOREIGN_PREFIXES
 from e2e.controlplane import Cluster
 from e2e.controlplane.processes.layout import free_ports
 from e2e.harness.program import running_controller
-from e2e.harness.workloads import OpenRL, one_gpu_nodes, workload
+from e2e.harness.workloads import WorkloadClient, one_gpu_nodes, workload
 from tests.controller.metrics.scraping import Scrape, family_name
 
 pytest_plugins = ("e2e.controlplane.fixtures",)
@@ -22,7 +22,7 @@ def scrape(port: int) -> Scrape:
 
 
 def test_a_hand_off_and_what_it_took_are_on_the_metrics_page(
-    cluster: Cluster, openrl: OpenRL, tmp_path: Path
+    cluster: Cluster, openrl: WorkloadClient, tmp_path: Path
 ) -> None:
     one_gpu_nodes(cluster, 1)
     (port,) = free_ports(1)

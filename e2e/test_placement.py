@@ -17,7 +17,7 @@ from e2e.conftest import Start
 from e2e.controlplane import WORKER_NAMESPACE, Cluster, Fleet, NodeShape
 from e2e.harness.ledger_watch import witnessed_ledgers
 from e2e.harness.program import running_controller
-from e2e.harness.workloads import PODS, WORKLOADS, OpenRL, one_gpu_nodes, workload
+from e2e.harness.workloads import PODS, WORKLOADS, WorkloadClient, one_gpu_nodes, workload
 
 pytest_plugins = ("e2e.controlplane.fixtures",)
 
@@ -26,7 +26,7 @@ LIMIT_SENTENCE = "shared claims hold at most 2 workers"
 
 
 def test_a_workload_gets_a_dedicated_claim_and_a_running_pod(
-    cluster: Cluster, openrl: OpenRL, start: Start
+    cluster: Cluster, openrl: WorkloadClient, start: Start
 ) -> None:
     (node,) = one_gpu_nodes(cluster, 1)
     start({})
@@ -56,7 +56,7 @@ def test_a_workload_gets_a_dedicated_claim_and_a_running_pod(
 
 
 def test_a_second_worker_joins_the_seat_of_an_allocated_claim(
-    cluster: Cluster, openrl: OpenRL, start: Start
+    cluster: Cluster, openrl: WorkloadClient, start: Start
 ) -> None:
     one_gpu_nodes(cluster, 2)
     start({})
@@ -72,7 +72,7 @@ def test_a_second_worker_joins_the_seat_of_an_allocated_claim(
 
 
 def test_the_limit_holds_at_every_revision_when_twelve_workers_arrive_at_once(
-    cluster: Cluster, openrl: OpenRL, start: Start
+    cluster: Cluster, openrl: WorkloadClient, start: Start
 ) -> None:
     one_gpu_nodes(cluster, 3)
     start(LIMIT_OF_TWO)
@@ -93,7 +93,7 @@ def test_the_limit_holds_at_every_revision_when_twelve_workers_arrive_at_once(
 
 
 def test_two_workers_racing_for_the_last_seats_of_two_claims_both_get_one_and_cut_no_claim(
-    cluster: Cluster, openrl: OpenRL, start: Start, tmp_path: Path
+    cluster: Cluster, openrl: WorkloadClient, start: Start, tmp_path: Path
 ) -> None:
     one_gpu_nodes(cluster, 2)
     # A limit of one makes two claims of one worker each; then two controllers race at a limit of two.
@@ -119,7 +119,7 @@ def test_two_workers_racing_for_the_last_seats_of_two_claims_both_get_one_and_cu
 
 
 def test_a_waiters_reason_names_the_limit_only_where_the_worker_could_share(
-    cluster: Cluster, openrl: OpenRL, start: Start
+    cluster: Cluster, openrl: WorkloadClient, start: Start
 ) -> None:
     one_gpu_nodes(cluster, 1)
     cluster.furnish(Fleet(nodes=1, shape=NodeShape(gpus=2, gpu_memory="40Gi"), name_prefix="pair"))
@@ -145,7 +145,7 @@ def test_a_waiters_reason_names_the_limit_only_where_the_worker_could_share(
 
 
 def test_a_freed_seat_reaches_a_waiter_within_a_second(
-    cluster: Cluster, openrl: OpenRL, start: Start
+    cluster: Cluster, openrl: WorkloadClient, start: Start
 ) -> None:
     one_gpu_nodes(cluster, 1)
     start(LIMIT_OF_TWO)
@@ -171,7 +171,7 @@ def test_a_freed_seat_reaches_a_waiter_within_a_second(
 
 
 def test_deleting_a_workload_releases_seat_pod_claim_and_ledger(
-    cluster: Cluster, openrl: OpenRL, start: Start
+    cluster: Cluster, openrl: WorkloadClient, start: Start
 ) -> None:
     one_gpu_nodes(cluster, 1)
     start({})
@@ -189,7 +189,7 @@ def test_deleting_a_workload_releases_seat_pod_claim_and_ledger(
     openrl.await_gone()
 
 
-def test_an_exclusive_worker_never_shares(cluster: Cluster, openrl: OpenRL, start: Start) -> None:
+def test_an_exclusive_worker_never_shares(cluster: Cluster, openrl: WorkloadClient, start: Start) -> None:
     one_gpu_nodes(cluster, 2)
     start({})
     openrl.submit(workload("lora", shared=False))
@@ -205,7 +205,7 @@ def test_an_exclusive_worker_never_shares(cluster: Cluster, openrl: OpenRL, star
 
 
 def test_a_two_gpu_worker_gets_two_devices_on_one_node(
-    cluster: Cluster, openrl: OpenRL, start: Start
+    cluster: Cluster, openrl: WorkloadClient, start: Start
 ) -> None:
     one_gpu_nodes(cluster, 2)
     (pair,) = cluster.furnish(Fleet(nodes=1, shape=NodeShape(gpus=2), name_prefix="pair"))
@@ -221,7 +221,7 @@ def test_a_two_gpu_worker_gets_two_devices_on_one_node(
     assert (status["nodeName"], status["deviceCount"]) == (pair, 2)
 
 
-def test_a_workers_story_is_told_in_events(cluster: Cluster, openrl: OpenRL, start: Start) -> None:
+def test_a_workers_story_is_told_in_events(cluster: Cluster, openrl: WorkloadClient, start: Start) -> None:
     one_gpu_nodes(cluster, 1)
     start(LIMIT_OF_TWO)
     openrl.submit(workload("first"), workload("second"))
@@ -244,7 +244,7 @@ def test_a_workers_story_is_told_in_events(cluster: Cluster, openrl: OpenRL, sta
 
 
 def test_a_stopped_controller_ends_with_zero_and_leaves_the_workers_alone(
-    cluster: Cluster, openrl: OpenRL, start: Start
+    cluster: Cluster, openrl: WorkloadClient, start: Start
 ) -> None:
     one_gpu_nodes(cluster, 1)
     controller = start({})

@@ -6,7 +6,7 @@ from collections import Counter
 
 from e2e.conftest import Start
 from e2e.controlplane import CONTROLLER_USER, Cluster, wait_until
-from e2e.harness.workloads import OpenRL, one_gpu_nodes, workload
+from e2e.harness.workloads import WorkloadClient, one_gpu_nodes, workload
 
 pytest_plugins = ("e2e.controlplane.fixtures",)
 
@@ -14,7 +14,7 @@ LIMIT_OF_TWO = {"--max-seats-per-claim": "2"}
 
 
 def test_a_dedicated_placement_costs_six_writes_and_a_join_five_and_neither_reads(
-    cluster: Cluster, openrl: OpenRL, start: Start
+    cluster: Cluster, openrl: WorkloadClient, start: Start
 ) -> None:
     one_gpu_nodes(cluster, 1)
     start({})
@@ -49,7 +49,7 @@ def written(verbs: Counter[str]) -> int:
 
 
 def test_the_controller_is_never_refused_for_want_of_a_right(
-    cluster: Cluster, openrl: OpenRL, start: Start
+    cluster: Cluster, openrl: WorkloadClient, start: Start
 ) -> None:
     one_gpu_nodes(cluster, 1)
     mark = cluster.audit.mark()

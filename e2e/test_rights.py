@@ -15,7 +15,7 @@ from e2e.conftest import Start
 from e2e.controlplane import CONTROLLER_USER, WORKER_NAMESPACE, Api, ApiRefused, Cluster, Object, wait_until
 from e2e.controlplane.cluster import MANIFESTS
 from e2e.harness.rights import UNSEEN, Right, granted, requests_of_controllers, used
-from e2e.harness.workloads import PODS, WORKLOADS, OpenRL, one_gpu_nodes, workload
+from e2e.harness.workloads import PODS, WORKLOADS, WorkloadClient, one_gpu_nodes, workload
 
 pytest_plugins = ("e2e.controlplane.fixtures", "e2e.harness.run_last")
 
@@ -76,7 +76,9 @@ def test_without_the_right_on_finalizers_no_pod_may_be_owned(cluster: Cluster) -
     assert "cannot set blockOwnerDeletion" in message
 
 
-def test_what_happens_again_is_told_in_the_same_event(cluster: Cluster, openrl: OpenRL, start: Start) -> None:
+def test_what_happens_again_is_told_in_the_same_event(
+    cluster: Cluster, openrl: WorkloadClient, start: Start
+) -> None:
     """An Event is patched when it repeats, a minute later or at the end: few scenarios last as long."""
     one_gpu_nodes(cluster, 1)
     mark = cluster.audit.mark()

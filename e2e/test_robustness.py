@@ -14,7 +14,7 @@ from e2e.conftest import Start
 from e2e.controlplane import CONTROLLER_USER, WORKER_NAMESPACE, Api, ApiRefused, Cluster, Object
 from e2e.controlplane.waiting import pause_briefly, wait_until
 from e2e.harness.faults import troubled_controller
-from e2e.harness.workloads import LEDGERS, PODS, WORKLOADS, OpenRL, one_gpu_nodes, workload
+from e2e.harness.workloads import LEDGERS, PODS, WORKLOADS, WorkloadClient, one_gpu_nodes, workload
 
 pytest_plugins = ("e2e.controlplane.fixtures",)
 
@@ -70,7 +70,7 @@ def refuses_pods(api: Api) -> bool:
 
 
 def test_a_failing_webhook_is_not_stormed_and_the_worker_runs_once_it_is_gone(
-    cluster: Cluster, openrl: OpenRL, tmp_path: Path
+    cluster: Cluster, openrl: WorkloadClient, tmp_path: Path
 ) -> None:
     one_gpu_nodes(cluster, 1)
     mark = cluster.audit.mark()
@@ -85,7 +85,7 @@ def test_a_failing_webhook_is_not_stormed_and_the_worker_runs_once_it_is_gone(
 
 
 def test_a_sidecars_variable_of_our_name_costs_no_second_pod(
-    cluster: Cluster, openrl: OpenRL, start: Start
+    cluster: Cluster, openrl: WorkloadClient, start: Start
 ) -> None:
     one_gpu_nodes(cluster, 1)
     trainer = workload("trainer")
@@ -105,7 +105,7 @@ def test_a_sidecars_variable_of_our_name_costs_no_second_pod(
 
 
 def test_a_seat_in_an_odd_ledger_keeps_no_worker_from_running_or_going(
-    cluster: Cluster, openrl: OpenRL, start: Start
+    cluster: Cluster, openrl: WorkloadClient, start: Start
 ) -> None:
     one_gpu_nodes(cluster, 1)
     trainer = cluster.api.create(WORKLOADS, workload("trainer"))
@@ -138,7 +138,7 @@ def test_a_seat_in_an_odd_ledger_keeps_no_worker_from_running_or_going(
 
 
 def test_a_worker_whose_pod_is_gated_for_ever_times_out(
-    cluster: Cluster, openrl: OpenRL, start: Start
+    cluster: Cluster, openrl: WorkloadClient, start: Start
 ) -> None:
     one_gpu_nodes(cluster, 1)
     trainer = workload("trainer")

@@ -19,7 +19,7 @@ from e2e.controlplane.waiting import pause_briefly
 from e2e.harness.invariants import await_settled
 from e2e.harness.ledger_watch import witnessed_ledgers
 from e2e.harness.program import running_controller
-from e2e.harness.workloads import OpenRL, workload
+from e2e.harness.workloads import WorkloadClient, workload
 
 pytest_plugins = ("e2e.controlplane.fixtures",)
 
@@ -32,7 +32,7 @@ NODES, GPUS = 4, 2
 class Storm:
     """Workloads that come, and with every third one another that goes."""
 
-    def __init__(self, openrl: OpenRL, rng: Random) -> None:
+    def __init__(self, openrl: WorkloadClient, rng: Random) -> None:
         self._openrl = openrl
         self._rng = rng
         self._alive: list[str] = []
@@ -57,7 +57,7 @@ class Storm:
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_killed_at_random_moments_of_a_storm_it_settles_soundly(
-    cluster: Cluster, openrl: OpenRL, tmp_path: Path, seed: int
+    cluster: Cluster, openrl: WorkloadClient, tmp_path: Path, seed: int
 ) -> None:
     killed_in_a_storm(cluster, openrl, tmp_path, seed)
 
@@ -66,12 +66,12 @@ def test_killed_at_random_moments_of_a_storm_it_settles_soundly(
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("seed", range(100, 120))
 def test_killed_at_random_moments_of_twenty_storms_it_settles_soundly(
-    cluster: Cluster, openrl: OpenRL, tmp_path: Path, seed: int
+    cluster: Cluster, openrl: WorkloadClient, tmp_path: Path, seed: int
 ) -> None:
     killed_in_a_storm(cluster, openrl, tmp_path, seed)
 
 
-def killed_in_a_storm(cluster: Cluster, openrl: OpenRL, tmp_path: Path, seed: int) -> None:
+def killed_in_a_storm(cluster: Cluster, openrl: WorkloadClient, tmp_path: Path, seed: int) -> None:
     rng = Random(seed)
     # A GPU for each: what differs between two runs is who shares, not who runs.
     cluster.furnish(Fleet(nodes=8, shape=NodeShape(gpus=4)))
@@ -92,7 +92,7 @@ def killed_in_a_storm(cluster: Cluster, openrl: OpenRL, tmp_path: Path, seed: in
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("seed", [11, 12])
 def test_two_controllers_at_once_without_election_settle_soundly(
-    cluster: Cluster, openrl: OpenRL, tmp_path: Path, seed: int
+    cluster: Cluster, openrl: WorkloadClient, tmp_path: Path, seed: int
 ) -> None:
     rng = Random(seed)
     cluster.furnish(Fleet(nodes=8, shape=NodeShape(gpus=4)))
@@ -108,7 +108,7 @@ def test_two_controllers_at_once_without_election_settle_soundly(
 
 @pytest.mark.timeout(300)
 def test_an_overfull_fleet_settles_with_every_seat_taken(
-    cluster: Cluster, openrl: OpenRL, start: Start
+    cluster: Cluster, openrl: WorkloadClient, start: Start
 ) -> None:
     cluster.furnish(Fleet(nodes=NODES, shape=NodeShape(gpus=GPUS)))
     start(FLAGS)

@@ -20,7 +20,7 @@ from e2e.harness.faults import local
 from e2e.harness.in_pod import LEASE, controller_in_a_pod
 from e2e.harness.invariants import violations
 from e2e.harness.program import running_controller
-from e2e.harness.workloads import CLAIMS, LEDGERS, PODS, WORKLOADS, OpenRL, workload
+from e2e.harness.workloads import CLAIMS, LEDGERS, PODS, WORKLOADS, WorkloadClient, workload
 from e2e.takeover.case import Case, Names, Object, cases, finish, lay_down, moved_claims, pods_to_come
 from e2e.takeover.comparing import Picture, faults
 
@@ -99,7 +99,7 @@ class LeftBehind:
         """Return once nothing is left to complain of."""
         found: list[str] = []
         excused = self._names.of(list(self._case.expectation.excused))
-        openrl = OpenRL(self._cluster.api)
+        openrl = WorkloadClient(self._cluster.api)
 
         def done() -> bool:
             found[:] = faults(self._case, self._names, self._before, Picture.of(self._stage))
@@ -189,7 +189,7 @@ def test_true_orphans_are_released_and_nothing_else(cluster: Cluster, start: Sta
     "case", [case for case in CASES.values() if case.expectation.newcomer_on_its_own], ids=str
 )
 def test_nobody_joins_a_full_or_ending_claim(
-    cluster: Cluster, openrl: OpenRL, start: Start, case: Case
+    cluster: Cluster, openrl: WorkloadClient, start: Start, case: Case
 ) -> None:
     left = LeftBehind(cluster, case)
     start(flags(case))

@@ -3,8 +3,8 @@
 The implementation maps its client's errors to the four below in one place; everything else (no rights,
 no connection, an unreadable object) propagates unchanged and means that nothing more is decided now.
 
-`OutcomeUnknown` must be raised for every write whose answer is missing *or says nothing about the write*
-(time-out, lost connection, 5xx): it may have taken effect, and may still. A write that is sent again
+`LedgerOutcomeUnknown` must be raised for every write whose answer is missing *or says nothing about the
+write* (time-out, lost connection, 5xx): it may have taken effect, and may still. A write that is sent again
 underneath this port may come back as `LedgerConflict` or `LedgerExists` because of itself; that is fine.
 """
 
@@ -33,7 +33,7 @@ class LedgerMissing(LedgerError):
     """There is no ledger of this name."""
 
 
-class OutcomeUnknown(LedgerError):
+class LedgerOutcomeUnknown(LedgerError):
     """No answer came: the write took effect, or did not, or still may."""
 
 

@@ -15,16 +15,16 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from ledger.api import LedgerApi, LedgerConflict, LedgerError, OutcomeUnknown
+from ledger.api import LedgerApi, LedgerConflict, LedgerError, LedgerOutcomeUnknown
 from ledger.names import ledger_name
 from ledger.state import ClaimLedger, Seat, SeatRef
 from ledger.transitions import (
-    Booking,
+    BookingPurpose,
     Grant,
     NothingToRelease,
-    Purpose,
-    Refuse,
-    Remaining,
+    Refusal,
+    SeatRequest,
+    SeatsRemain,
     book,
     keeps_claim,
     release,
@@ -33,7 +33,7 @@ from ledger.transitions import (
 MAX_TRIES = 5
 """Writes that one booking or release attempts before it is contended."""
 
-Recheck = Callable[[ClaimLedger], Refuse | None]
+Recheck = Callable[[ClaimLedger], Refusal | None]
 """The caller's own check (host memory, node, device) against a version that is about to be written."""
 
 
@@ -50,7 +50,7 @@ class Booked:
 class Refused:
     """The ledger does not take the worker. A write without an answer may still land: then it is a stray."""
 
-    refusal: Refuse
+    refusal: Refusal
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +104,8 @@ class _Ticket:
     """One booking under way."""
 
     claim: str
-    booking: Booking
-    purpose: Purpose
+    booking: SeatRequest
+    purpose: BookingPurpose
     assignment_id: str
     recheck: Recheck | None
     unanswered: bool = False
@@ -139,31 +139,33 @@ class SeatBook:
             f"contended={counts.contended} released={counts.released} retired={counts.retired}>"
         )
 
-    async def join(self, claim: str, booking: Booking, *, recheck: Recheck) -> Booked | Refused | Contended:
+    async def join(
+        self, claim: str, booking: SeatRequest, *, recheck: Recheck
+    ) -> Booked | Refused | Contended:
         """Take a seat on a claim that others hold.
 
         `recheck` must not count the worker's own seat or reservation against it. A refusal may rest on the
         cache alone: the caller chooses another claim.
         """
-        return await self._settle(self._ticket(claim, booking, Purpose.JOIN, recheck))
+        return await self._settle(self._ticket(claim, booking, BookingPurpose.JOIN, recheck))
 
-    async def found(self, claim: str, booking: Booking) -> Booked | Refused | Contended:
+    async def found(self, claim: str, booking: SeatRequest) -> Booked | Refused | Contended:
         """Open the ledger of the worker's own, new claim, with the worker's seat in it.
 
         A ledger that already holds it (from before a crash) is gone on from. `RefusalReason.FOREIGN`: only
         others hold a claim of this name, take the next (`names.founding_claim_name`).
         """
-        return await self._settle(self._ticket(claim, booking, Purpose.FOUND, None))
+        return await self._settle(self._ticket(claim, booking, BookingPurpose.FOUND, None))
 
     async def repair(
-        self, claim: str, booking: Booking, *, recheck: Recheck | None = None
+        self, claim: str, booking: SeatRequest, *, recheck: Recheck | None = None
     ) -> Booked | Refused | Contended:
         """Get a lost seat back under the recorded assignment, on a live claim whose ledger may be gone too.
 
         After a ledger was created here (`Booked.ledger` has a UID that the claim's owner reference has not)
         the caller re-points the claim first thing. `recheck` is skipped where there is no ledger.
         """
-        return await self._settle(self._ticket(claim, booking, Purpose.REPAIR, recheck))
+        return await self._settle(self._ticket(claim, booking, BookingPurpose.REPAIR, recheck))
 
     async def release(self, claim: str, releases: Collection[SeatRef]) -> Released | Contended:
         """Give back exactly these seats; where no seat is left, retire the ledger and the claim it owned.
@@ -185,7 +187,7 @@ class SeatBook:
             step = release(ledger, releases)
             if isinstance(step, NothingToRelease):
                 return Released(retired=False, ledger=ledger)
-            if isinstance(step, Remaining):
+            if isinstance(step, SeatsRemain):
                 if self._has_come_back(claim, step.removed):
                     break
                 written = await self._write(claim, ledger, step.seats)
@@ -205,7 +207,9 @@ class SeatBook:
         uids = {ref.workload_uid for ref in leaving}
         return any(pod.workload_uid in uids for pod in self._api.live_pods(claim))
 
-    def _ticket(self, claim: str, booking: Booking, purpose: Purpose, recheck: Recheck | None) -> _Ticket:
+    def _ticket(
+        self, claim: str, booking: SeatRequest, purpose: BookingPurpose, recheck: Recheck | None
+    ) -> _Ticket:
         assignment_id = booking.recorded_assignment_id or self._new_assignment_id()
         return _Ticket(claim, booking, purpose, assignment_id, recheck)
 
@@ -214,7 +218,7 @@ class SeatBook:
         name = ledger_name(ticket.claim)
         ledger = self._api.cached(name)
         decision = self._decide(ledger, ticket)
-        if isinstance(decision, Refused) and ticket.purpose is not Purpose.JOIN:
+        if isinstance(decision, Refused) and ticket.purpose is not BookingPurpose.JOIN:
             # Being refused here costs the worker its name or its Pod: not because of what a cache shows.
             ledger = await self._api.read(name)
             decision = self._decide(ledger, ticket)
@@ -241,7 +245,7 @@ class SeatBook:
             purpose=ticket.purpose,
             assignment_id=ticket.assignment_id,
         )
-        if isinstance(grant, Refuse):
+        if isinstance(grant, Refusal):
             return Refused(grant)
         if ledger is not None and not grant.writes:
             # A fresh assignment that is there already is a write of ours, sent twice beneath the port.
@@ -279,7 +283,7 @@ class SeatBook:
             if ledger is None:
                 return await self._api.create(claim, seats)
             return await self._api.write_seats(ledger, seats)
-        except OutcomeUnknown:
+        except LedgerOutcomeUnknown:
             self._statistics.unanswered += 1
             return _Miss.UNANSWERED
         except LedgerError:
@@ -297,7 +301,7 @@ class SeatBook:
             await self._api.delete(empty)
             self._statistics.retired += 1
         except LedgerError as error:
-            self._statistics.unanswered += isinstance(error, OutcomeUnknown)
+            self._statistics.unanswered += isinstance(error, LedgerOutcomeUnknown)
             self._statistics.conflicts += isinstance(error, LedgerConflict)
             current = await self._api.read(empty.metadata.name)
             if current is not None and current.metadata.uid == empty.metadata.uid:
@@ -311,7 +315,7 @@ class SeatBook:
         for _ in range(MAX_TRIES):
             try:
                 return await self._api.delete_claim(claim, uid)
-            except OutcomeUnknown:
+            except LedgerOutcomeUnknown:
                 self._statistics.unanswered += 1
                 if await self._api.read_claim_uid(claim, ledger_uid) != uid:
                     return None

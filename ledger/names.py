@@ -40,7 +40,7 @@ def ledger_name(claim: str) -> str:
     return LEDGER_PREFIX + claim.removeprefix(CLAIM_PREFIX)
 
 
-def founding_claim_name(workload: str, uid: str, attempt: int = 0) -> str:
+def own_claim_name(workload: str, uid: str, attempt: int = 0) -> str:
     """The name under which a worker founds its own claim.
 
     `attempt` n > 0 is the n-th alternative, for a claim whose earlier names others still hold.

@@ -16,7 +16,7 @@ from enum import Enum
 from ledger.state import ClaimLedger, Seat, SeatRef
 
 
-class Purpose(Enum):
+class BookingPurpose(Enum):
     """Why a seat is booked. It decides about missing, empty and ending ledgers, never about the limit."""
 
     JOIN = "join"
@@ -69,7 +69,7 @@ class LivePod:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Booking:
+class SeatRequest:
     """A worker that wants a seat on one claim."""
 
     workload: str
@@ -133,7 +133,7 @@ Grant = Adopt | Replace | Add
 
 
 @dataclass(frozen=True, slots=True)
-class Refuse:
+class Refusal:
     """No seat here. `holder` is the seat that stands in the way, where it is one."""
 
     reason: RefusalReason
@@ -143,12 +143,12 @@ class Refuse:
 
 def book(
     ledger: ClaimLedger | None,
-    booking: Booking,
+    booking: SeatRequest,
     occupancy: Sequence[LivePod],
     *,
-    purpose: Purpose,
+    purpose: BookingPurpose,
     assignment_id: str,
-) -> Grant | Refuse:
+) -> Grant | Refusal:
     """Decide about one booking on one version of a ledger (`None`: there is none).
 
     `occupancy` are the claim's live Pods, seated or not. `assignment_id` is what the seat shall stand
@@ -161,7 +161,7 @@ def book(
     before = ledger.seats if ledger is not None else ()
     own = next((seat for seat in before if seat.workload == booking.workload), None)
     if own is not None and own.workload_uid not in {booking.workload_uid, booking.gone_predecessor_uid}:
-        return Refuse(
+        return Refusal(
             RefusalReason.PREDECESSOR,
             f"{own.workload} sits there with UID {own.workload_uid} and is not known to be gone",
             own,
@@ -172,69 +172,72 @@ def book(
     if refusal is not None:
         return refusal
     grant = _grant(before, booking, own, len(seatless), assignment_id)
-    if not isinstance(grant, Refuse) and len(grant.seats) > max(booking.seat_limit, len(before)):
+    if not isinstance(grant, Refusal) and len(grant.seats) > max(booking.seat_limit, len(before)):
         raise AssertionError(f"booking {booking} leaves {len(grant.seats)} seats on {ledger}")
     return grant
 
 
-def _unusable(ledger: ClaimLedger | None, booking: Booking, purpose: Purpose) -> Refuse | None:
+def _unusable(ledger: ClaimLedger | None, booking: SeatRequest, purpose: BookingPurpose) -> Refusal | None:
     """Ledgers that nobody, or at least no newcomer, may take a seat in."""
     if ledger is None:
-        if purpose is Purpose.JOIN:
-            return Refuse(RefusalReason.NO_LEDGER, "the claim's ledger is gone, so the claim is dying")
+        if purpose is BookingPurpose.JOIN:
+            return Refusal(RefusalReason.NO_LEDGER, "the claim's ledger is gone, so the claim is dying")
         return None
     if booking.claim_owner_uid is not None and booking.claim_owner_uid != ledger.metadata.uid:
-        return Refuse(RefusalReason.DYING, f"{ledger.claim_name} belongs to a ledger that is gone")
-    if ledger.terminating and purpose is not Purpose.REPAIR:
-        return Refuse(RefusalReason.DYING, f"{ledger.metadata.name} is being deleted")
-    if not ledger.seats and purpose is Purpose.JOIN:
-        return Refuse(RefusalReason.EMPTY, f"{ledger.metadata.name} has no seats: it is being retired")
+        return Refusal(RefusalReason.DYING, f"{ledger.claim_name} belongs to a ledger that is gone")
+    if ledger.terminating and purpose is not BookingPurpose.REPAIR:
+        return Refusal(RefusalReason.DYING, f"{ledger.metadata.name} is being deleted")
+    if not ledger.seats and purpose is BookingPurpose.JOIN:
+        return Refusal(RefusalReason.EMPTY, f"{ledger.metadata.name} has no seats: it is being retired")
     return None
 
 
 def _seatless(
-    before: Sequence[Seat], booking: Booking, occupancy: Sequence[LivePod], purpose: Purpose
+    before: Sequence[Seat], booking: SeatRequest, occupancy: Sequence[LivePod], purpose: BookingPurpose
 ) -> list[LivePod]:
     """The others' live Pods that count as seats: in a repair, so that not all are refused, the older ones."""
     seated = {seat.workload_uid for seat in before} | {booking.workload_uid, booking.gone_predecessor_uid}
     return [
         pod
         for pod in occupancy
-        if pod.workload_uid not in seated and (purpose is not Purpose.REPAIR or pod.age_key < booking.age_key)
+        if pod.workload_uid not in seated
+        and (purpose is not BookingPurpose.REPAIR or pod.age_key < booking.age_key)
     ]
 
 
 def _bad_company(
-    booking: Booking,
+    booking: SeatRequest,
     own: Seat | None,
     others: Sequence[Seat],
     seatless: Sequence[LivePod],
-    purpose: Purpose,
-) -> Refuse | None:
+    purpose: BookingPurpose,
+) -> Refusal | None:
     """Who shares with whom. Asked for a seat that is adopted just as for a new one."""
     names = [seat.workload for seat in others] + [pod.workload for pod in seatless]
     if not names:
         return None
-    if purpose is Purpose.FOUND and own is None:
-        return Refuse(RefusalReason.FOREIGN, f"a claim of this name is held by {names[0]}")
+    if purpose is BookingPurpose.FOUND and own is None:
+        return Refusal(RefusalReason.FOREIGN, f"a claim of this name is held by {names[0]}")
     if booking.exclusive:
-        return Refuse(RefusalReason.EXCLUSIVE_WORKER, f"{booking.workload} is exclusive, {names[0]} is there")
+        return Refusal(
+            RefusalReason.EXCLUSIVE_WORKER, f"{booking.workload} is exclusive, {names[0]} is there"
+        )
     for seat in others:
         if seat.exclusive:
-            return Refuse(RefusalReason.EXCLUSIVE_SEAT, f"{seat.workload} is exclusive", seat)
+            return Refusal(RefusalReason.EXCLUSIVE_SEAT, f"{seat.workload} is exclusive", seat)
     for pod in seatless:
         if pod.exclusive:
-            return Refuse(RefusalReason.EXCLUSIVE_SEAT, f"{pod.workload} is exclusive and runs there")
+            return Refusal(RefusalReason.EXCLUSIVE_SEAT, f"{pod.workload} is exclusive and runs there")
     return None
 
 
 def _grant(
-    before: tuple[Seat, ...], booking: Booking, own: Seat | None, seatless: int, assignment_id: str
-) -> Grant | Refuse:
+    before: tuple[Seat, ...], booking: SeatRequest, own: Seat | None, seatless: int, assignment_id: str
+) -> Grant | Refusal:
     """The new seats: adopt, replace, or add while the limit allows it."""
     if own is None:
         if len(before) + seatless >= booking.seat_limit:
-            return Refuse(RefusalReason.FULL, f"shared claims hold at most {booking.seat_limit} workers")
+            return Refusal(RefusalReason.FULL, f"shared claims hold at most {booking.seat_limit} workers")
         seat = _written(Seat(workload=booking.workload), booking, assignment_id)
         return Add(seat, (*before, seat))
     if own.workload_uid == booking.workload_uid and own.assignment_id == assignment_id:
@@ -246,7 +249,7 @@ def _grant(
     return Replace(seat, seats)
 
 
-def _written(seat: Seat, booking: Booking, assignment_id: str) -> Seat:
+def _written(seat: Seat, booking: SeatRequest, assignment_id: str) -> Seat:
     """A seat as this booking writes it; fields that we do not know stay."""
     return seat.model_copy(
         update={
@@ -260,7 +263,7 @@ def _written(seat: Seat, booking: Booking, assignment_id: str) -> Seat:
 
 
 @dataclass(frozen=True, slots=True)
-class Remaining:
+class SeatsRemain:
     """The seats that stay once the named ones are removed. If there are none, the ledger is retired next."""
 
     removed: tuple[SeatRef, ...]
@@ -273,23 +276,25 @@ class NothingToRelease:
 
 
 @dataclass(frozen=True, slots=True)
-class NowEmpty:
+class LedgerEmpty:
     """This version has no seats: it may be retired on it, unless a live Pod without a seat is there."""
 
 
-def release(ledger: ClaimLedger, releases: Collection[SeatRef]) -> Remaining | NothingToRelease | NowEmpty:
+def release(
+    ledger: ClaimLedger, releases: Collection[SeatRef]
+) -> SeatsRemain | NothingToRelease | LedgerEmpty:
     """Take away exactly the named bookings; a seat of another UID or assignment stays.
 
     The caller vouches that no Pod of these UIDs is on the claim any more, or that it has ended.
     """
     if not ledger.seats:
-        return NowEmpty()
+        return LedgerEmpty()
     named = frozenset(releases)
     seats = tuple(seat for seat in ledger.seats if seat.ref not in named)
     if len(seats) == len(ledger.seats):
         return NothingToRelease()
     removed = tuple(seat.ref for seat in ledger.seats if seat.ref in named)
-    return Remaining(removed, seats)
+    return SeatsRemain(removed, seats)
 
 
 def keeps_claim(occupancy: Sequence[LivePod], releases: Collection[SeatRef]) -> bool:

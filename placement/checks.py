@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 
-class Check(Enum):
+class JoinCheck(Enum):
     """Why a claim cannot be joined by a worker."""
 
     NOT_SHAREABLE = "the worker is exclusive or needs several devices"
@@ -48,4 +48,4 @@ class Candidate:
 
     claim: str
     node: str
-    check: Check | None
+    check: JoinCheck | None

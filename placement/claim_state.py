@@ -2,7 +2,7 @@
 
 Three sources say who is on a claim: the ledger's seats, bookings of this process that no read has shown yet,
 and live Pods without a seat. All three count alike (limit, owners, exclusivity, host resources), each worker
-once. What is derived from them is a value, `Standing`; indexes follow by comparing the old with the new.
+once. What is derived from them is a value, `DerivedState`; indexes follow by comparing the old with the new.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from placement.checks import Check
-from placement.host_resources import NO_ROOM, Room, taken
+from placement.checks import JoinCheck
+from placement.host_resources import NO_ROOM, HostResources, taken
 from placement.tolerations import untolerated
-from placement.types import AllocatedDevice, Amounts, Claim, Device, DeviceID, PodUse, SeatHold
+from placement.types import AllocatedDevice, Amounts, Claim, Device, DeviceID, PodUse, SeatInfo
 
 
-class Rank(NamedTuple):
+class ClaimRank(NamedTuple):
     """How a claim ranks among those that can be joined, but for its name: less is better."""
 
     size_bytes: int
@@ -27,13 +27,13 @@ class Rank(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class DerivedState:
     """What decisions know about a claim. `check` None: it can be joined, as far as the claim goes."""
 
     node: str
-    check: Check | None
-    rank: Rank
-    charge: Room
+    check: JoinCheck | None
+    rank: ClaimRank
+    charge: HostResources
     """What its seats take of the node's host resources beyond the Pods bound there."""
 
 
@@ -57,14 +57,14 @@ class ClaimState:
     def __init__(self, name: str) -> None:
         self.name = name
         self.claim: Claim | None = None
-        self.seats: tuple[SeatHold, ...] = ()
-        self.reserved: dict[str, SeatHold] = {}
+        self.seats: tuple[SeatInfo, ...] = ()
+        self.reserved: dict[str, SeatInfo] = {}
         """Bookings under way, by worker UID."""
         self.pods: dict[str, PodUse] = {}
         """Unfinished Pods that use the claim, by UID."""
         self.workers: frozenset[str] = frozenset()
         """UIDs of the workers on the claim, as of `standing`."""
-        self.standing: Standing | None = None
+        self.standing: DerivedState | None = None
         """What the indexes hold; None: nothing."""
 
     @property
@@ -72,14 +72,14 @@ class ClaimState:
         """Whether nothing is known any more, so that the state can be dropped."""
         return self.claim is None and not self.seats and not self.reserved and not self.pods
 
-    def show_seats(self, seats: tuple[SeatHold, ...]) -> None:
+    def show_seats(self, seats: tuple[SeatInfo, ...]) -> None:
         """Take the ledger's seats; reservations that they show have become seats."""
         self.seats = seats
         for hold in seats:
             self.reserved.pop(hold.worker_uid, None)
             self.cancel(hold.assignment_id)
 
-    def reserve(self, hold: SeatHold) -> None:
+    def reserve(self, hold: SeatInfo) -> None:
         """Count a booking under way, unless the ledger already shows it. One per worker: the latest."""
         if all(hold.assignment_id != seat.assignment_id for seat in self.seats):
             self.reserved[hold.worker_uid] = hold
@@ -105,7 +105,7 @@ class ClaimState:
                 occupants.append(_by_pod(pod))
         return occupants
 
-    def derive(self, devices: Mapping[DeviceID, Device] | None) -> Standing | None:
+    def derive(self, devices: Mapping[DeviceID, Device] | None) -> DerivedState | None:
         """The standing given the devices of the claim's node (None: the node does not count).
 
         None for a claim that takes part in nothing: not seen, or without a node.
@@ -116,10 +116,10 @@ class ClaimState:
         if claim is None or not claim.allocated or not claim.node:
             return None
         held = [devices[row.id] for row in claim.devices if row.id in devices] if devices else []
-        return Standing(
+        return DerivedState(
             node=claim.node,
             check=self._check(claim, devices, held, occupants),
-            rank=Rank(
+            rank=ClaimRank(
                 size_bytes=max((device.memory_bytes or 0 for device in held), default=0),
                 owners=len({occupant.owner_key for occupant in occupants}),
                 seats=len(occupants),
@@ -133,23 +133,23 @@ class ClaimState:
         devices: Mapping[DeviceID, Device] | None,
         held: list[Device],
         occupants: list[Occupant],
-    ) -> Check | None:
+    ) -> JoinCheck | None:
         """The first condition that the claim fails for every worker."""
         fault = _allocation_fault(claim)
         if fault is not None:
             return fault
         if devices is None:
-            return Check.NODE_UNKNOWN
+            return JoinCheck.NODE_UNKNOWN
         if not held or held[0].memory_bytes is None:
-            return Check.DEVICE_UNKNOWN
+            return JoinCheck.DEVICE_UNKNOWN
         if not self.seats:
             # An empty ledger is about to be deleted; a reservation of ours does not keep it.
-            return Check.NO_SEATS
+            return JoinCheck.NO_SEATS
         if any(occupant.exclusive for occupant in occupants):
-            return Check.EXCLUSIVE
-        return Check.DEVICE_TAINTED if _tainted(held[0], claim.devices[0]) else None
+            return JoinCheck.EXCLUSIVE
+        return JoinCheck.DEVICE_TAINTED if _tainted(held[0], claim.devices[0]) else None
 
-    def _charge(self, occupants: list[Occupant]) -> Room:
+    def _charge(self, occupants: list[Occupant]) -> HostResources:
         bound = {pod.worker_uid or pod.uid for pod in self.pods.values() if pod.node}
         charge = NO_ROOM
         for occupant in occupants:
@@ -165,12 +165,12 @@ class ClaimState:
         )
 
 
-def _allocation_fault(claim: Claim) -> Check | None:
+def _allocation_fault(claim: Claim) -> JoinCheck | None:
     if not claim.joinable:
-        return Check.ENDING
+        return JoinCheck.ENDING
     if any(row.admin_access for row in claim.devices):
-        return Check.ADMIN_ACCESS
-    return Check.NOT_ONE_DEVICE if len(claim.devices) != 1 else None
+        return JoinCheck.ADMIN_ACCESS
+    return JoinCheck.NOT_ONE_DEVICE if len(claim.devices) != 1 else None
 
 
 def _tainted(device: Device, row: AllocatedDevice) -> bool:
@@ -178,7 +178,7 @@ def _tainted(device: Device, row: AllocatedDevice) -> bool:
     return untolerated(device.taints, row.tolerations)
 
 
-def _by_seat(hold: SeatHold) -> Occupant:
+def _by_seat(hold: SeatInfo) -> Occupant:
     return Occupant(hold.worker_uid, hold.owner_key, hold.exclusive, hold.host)
 
 

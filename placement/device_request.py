@@ -13,7 +13,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from placement.types import Tier
+from placement.types import DeviceShape
 
 REQUEST_NAME: Final = "gpu"
 """The request's name in the claim: the worker's container consumes it by that name."""
@@ -27,7 +27,7 @@ _DNS_SUBDOMAIN: Final = re.compile(
 
 
 def device_requests(
-    tiers: Sequence[Tier], *, memory_bytes: int, device_class: str, driver: str
+    tiers: Sequence[DeviceShape], *, memory_bytes: int, device_class: str, driver: str
 ) -> list[dict[str, object]]:
     """The `spec.devices.requests` of a claim that takes the first tier that can be had.
 
@@ -52,7 +52,7 @@ def device_requests(
     return [{"name": REQUEST_NAME, "firstAvailable": alternatives}]
 
 
-def selector(tier: Tier, *, memory_bytes: int, driver: str) -> str:
+def selector(tier: DeviceShape, *, memory_bytes: int, driver: str) -> str:
     """The CEL expression that a tier's devices satisfy.
 
     It begins with a guard: without it one device without `memory`, on any node, fails every attempt to

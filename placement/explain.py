@@ -13,15 +13,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from placement.checks import Check
+from placement.checks import JoinCheck
 from placement.claim_state import ClaimState
 from placement.host_resources import ANY_ROOM, ENDLESS_ROOM, needed
 from placement.quantity import canonical_bytes
 from placement.ranked_tree import Query
-from placement.seat_index import Group, SeatIndex, Site
+from placement.seat_index import ClaimGroup, NodeInfo, SeatIndex
 from placement.select import check_claim
-from placement.shape_catalog import Catalog, Profile
-from placement.types import Explanation, Request, WaitCode
+from placement.shape_catalog import NodeProfile, ShapeCatalog
+from placement.types import Explanation, PlacementRequest, WaitCode
 
 MAX_SENTENCE: Final = 1024
 """`status.reason` holds at most so many characters."""
@@ -30,30 +30,30 @@ _EXCLUSIVE: Final = "exclusive workers hold devices that fit"
 _ENDING: Final = "claims that fit are ending"
 _HELD: Final = "other workers hold devices that fit"
 
-_CAUSES: Final[dict[Check, str]] = {
-    Check.SEAT_LIMIT: "claims that fit are full",
-    Check.EXCLUSIVE: _EXCLUSIVE,
-    Check.NOT_ONE_DEVICE: _EXCLUSIVE,
-    Check.ENDING: _ENDING,
-    Check.NO_SEATS: _ENDING,
-    Check.DEVICE_TAINTED: "devices of claims that fit are tainted",
-    Check.HOST_MEMORY: "nodes of claims that fit lack host memory",
-    Check.HOST_CPU: "nodes of claims that fit lack CPU",
-    Check.HOST_PODS: "nodes of claims that fit lack Pod slots",
-    Check.NODE_NOT_READY: "nodes with devices that fit are not ready",
-    Check.NODE_CORDONED: "nodes with devices that fit are cordoned",
-    Check.NODE_TAINTED: "nodes with devices that fit have taints that the template does not tolerate",
-    Check.REFUSED: "claims that fit have just refused this worker",
-    Check.NOT_SHAREABLE: _HELD,
+_CAUSES: Final[dict[JoinCheck, str]] = {
+    JoinCheck.SEAT_LIMIT: "claims that fit are full",
+    JoinCheck.EXCLUSIVE: _EXCLUSIVE,
+    JoinCheck.NOT_ONE_DEVICE: _EXCLUSIVE,
+    JoinCheck.ENDING: _ENDING,
+    JoinCheck.NO_SEATS: _ENDING,
+    JoinCheck.DEVICE_TAINTED: "devices of claims that fit are tainted",
+    JoinCheck.HOST_MEMORY: "nodes of claims that fit lack host memory",
+    JoinCheck.HOST_CPU: "nodes of claims that fit lack CPU",
+    JoinCheck.HOST_PODS: "nodes of claims that fit lack Pod slots",
+    JoinCheck.NODE_NOT_READY: "nodes with devices that fit are not ready",
+    JoinCheck.NODE_CORDONED: "nodes with devices that fit are cordoned",
+    JoinCheck.NODE_TAINTED: "nodes with devices that fit have taints that the template does not tolerate",
+    JoinCheck.REFUSED: "claims that fit have just refused this worker",
+    JoinCheck.NOT_SHAREABLE: _HELD,
 }
 """In the order of the sentence. A check without a text is no cause: the claim could not have served."""
 
 
 def explain_wait(
-    catalog: Catalog,
+    catalog: ShapeCatalog,
     index: SeatIndex,
-    request: Request,
-    refused: Iterable[tuple[ClaimState, Site | None]],
+    request: PlacementRequest,
+    refused: Iterable[tuple[ClaimState, NodeInfo | None]],
 ) -> Explanation:
     """The reason of a worker that nothing took. `refused`: the claims that have just refused it."""
     hopeless = _hopeless(catalog, request)
@@ -69,7 +69,9 @@ def explain_wait(
     return _explanation(WaitCode.WAITING_FOR_CAPACITY, request, _lead(request), causes)
 
 
-def _explanation(code: WaitCode, request: Request, lead: str, causes: tuple[str, ...]) -> Explanation:
+def _explanation(
+    code: WaitCode, request: PlacementRequest, lead: str, causes: tuple[str, ...]
+) -> Explanation:
     limit = (
         [f"shared claims hold at most {request.seat_limit} workers"]
         if request.seat_limit_is_set and request.shareable
@@ -81,14 +83,14 @@ def _explanation(code: WaitCode, request: Request, lead: str, causes: tuple[str,
     return Explanation(code=code, causes=causes, sentence=sentence)
 
 
-def _lead(request: Request) -> str:
+def _lead(request: PlacementRequest) -> str:
     memory = canonical_bytes(request.memory_bytes)
     if request.devices:
         return f"no node has {request.devices} free devices of {memory}"
     return f"no free device or seat of {memory}" if request.shareable else f"no free device of {memory}"
 
 
-def _hopeless(catalog: Catalog, request: Request) -> str | None:
+def _hopeless(catalog: ShapeCatalog, request: PlacementRequest) -> str | None:
     """Why no amount of waiting helps on the fleet that exists, None where it may."""
     if not catalog:
         return "no enabled node has devices"
@@ -108,14 +110,14 @@ def _hopeless(catalog: Catalog, request: Request) -> str | None:
     )
 
 
-def _groups(profiles: Iterable[Profile], memory_bytes: int) -> Iterator[tuple[int, int]]:
+def _groups(profiles: Iterable[NodeProfile], memory_bytes: int) -> Iterator[tuple[int, int]]:
     """(Number, GiB) of the equal devices that one node has and that hold so much memory."""
     for profile in profiles:
         for gib, count in profile.shapes(memory_bytes).items():
             yield count, gib
 
 
-def _node_checks(catalog: Catalog, request: Request) -> Iterator[Check]:
+def _node_checks(catalog: ShapeCatalog, request: PlacementRequest) -> Iterator[JoinCheck]:
     """What rules out nodes with the devices for it."""
     for profile in catalog.accepting(request.role):
         check = profile.node_class.check(request)
@@ -123,7 +125,7 @@ def _node_checks(catalog: Catalog, request: Request) -> Iterator[Check]:
             yield check
 
 
-def _claim_checks(index: SeatIndex, request: Request) -> Iterator[Check]:
+def _claim_checks(index: SeatIndex, request: PlacementRequest) -> Iterator[JoinCheck]:
     """What rules out claims with a device for it, on nodes that would take it."""
     for group in index.groups():
         if group.node_class.check(request) is None:
@@ -132,31 +134,31 @@ def _claim_checks(index: SeatIndex, request: Request) -> Iterator[Check]:
                 yield from _shortages(group, request)
 
 
-def _kind_checks(group: Group, request: Request) -> Iterator[Check]:
+def _kind_checks(group: ClaimGroup, request: PlacementRequest) -> Iterator[JoinCheck]:
     for kind in group.kinds:
         if kind.size_bytes < request.memory_bytes:
             continue
         if not request.shareable:
-            if kind.check is not Check.ADMIN_ACCESS:
-                yield Check.NOT_SHAREABLE
+            if kind.check is not JoinCheck.ADMIN_ACCESS:
+                yield JoinCheck.NOT_SHAREABLE
         elif kind.check is not None:
             yield kind.check
         elif kind.seats >= request.seat_limit:
-            yield Check.SEAT_LIMIT
+            yield JoinCheck.SEAT_LIMIT
 
 
-def _shortages(group: Group, request: Request) -> Iterator[Check]:
+def _shortages(group: ClaimGroup, request: PlacementRequest) -> Iterator[JoinCheck]:
     """The host resources that run out first on the node of some claim with a seat left."""
     memory_bytes, cpu_millis, pods = needed(request.host)
     boxes = (
-        (Check.HOST_MEMORY, ANY_ROOM, ENDLESS_ROOM._replace(memory_bytes=memory_bytes)),
+        (JoinCheck.HOST_MEMORY, ANY_ROOM, ENDLESS_ROOM._replace(memory_bytes=memory_bytes)),
         (
-            Check.HOST_CPU,
+            JoinCheck.HOST_CPU,
             ANY_ROOM._replace(memory_bytes=memory_bytes),
             ENDLESS_ROOM._replace(cpu_millis=cpu_millis),
         ),
         (
-            Check.HOST_PODS,
+            JoinCheck.HOST_PODS,
             ANY_ROOM._replace(memory_bytes=memory_bytes, cpu_millis=cpu_millis),
             ENDLESS_ROOM._replace(pods=pods),
         ),
@@ -166,7 +168,9 @@ def _shortages(group: Group, request: Request) -> Iterator[Check]:
             yield check
 
 
-def _refusals(request: Request, refused: Iterable[tuple[ClaimState, Site | None]]) -> Iterator[Check]:
+def _refusals(
+    request: PlacementRequest, refused: Iterable[tuple[ClaimState, NodeInfo | None]]
+) -> Iterator[JoinCheck]:
     for state, site in refused:
         if check_claim(state, site, request) is None:
-            yield Check.REFUSED
+            yield JoinCheck.REFUSED

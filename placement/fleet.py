@@ -14,28 +14,28 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
-from placement.checks import Candidate, Check
-from placement.claim_state import ClaimState, Standing
+from placement.checks import Candidate, JoinCheck
+from placement.claim_state import ClaimState, DerivedState
 from placement.explain import explain_wait
-from placement.host_resources import Room, taken
-from placement.inventory import Inventory, PoolGap
+from placement.host_resources import HostResources, taken
+from placement.inventory import IncompletePool, Inventory
 from placement.node_class import NodeClass
-from placement.seat_index import SeatIndex, Site
+from placement.seat_index import NodeInfo, SeatIndex
 from placement.select import check_claim, select_seat
-from placement.shape_catalog import Catalog
+from placement.shape_catalog import ShapeCatalog
 from placement.types import (
     Claim,
     Device,
     DeviceID,
+    DeviceShape,
     DeviceSlice,
     Explanation,
     Node,
+    PlacementRequest,
     PodUse,
     PreferredNode,
-    Request,
-    SeatHold,
+    SeatInfo,
     SeatOffer,
-    Tier,
 )
 
 
@@ -67,9 +67,9 @@ class Fleet:
     def __init__(self, driver: str) -> None:
         self._driver = driver
         self._inventory = Inventory(driver)
-        self._catalog = Catalog()
+        self._catalog = ShapeCatalog()
         self._index = SeatIndex()
-        self._sites: dict[str, Site] = {}
+        self._sites: dict[str, NodeInfo] = {}
         self._claims: dict[str, ClaimState] = {}
         self._claim_by_uid: dict[str, ClaimState] = {}
         self._pods: dict[str, PodUse] = {}
@@ -137,7 +137,7 @@ class Fleet:
             state.claim = None
             self._settle(state)
 
-    def set_seats(self, claim_name: str, seats: tuple[SeatHold, ...]) -> None:
+    def set_seats(self, claim_name: str, seats: tuple[SeatInfo, ...]) -> None:
         """Take the seats of a claim's ledger as they are now; reservations among them are fulfilled."""
         state = self._claim(claim_name)
         state.show_seats(seats)
@@ -150,7 +150,7 @@ class Fleet:
             state.show_seats(())
             self._settle(state)
 
-    def reserve(self, claim_name: str, hold: SeatHold) -> None:
+    def reserve(self, claim_name: str, hold: SeatInfo) -> None:
         """Count a booking as a seat from now on, until `set_seats` shows it or it is cancelled.
 
         It is shown by its assignment ID or by its worker's UID. A worker has one reservation on a claim: the
@@ -169,35 +169,37 @@ class Fleet:
 
     # Questions.
 
-    def select(self, request: Request, refused: Collection[str] = ()) -> SeatOffer | None:
+    def select(self, request: PlacementRequest, refused: Collection[str] = ()) -> SeatOffer | None:
         """The best claim to join now (section 3, "Select a seat"). `refused`: UIDs of claims to leave out."""
         return select_seat(self._index, self._claims, request, refused)
 
-    def tiers(self, request: Request) -> tuple[Tier, ...]:
+    def tiers(self, request: PlacementRequest) -> tuple[DeviceShape, ...]:
         """The shapes that a dedicated claim may take, tightest first; empty where none exists."""
         return self._catalog.tiers(request)
 
-    def preferred_nodes(self, request: Request) -> tuple[PreferredNode, ...]:
+    def preferred_nodes(self, request: PlacementRequest) -> tuple[PreferredNode, ...]:
         """The weighted node preferences of the Pod of a dedicated claim."""
         return self._catalog.preferred_nodes(request)
 
-    def explain(self, request: Request, refused: Collection[str] = ()) -> Explanation:
+    def explain(self, request: PlacementRequest, refused: Collection[str] = ()) -> Explanation:
         """Why a worker that nothing took waits (section 3, "Explain")."""
         states = [self._claim_by_uid[uid] for uid in refused if uid in self._claim_by_uid]
         pairs = [(state, self._site_of(state)) for state in states]
         return explain_wait(self._catalog, self._index, request, pairs)
 
-    def check(self, request: Request, claim_name: str, refused: Collection[str] = ()) -> Check | None:
+    def check(
+        self, request: PlacementRequest, claim_name: str, refused: Collection[str] = ()
+    ) -> JoinCheck | None:
         """The first condition that one claim fails, None where it can be joined.
 
         To look again at a claim on which the worker has a reservation, cancel that first and make it anew.
         """
         state = self._claims.get(claim_name)
         if state is None:
-            return Check.UNALLOCATED
+            return JoinCheck.UNALLOCATED
         return check_claim(state, self._site_of(state), request, refused)
 
-    def candidates(self, request: Request, refused: Collection[str] = ()) -> tuple[Candidate, ...]:
+    def candidates(self, request: PlacementRequest, refused: Collection[str] = ()) -> tuple[Candidate, ...]:
         """Every claim by name with the condition that it fails. Walks the fleet: for people only."""
         return tuple(
             Candidate(name, claim.node, self.check(request, name, refused))
@@ -205,12 +207,12 @@ class Fleet:
             if claim is not None
         )
 
-    def room(self, node: str) -> Room | None:
+    def room(self, node: str) -> HostResources | None:
         """What the host has left (section 2.4), None for a node that is not known."""
         site = self._sites.get(node)
         return None if site is None or site.node is None else site.room
 
-    def incomplete_pools(self) -> tuple[PoolGap, ...]:
+    def incomplete_pools(self) -> tuple[IncompletePool, ...]:
         """The device pools that are left out until they are complete, for the caller to log each once."""
         return self._inventory.incomplete_pools()
 
@@ -244,7 +246,7 @@ class Fleet:
             self._reclassify(site)
         return any(site.node is not None and site.node.enabled for site in sites)
 
-    def _reclassify(self, site: Site) -> None:
+    def _reclassify(self, site: NodeInfo) -> None:
         """Follow a change of the node or of its devices: its class, its shapes, every claim on it."""
         residents = list(site.claims.values())
         for state in residents:
@@ -302,7 +304,7 @@ class Fleet:
         if state.vacant:
             del self._claims[state.name]
 
-    def _enter(self, state: ClaimState, standing: Standing | None) -> None:
+    def _enter(self, state: ClaimState, standing: DerivedState | None) -> None:
         """Put a claim that is in no index in; the caller then lets the index follow the site's room."""
         state.standing = standing
         if standing is not None:
@@ -325,16 +327,16 @@ class Fleet:
         site = self._sites.get(node)
         return None if site is None or site.node_class is None else self._inventory.devices(node)
 
-    def _site(self, name: str) -> Site:
+    def _site(self, name: str) -> NodeInfo:
         site = self._sites.get(name)
         if site is None:
-            site = self._sites[name] = Site(name)
+            site = self._sites[name] = NodeInfo(name)
         return site
 
-    def _site_of(self, state: ClaimState) -> Site | None:
+    def _site_of(self, state: ClaimState) -> NodeInfo | None:
         return None if state.standing is None else self._sites[state.standing.node]
 
-    def _drop_if_vacant(self, site: Site) -> None:
+    def _drop_if_vacant(self, site: NodeInfo) -> None:
         if site.vacant:
             self._sites.pop(site.name, None)
 

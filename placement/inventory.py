@@ -23,7 +23,7 @@ class PoolID(NamedTuple):
     pool: str
 
 
-class PoolGap(NamedTuple):
+class IncompletePool(NamedTuple):
     """A pool that is left out, and what is missing from it."""
 
     node: str
@@ -60,7 +60,7 @@ class Inventory:
         self._slices: dict[str, DeviceSlice] = {}
         self._members: dict[PoolID, dict[str, DeviceSlice]] = {}
         self._devices: dict[PoolID, dict[DeviceID, Device]] = {}
-        self._gaps: dict[PoolID, PoolGap] = {}
+        self._gaps: dict[PoolID, IncompletePool] = {}
         self._pools_of: dict[str, set[str]] = {}
 
     def set_slice(self, slice_: DeviceSlice) -> tuple[str, ...]:
@@ -105,7 +105,7 @@ class Inventory:
         )
         return tuple(DeviceSize(memory_bytes, sizes[memory_bytes]) for memory_bytes in sorted(sizes))
 
-    def incomplete_pools(self) -> tuple[PoolGap, ...]:
+    def incomplete_pools(self) -> tuple[IncompletePool, ...]:
         """The pools that are left out now, in the order of their names, for the caller to report."""
         return tuple(self._gaps[pool] for pool in sorted(self._gaps))
 
@@ -131,7 +131,7 @@ class Inventory:
         current = [members[name] for name in sorted(members) if members[name].generation == newest]
         expected = max(slice_.slice_count for slice_ in current)
         if any(slice_.slice_count != len(current) for slice_ in current):
-            self._gaps[pool] = PoolGap(pool.node, pool.pool, newest, len(current), expected)
+            self._gaps[pool] = IncompletePool(pool.node, pool.pool, newest, len(current), expected)
             return
         self._devices[pool] = {
             DeviceID(self._driver, pool.pool, device.name): device

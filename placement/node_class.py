@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from placement.checks import Check
+from placement.checks import JoinCheck
 from placement.tolerations import blocking, untolerated
-from placement.types import Node, Request, Role, Taint
+from placement.types import Node, PlacementRequest, Role, Taint
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +33,14 @@ class NodeClass:
         """Whether nodes of this class take workers of the role (section 2.4)."""
         return role in self.roles
 
-    def check(self, request: Request) -> Check | None:
+    def check(self, request: PlacementRequest) -> JoinCheck | None:
         """Why these nodes take no new Pod of this worker, None where they do."""
         if not self.accepts(request.role):
-            return Check.ROLE_REFUSED
+            return JoinCheck.ROLE_REFUSED
         if not self.ready:
-            return Check.NODE_NOT_READY
+            return JoinCheck.NODE_NOT_READY
         if self.cordoned:
-            return Check.NODE_CORDONED
+            return JoinCheck.NODE_CORDONED
         if untolerated(self.taints, request.tolerations):
-            return Check.NODE_TAINTED
+            return JoinCheck.NODE_TAINTED
         return None

@@ -21,8 +21,8 @@ from bisect import bisect_left, insort
 from dataclasses import dataclass
 from typing import Final
 
-from placement.claim_state import Rank
-from placement.host_resources import ANY_ROOM, ENDLESS_ROOM, Room
+from placement.claim_state import ClaimRank
+from placement.host_resources import ANY_ROOM, ENDLESS_ROOM, HostResources
 
 Key = tuple[int, int, int, str]
 """Rank, then the first name: a total order, since names are unique."""
@@ -32,15 +32,15 @@ _INCREMENT: Final = 1442695040888963407
 _MASK: Final = (1 << 64) - 1
 
 
-class Cell:
+class ClaimBucket:
     """The claims of one node that share a rank: they stand or fall together for every request.
 
-    Never empty while it is in a tree; there, `names[0]` and `room` change only through `FirstFit`.
+    Never empty while it is in a tree; there, `names[0]` and `room` change only through `RankedTree`.
     """
 
     __slots__ = ("names", "rank", "room")
 
-    def __init__(self, rank: Rank, room: Room, name: str) -> None:
+    def __init__(self, rank: ClaimRank, room: HostResources, name: str) -> None:
         self.rank = rank
         self.room = room
         self.names = [name]
@@ -60,8 +60,8 @@ class Query:
 
     size_bytes: int
     seats_below: int
-    least: Room = ANY_ROOM
-    below: Room = ENDLESS_ROOM
+    least: HostResources = ANY_ROOM
+    below: HostResources = ENDLESS_ROOM
 
 
 class _Item:
@@ -69,7 +69,7 @@ class _Item:
 
     __slots__ = ("cell", "highest", "key", "left", "lowest", "priority", "right", "seats_min")
 
-    def __init__(self, cell: Cell, priority: int) -> None:
+    def __init__(self, cell: ClaimBucket, priority: int) -> None:
         self.cell = cell
         self.key = cell.key
         self.priority = priority
@@ -101,7 +101,7 @@ class _Item:
         return cell.rank.seats < query.seats_below and _within(cell.room, cell.room, query)
 
 
-class FirstFit:
+class RankedTree:
     """Cells in the order of their keys, searchable by room and seats."""
 
     def __init__(self) -> None:
@@ -109,7 +109,7 @@ class FirstFit:
         self._size = 0
         self._priority = 0
 
-    def insert(self, cell: Cell) -> None:
+    def insert(self, cell: ClaimBucket) -> None:
         """Put a cell in that is not in the tree."""
         self._priority = (self._priority * _MULTIPLIER + _INCREMENT) & _MASK
         # The low bits of such a sequence have short periods.
@@ -124,13 +124,13 @@ class FirstFit:
         self._hang(path, new.key, new)
         self._size += 1
 
-    def remove(self, cell: Cell) -> None:
+    def remove(self, cell: ClaimBucket) -> None:
         """Take a cell out that is in the tree."""
         *path, item = self._path(cell.key)
         self._hang(path, item.key, _join(item.left, item.right))
         self._size -= 1
 
-    def add_name(self, cell: Cell, name: str) -> None:
+    def add_name(self, cell: ClaimBucket, name: str) -> None:
         """Put another claim into a cell of the tree."""
         if name < cell.names[0]:
             self.remove(cell)
@@ -139,7 +139,7 @@ class FirstFit:
         else:
             insort(cell.names, name)
 
-    def discard_name(self, cell: Cell, name: str) -> None:
+    def discard_name(self, cell: ClaimBucket, name: str) -> None:
         """Take a claim out of a cell of the tree, and with its last one the cell."""
         position = bisect_left(cell.names, name)
         if position > 0:
@@ -150,12 +150,12 @@ class FirstFit:
         if cell.names:
             self.insert(cell)
 
-    def set_room(self, cell: Cell, room: Room) -> None:
+    def set_room(self, cell: ClaimBucket, room: HostResources) -> None:
         """Note what the node of a cell of the tree has left now."""
         cell.room = room
         _pull_up(self._path(cell.key))
 
-    def first(self, query: Query, after: Key | None = None) -> Cell | None:
+    def first(self, query: Query, after: Key | None = None) -> ClaimBucket | None:
         """The first cell that answers the query, of those behind the key if one is given."""
         start = (query.size_bytes,) if after is None else (*after, "")
         item = _first(self._root, query, start)
@@ -234,7 +234,7 @@ def _join(before: _Item | None, behind: _Item | None) -> _Item | None:
     return behind
 
 
-def _within(highest: Room, lowest: Room, query: Query) -> bool:
+def _within(highest: HostResources, lowest: HostResources, query: Query) -> bool:
     least, below = query.least, query.below
     return (
         highest[0] >= least[0]
@@ -246,18 +246,18 @@ def _within(highest: Room, lowest: Room, query: Query) -> bool:
     )
 
 
-def _least(one: Room, other: Room) -> Room:
+def _least(one: HostResources, other: HostResources) -> HostResources:
     memory_bytes, cpu_millis, pods = one
-    return Room(
+    return HostResources(
         memory_bytes if memory_bytes < other[0] else other[0],
         cpu_millis if cpu_millis < other[1] else other[1],
         pods if pods < other[2] else other[2],
     )
 
 
-def _greatest(one: Room, other: Room) -> Room:
+def _greatest(one: HostResources, other: HostResources) -> HostResources:
     memory_bytes, cpu_millis, pods = one
-    return Room(
+    return HostResources(
         memory_bytes if memory_bytes > other[0] else other[0],
         cpu_millis if cpu_millis > other[1] else other[1],
         pods if pods > other[2] else other[2],

@@ -11,15 +11,15 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from placement.checks import Check
-from placement.claim_state import ClaimState, Rank, Standing
-from placement.host_resources import NO_ROOM, Room, allocatable
+from placement.checks import JoinCheck
+from placement.claim_state import ClaimRank, ClaimState, DerivedState
+from placement.host_resources import NO_ROOM, HostResources, allocatable
 from placement.node_class import NodeClass
-from placement.ranked_tree import Cell, FirstFit
+from placement.ranked_tree import ClaimBucket, RankedTree
 from placement.types import Node
 
 
-class Site:
+class NodeInfo:
     """A node as events have left it. `node` is None until it is seen; its Pods and claims may come first.
 
     `node_class` is None exactly while the node does not count (section 2.4: enabled, with a complete pool).
@@ -38,10 +38,10 @@ class Site:
         self.charged = NO_ROOM
         """Sum of the charges of the claims allocated here."""
         self.claims: dict[str, ClaimState] = {}
-        self.cells: dict[Rank, Cell] = {}
+        self.cells: dict[ClaimRank, ClaimBucket] = {}
 
     @property
-    def room(self) -> Room:
+    def room(self) -> HostResources:
         """What the host has left (section 2.4)."""
         given = NO_ROOM if self.node is None else allocatable(self.node.allocatable)
         return given.minus(self.pods_taken).minus(self.charged)
@@ -56,23 +56,23 @@ class Site:
         return f"<Site {self.name} {counted}: {self.pods} Pods, {len(self.claims)} claims, {self.room} left>"
 
 
-class Kind(NamedTuple):
+class CountKey(NamedTuple):
     """What a group counts claims by: all that decides, but for the names and the node's room."""
 
-    check: Check | None
+    check: JoinCheck | None
     size_bytes: int
     seats: int
 
 
-class Group:
+class ClaimGroup:
     """The claims on nodes of one class."""
 
     __slots__ = ("kinds", "node_class", "tree")
 
     def __init__(self, node_class: NodeClass) -> None:
         self.node_class = node_class
-        self.tree = FirstFit()
-        self.kinds: Counter[Kind] = Counter()
+        self.tree = RankedTree()
+        self.kinds: Counter[CountKey] = Counter()
 
     def __repr__(self) -> str:
         return f"<Group: {self.kinds.total()} claims of {len(self.kinds)} kinds, {len(self.tree)} cells>"
@@ -90,19 +90,19 @@ class SeatIndex:
     """All claims on nodes that count, by node class. Groups are never empty."""
 
     def __init__(self) -> None:
-        self._groups: dict[NodeClass, Group] = {}
+        self._groups: dict[NodeClass, ClaimGroup] = {}
 
-    def groups(self) -> Iterator[Group]:
+    def groups(self) -> Iterator[ClaimGroup]:
         """Every group, in no meaningful order: decisions compare what they find in all of them."""
         return iter(self._groups.values())
 
-    def enter(self, site: Site, name: str, standing: Standing) -> None:
+    def enter(self, site: NodeInfo, name: str, standing: DerivedState) -> None:
         """Take in a claim on a site that counts."""
         if site.node_class is None:
             return
         group = self._groups.get(site.node_class)
         if group is None:
-            group = self._groups[site.node_class] = Group(site.node_class)
+            group = self._groups[site.node_class] = ClaimGroup(site.node_class)
         group.kinds[_kind(standing)] += 1
         if standing.check is not None:
             return
@@ -110,10 +110,10 @@ class SeatIndex:
         if cell is not None:
             group.tree.add_name(cell, name)
         else:
-            cell = site.cells[standing.rank] = Cell(standing.rank, site.room, name)
+            cell = site.cells[standing.rank] = ClaimBucket(standing.rank, site.room, name)
             group.tree.insert(cell)
 
-    def leave(self, site: Site, name: str, standing: Standing) -> None:
+    def leave(self, site: NodeInfo, name: str, standing: DerivedState) -> None:
         """Take out a claim as it was taken in."""
         if site.node_class is None:
             return
@@ -130,7 +130,7 @@ class SeatIndex:
         if not group.kinds:
             del self._groups[site.node_class]
 
-    def follow_room(self, site: Site) -> None:
+    def follow_room(self, site: NodeInfo) -> None:
         """Note what the site has left now."""
         if site.node_class is None:
             return
@@ -152,5 +152,5 @@ class SeatIndex:
         return f"<SeatIndex: {claims} claims, {cells} cells in {groups} node classes>"
 
 
-def _kind(standing: Standing) -> Kind:
-    return Kind(standing.check, standing.rank.size_bytes, standing.rank.seats)
+def _kind(standing: DerivedState) -> CountKey:
+    return CountKey(standing.check, standing.rank.size_bytes, standing.rank.seats)

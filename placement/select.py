@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
-from placement.checks import Check
+from placement.checks import JoinCheck
 from placement.claim_state import ClaimState
 from placement.host_resources import needed
 from placement.ranked_tree import Key, Query
-from placement.seat_index import Group, SeatIndex, Site
-from placement.types import Request, SeatOffer
+from placement.seat_index import ClaimGroup, NodeInfo, SeatIndex
+from placement.types import PlacementRequest, SeatOffer
 
 
 def select_seat(
-    index: SeatIndex, claims: Mapping[str, ClaimState], request: Request, refused: Collection[str]
+    index: SeatIndex, claims: Mapping[str, ClaimState], request: PlacementRequest, refused: Collection[str]
 ) -> SeatOffer | None:
     """The claim on the smallest device that fits, then with the fewest owners, seats, then by name.
 
@@ -38,7 +38,7 @@ def select_seat(
     return None if best is None else _offer(claims[best[-1]])
 
 
-def _better(group: Group, query: Query, is_open: Callable[[str], bool], best: Key | None) -> Key | None:
+def _better(group: ClaimGroup, query: Query, is_open: Callable[[str], bool], best: Key | None) -> Key | None:
     """The best claim of the group, if it is better than the best so far; else that."""
     cell = group.tree.first(query)
     while cell is not None and (best is None or cell.key < best):
@@ -53,34 +53,36 @@ def _better(group: Group, query: Query, is_open: Callable[[str], bool], best: Ke
     return best
 
 
-def personal_check(state: ClaimState, request: Request, refused: Collection[str]) -> Check | None:
+def personal_check(
+    state: ClaimState, request: PlacementRequest, refused: Collection[str]
+) -> JoinCheck | None:
     """The conditions that concern this claim and this worker alone."""
     if request.worker_uid in state.workers:
-        return Check.ALREADY_SEATED
+        return JoinCheck.ALREADY_SEATED
     if refused and state.claim is not None and state.claim.uid in refused:
-        return Check.REFUSED
+        return JoinCheck.REFUSED
     return None
 
 
 def check_claim(
-    state: ClaimState, site: Site | None, request: Request, refused: Collection[str] = ()
-) -> Check | None:
+    state: ClaimState, site: NodeInfo | None, request: PlacementRequest, refused: Collection[str] = ()
+) -> JoinCheck | None:
     """The first condition that the claim fails for this worker; None: it can join. `site` is the claim's."""
     if not request.shareable:
-        return Check.NOT_SHAREABLE
+        return JoinCheck.NOT_SHAREABLE
     if state.claim is None or not state.claim.allocated:
-        return Check.UNALLOCATED
+        return JoinCheck.UNALLOCATED
     standing = state.standing
     if standing is None or site is None:
-        return Check.NODE_UNKNOWN
+        return JoinCheck.NODE_UNKNOWN
     if standing.check is not None:
         return standing.check
     if site.node_class is None:
-        return Check.NODE_UNKNOWN
+        return JoinCheck.NODE_UNKNOWN
     return (
         site.node_class.check(request)
-        or (Check.DEVICE_TOO_SMALL if standing.rank.size_bytes < request.memory_bytes else None)
-        or (Check.SEAT_LIMIT if standing.rank.seats >= request.seat_limit else None)
+        or (JoinCheck.DEVICE_TOO_SMALL if standing.rank.size_bytes < request.memory_bytes else None)
+        or (JoinCheck.SEAT_LIMIT if standing.rank.seats >= request.seat_limit else None)
         or site.room.shortage(needed(request.host))
         or personal_check(state, request, refused)
     )

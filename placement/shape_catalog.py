@@ -19,14 +19,14 @@ from placement.device_request import MAX_ALTERNATIVES
 from placement.inventory import DeviceSize
 from placement.node_class import NodeClass
 from placement.quantity import gib_ceil
-from placement.types import PreferredNode, Request, Role, Tier
+from placement.types import DeviceShape, PlacementRequest, PreferredNode, Role
 
 MAX_PREFERRED_NODES: Final = 100
 """At most so many terms of preferred node affinity are written on a Pod."""
 
 
 @dataclass(frozen=True, slots=True)
-class Profile:
+class NodeProfile:
     """Nodes that are alike in class and devices. `sizes` is never empty."""
 
     node_class: NodeClass
@@ -46,14 +46,14 @@ class Profile:
                 counts[gib] = counts.get(gib, 0) + size.number
         return counts
 
-    def tiers(self, request: Request) -> list[int]:
+    def tiers(self, request: PlacementRequest) -> list[int]:
         """The shapes, in GiB ascending, of which one such node has as many devices as the request needs."""
         shapes = self.shapes(request.memory_bytes)
         return sorted(gib for gib, count in shapes.items() if count >= request.device_count)
 
 
-class CatalogStatistics(NamedTuple):
-    """Sizes of a `Catalog`, in objects."""
+class ShapeCatalogStatistics(NamedTuple):
+    """Sizes of a `ShapeCatalog`, in objects."""
 
     nodes: int
     profiles: int
@@ -61,7 +61,7 @@ class CatalogStatistics(NamedTuple):
     """Devices with memory on these nodes."""
 
 
-class Catalog:
+class ShapeCatalog:
     """The enabled nodes with devices, by profile.
 
     A node is in exactly one profile's list, or in none where it does not count; lists are sorted by name and
@@ -69,12 +69,12 @@ class Catalog:
     """
 
     def __init__(self) -> None:
-        self._profile_of: dict[str, Profile] = {}
-        self._nodes: dict[Profile, list[str]] = {}
+        self._profile_of: dict[str, NodeProfile] = {}
+        self._nodes: dict[NodeProfile, list[str]] = {}
 
     def set_node(self, name: str, node_class: NodeClass | None, sizes: tuple[DeviceSize, ...]) -> None:
         """Take the node as it is now: without a class it is not enabled; without sizes it has no device."""
-        profile = Profile(node_class, sizes) if node_class is not None and sizes else None
+        profile = NodeProfile(node_class, sizes) if node_class is not None and sizes else None
         before = self._profile_of.get(name)
         if profile == before:
             return
@@ -84,27 +84,27 @@ class Catalog:
             self._profile_of[name] = profile
             insort(self._nodes.setdefault(profile, []), name)
 
-    def _discard(self, name: str, profile: Profile) -> None:
+    def _discard(self, name: str, profile: NodeProfile) -> None:
         del self._profile_of[name]
         names = self._nodes[profile]
         del names[bisect_left(names, name)]
         if not names:
             del self._nodes[profile]
 
-    def tiers(self, request: Request) -> tuple[Tier, ...]:
+    def tiers(self, request: PlacementRequest) -> tuple[DeviceShape, ...]:
         """The shapes that hold the request, tightest first, in at most as many tiers as a claim can list.
 
         All tiers of a request have its device count, and a smaller shape always leaves less memory unused, so
         the contract's order (device count, unused memory, size) is the order of the shapes.
         """
         shapes = {gib for profile in self.accepting(request.role) for gib in profile.tiers(request)}
-        tiers = [Tier(request.device_count, gib) for gib in sorted(shapes)]
+        tiers = [DeviceShape(request.device_count, gib) for gib in sorted(shapes)]
         if len(tiers) > MAX_ALTERNATIVES:
             rest = tiers[MAX_ALTERNATIVES - 1]
-            tiers[MAX_ALTERNATIVES - 1 :] = [Tier(rest.count, rest.gib, open_upwards=True)]
+            tiers[MAX_ALTERNATIVES - 1 :] = [DeviceShape(rest.count, rest.gib, open_upwards=True)]
         return tuple(tiers)
 
-    def preferred_nodes(self, request: Request) -> tuple[PreferredNode, ...]:
+    def preferred_nodes(self, request: PlacementRequest) -> tuple[PreferredNode, ...]:
         """The order of the tiers as weights on nodes, each by the tightest tier that it has.
 
         The last tier carries no weight. Beyond the bound the tightest stay, by name within a tier.
@@ -112,7 +112,7 @@ class Catalog:
         tiers = self.tiers(request)
         return tuple(islice(self._weighted(request, tiers), MAX_PREFERRED_NODES))
 
-    def _weighted(self, request: Request, tiers: tuple[Tier, ...]) -> Iterator[PreferredNode]:
+    def _weighted(self, request: PlacementRequest, tiers: tuple[DeviceShape, ...]) -> Iterator[PreferredNode]:
         tightest: dict[int, list[list[str]]] = {}
         for profile in self.accepting(request.role):
             shapes = profile.tiers(request)
@@ -123,7 +123,7 @@ class Catalog:
             for name in merge(*tightest.get(tier.gib, ())):
                 yield PreferredNode(name, weight)
 
-    def accepting(self, role: Role) -> Iterator[Profile]:
+    def accepting(self, role: Role) -> Iterator[NodeProfile]:
         """The profiles of the nodes that accept the role."""
         return (profile for profile in self._nodes if profile.node_class.accepts(role))
 
@@ -131,10 +131,10 @@ class Catalog:
         """Whether any enabled node has a device."""
         return bool(self._nodes)
 
-    def statistics(self) -> CatalogStatistics:
+    def statistics(self) -> ShapeCatalogStatistics:
         """Sizes, for metrics and `repr`; costs the number of profiles."""
         devices = sum(len(names) * profile.device_count for profile, names in self._nodes.items())
-        return CatalogStatistics(len(self._profile_of), len(self._nodes), devices)
+        return ShapeCatalogStatistics(len(self._profile_of), len(self._nodes), devices)
 
     def __repr__(self) -> str:
         nodes, profiles, devices = self.statistics()

@@ -63,7 +63,7 @@ class Amounts:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class PlacementRequest:
     """What one worker asks for, with the seat limit that applies to it. Built in one place only."""
 
     worker: str
@@ -178,7 +178,7 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
-class SeatHold:
+class SeatInfo:
     """A seat as placement sees it: who sits there and what it costs the host."""
 
     worker: str
@@ -190,7 +190,7 @@ class SeatHold:
 
 
 @dataclass(frozen=True, slots=True)
-class Tier:
+class DeviceShape:
     """An acceptable device shape: `count` devices whose size rounds up to `gib` GiB.
 
     `open_upwards` marks the last of more than eight shapes: any size of at least the request.

@@ -21,7 +21,7 @@ from bench import procfs
 from bench.informers.kubeconfig import url_of, write_kubeconfig
 from bench.informers.stalls import Stalls
 from controller.cluster.caches import freeze_when_synced
-from controller.config.nondeterminism import Chance
+from controller.config.nondeterminism import Nondeterminism
 from controller.config.settings import Settings
 from controller.controller import Controller
 from informers.client.transport import connect
@@ -30,9 +30,9 @@ POLL_SECONDS = 0.02
 SETTLE_SECONDS = 0.5
 
 
-def _chance() -> Chance:
+def _nondeterminism() -> Nondeterminism:
     ids = count(1)
-    return Chance(Random(0), lambda: datetime.now(UTC), lambda: f"id-{next(ids)}")
+    return Nondeterminism(Random(0), lambda: datetime.now(UTC), lambda: f"id-{next(ids)}")
 
 
 async def main(port: int, folder: Path, shares: list[float]) -> None:
@@ -43,7 +43,9 @@ async def main(port: int, folder: Path, shares: list[float]) -> None:
         aiohttp.ClientSession(url_of(port)) as play,
         anyio.create_task_group() as tasks,
     ):
-        controller = Controller(api, Settings(device_driver="gpu.example.com", device_class="gpu"), _chance())
+        controller = Controller(
+            api, Settings(device_driver="gpu.example.com", device_class="gpu"), _nondeterminism()
+        )
         tasks.start_soon(stalls.run)
         tasks.start_soon(controller.watch)
         pods = controller.caches.pods

@@ -11,7 +11,7 @@ from bench.errors import BenchError
 from bench.report.details import all_tables
 from bench.report.informers import informer_samples
 from bench.report.table import markdown
-from bench.samples import Facts, Results, Sample
+from bench.samples import Results, RunEnvironment, Sample
 
 BEGIN = "<!-- results: written by `python -m bench`, do not edit -->"
 END = "<!-- end of results -->"
@@ -33,7 +33,7 @@ def with_results(document: str, results: Results) -> str:
     return document
 
 
-def _replaced(document: str, begin: str, end: str, facts: Facts, samples: Sequence[Sample]) -> str:
+def _replaced(document: str, begin: str, end: str, facts: RunEnvironment, samples: Sequence[Sample]) -> str:
     head, found_begin, rest = document.partition(begin)
     _, found_end, tail = rest.partition(end)
     if not found_begin or not found_end:
@@ -41,7 +41,7 @@ def _replaced(document: str, begin: str, end: str, facts: Facts, samples: Sequen
     return f"{head}{begin}\n\n{_facts(facts)}\n\n{markdown(all_tables(samples))}\n{end}{tail}"
 
 
-def _facts(facts: Facts) -> str:
+def _facts(facts: RunEnvironment) -> str:
     changed = " with uncommitted changes" if facts.modified else ""
     machine = ", ".join(f"{name} {value}" for name, value in facts.machine.items())
     software = ", ".join(f"{name} {value}" for name, value in facts.software.items())

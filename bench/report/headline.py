@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from statistics import median
 
 from bench.audit_requests import reads, work, writes
-from bench.contender import Kind
+from bench.contender import ContenderInfo
 from bench.percentiles import percentile
 from bench.report.measured import Measured, Series, latest, speed_ratio
 from bench.report.table import MISSED, REACHED, Table
@@ -60,11 +60,11 @@ def _row(measure: str, scenario: str, ours: str, theirs: str, bound: str, *, rea
 def _requests_per_placement(measured: Measured) -> Iterator[Row]:
     scenario = DEDICATED[0]
     for workers in measured.workers(scenario):
-        ours = measured.series(scenario, Kind.CONTROLLER, workers)
+        ours = measured.series(scenario, ContenderInfo.CONTROLLER, workers)
         if ours is None:
             continue
         written, read = (ours.per_operation(count(ours.requests)) for count in (writes, reads))
-        theirs = measured.series(scenario, Kind.BARE_WRITER, workers)
+        theirs = measured.series(scenario, ContenderInfo.BARE_WRITER, workers)
         yield _row(
             "requests per placement",
             f"{scenario}, {workers} at once",
@@ -77,7 +77,7 @@ def _requests_per_placement(measured: Measured) -> Iterator[Row]:
 
 def _requests_per_hand_off(measured: Measured) -> Iterator[Row]:
     for scenario in HAND_OFFS:
-        ours = measured.series(scenario, Kind.CONTROLLER, FEW)
+        ours = measured.series(scenario, ContenderInfo.CONTROLLER, FEW)
         if ours is not None:
             sent = ours.per_operation(work(ours.requests))
             bound = f"at most {HAND_OFF_REQUESTS}"
@@ -88,8 +88,8 @@ def _requests_per_hand_off(measured: Measured) -> Iterator[Row]:
 def _pairs(measured: Measured) -> Iterator[tuple[str, Series, Series]]:
     for scenario in DEDICATED:
         for workers in measured.workers(scenario):
-            ours = measured.series(scenario, Kind.CONTROLLER, workers)
-            theirs = measured.series(scenario, Kind.BARE_WRITER, workers)
+            ours = measured.series(scenario, ContenderInfo.CONTROLLER, workers)
+            theirs = measured.series(scenario, ContenderInfo.BARE_WRITER, workers)
             if ours is not None and theirs is not None:
                 yield f"{scenario}, {workers} at once", ours, theirs
 
@@ -120,10 +120,10 @@ def _cpu(measured: Measured) -> Iterator[Row]:
 
 
 def _late(measured: Measured) -> Iterator[Row]:
-    ours = measured.series(LATE, Kind.CONTROLLER, FEW)
+    ours = measured.series(LATE, ContenderInfo.CONTROLLER, FEW)
     if ours is None:
         return
-    theirs = measured.series(LATE, Kind.BARE_WRITER, FEW)
+    theirs = measured.series(LATE, ContenderInfo.BARE_WRITER, FEW)
     full, ratio = _late_ratio(ours)
     yield _row(
         "one late placement, against an empty fleet",
@@ -145,7 +145,7 @@ def _late_ratio(series: Series) -> tuple[str, float]:
 def _freed_to_booked(measured: Measured) -> Iterator[Row]:
     bounds = {50: FREED_TO_BOOKED_P50_SECONDS, 99: FREED_TO_BOOKED_P99_SECONDS}
     for scenario in HAND_OFFS:
-        ours = measured.series(scenario, Kind.CONTROLLER, FEW)
+        ours = measured.series(scenario, ContenderInfo.CONTROLLER, FEW)
         if ours is None:
             continue
         values = ours.latencies[HandOffs.freed_to_booked]
@@ -162,7 +162,7 @@ def _freed_to_booked(measured: Measured) -> Iterator[Row]:
 
 
 def _at_rest(measured: Measured) -> Iterator[Row]:
-    ours = measured.series(AT_REST, Kind.CONTROLLER, FEW)
+    ours = measured.series(AT_REST, ContenderInfo.CONTROLLER, FEW)
     if ours is None:
         return
     minutes = sum(sample.seconds for sample in ours.samples) / 60

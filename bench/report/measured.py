@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from bench.audit_requests import added
-from bench.contender import Kind
+from bench.contender import ContenderInfo
 from bench.percentiles import ratio_of_pairs
 from bench.samples import Sample
 
@@ -90,7 +90,7 @@ class Measured:
 
     samples: tuple[Sample, ...]
 
-    def series(self, scenario: str, kind: Kind, workers: int) -> Series | None:
+    def series(self, scenario: str, kind: ContenderInfo, workers: int) -> Series | None:
         """What one contender showed in one scenario, None if it was not measured."""
         found = [s for s in self.samples if _key(s) == (scenario, kind.value, workers)]
         return Series(tuple(sorted(found, key=lambda sample: sample.round))) if found else None
@@ -101,7 +101,7 @@ class Measured:
 
     def all_series(self) -> list[tuple[str, str, Series]]:
         """(scenario, contender, series) of everything that ran on the cluster, in the order of measuring."""
-        kinds = {kind.value: kind for kind in Kind}
+        kinds = {kind.value: kind for kind in ContenderInfo}
         keys = dict.fromkeys(_key(sample) for sample in self.samples if sample.contender in kinds)
         found = []
         for scenario, contender, workers in keys:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from bench.contender import Contender, Flags
 from bench.samples import Sample
-from bench.testbed import Scene, Stage
+from bench.testbed import ContenderRun, Testbed
 from e2e.controlplane import Fleet, NodeShape
 
 GPUS_PER_NODE = 4
@@ -33,7 +33,7 @@ class Scenario(ABC):
     """The controller's, beside those that every scenario sets."""
 
     @abstractmethod
-    async def measure(self, stage: Stage, contender: Contender, round_number: int) -> Sequence[Sample]:
+    async def measure(self, stage: Testbed, contender: Contender, round_number: int) -> Sequence[Sample]:
         """Measure one contender once."""
 
     @abstractmethod
@@ -42,7 +42,7 @@ class Scenario(ABC):
 
     def sample(
         self,
-        scene: Scene,
+        scene: ContenderRun,
         round_number: int,
         *,
         operations: int,

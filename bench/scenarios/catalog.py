@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from bench.contender import Contender, Kind
+from bench.contender import Contender, ContenderInfo
 from bench.scenarios.base import Scenario
 from bench.scenarios.decision import Decision
 from bench.scenarios.drain import Drain
@@ -17,9 +17,9 @@ from bench.scenarios.rest import AtRest
 FEW, MANY = 4, 16
 """Reconciles, or writers, at once: the default, and four times that."""
 
-CONTROLLER = Contender(Kind.CONTROLLER, FEW)
-BARE_WRITER = Contender(Kind.BARE_WRITER, FEW)
-BOTH_WITH_BOTH = tuple(Contender(kind, workers) for workers in (FEW, MANY) for kind in Kind)
+CONTROLLER = Contender(ContenderInfo.CONTROLLER, FEW)
+BARE_WRITER = Contender(ContenderInfo.BARE_WRITER, FEW)
+BOTH_WITH_BOTH = tuple(Contender(kind, workers) for workers in (FEW, MANY) for kind in ContenderInfo)
 
 DECISION: Final = Decision(
     name="decision",

@@ -28,9 +28,9 @@ from placement.types import (
     DeviceID,
     DeviceSlice,
     Node,
-    Request,
+    PlacementRequest,
     Role,
-    SeatHold,
+    SeatInfo,
 )
 
 DRIVER = "gpu.example.com"
@@ -46,7 +46,7 @@ QUESTIONS = 64
 HOST = Amounts(4 * GIB, 500)
 CONTENDER = "fleet"
 
-Question = Callable[[Request], object]
+Question = Callable[[PlacementRequest], object]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +98,7 @@ class Decision:
         return replace(self, claims=tuple(size // 10 for size in self.claims), batches=3)
 
 
-def choose(fleet: Fleet, asked: Request) -> None:
+def choose(fleet: Fleet, asked: PlacementRequest) -> None:
     """Select and reserve as one step, then take the reservation back."""
     offer = fleet.select(asked)
     if offer is None:
@@ -108,7 +108,7 @@ def choose(fleet: Fleet, asked: Request) -> None:
     fleet.cancel_reservation(offer.claim, hold.assignment_id)
 
 
-def time_batch(ask: Question, requests: Iterator[Request]) -> float:
+def time_batch(ask: Question, requests: Iterator[PlacementRequest]) -> float:
     """Mean seconds of one question."""
     with no_garbage_collection():
         started = now()
@@ -160,14 +160,14 @@ def _add_node(fleet: Fleet, name: str, device_gib: int) -> None:
     fleet.set_slice(DeviceSlice(f"{name}-slice", DRIVER, name, name, 1, 1, devices))
 
 
-def seat(worker: str, owner: str) -> SeatHold:
+def seat(worker: str, owner: str) -> SeatInfo:
     """A shared seat."""
-    return SeatHold(worker, f"{worker}-uid", f"{worker}-assignment", owner, False, HOST)
+    return SeatInfo(worker, f"{worker}-uid", f"{worker}-assignment", owner, False, HOST)
 
 
-def request(worker: str) -> Request:
+def request(worker: str) -> PlacementRequest:
     """A shared worker that fits every device."""
-    return Request(
+    return PlacementRequest(
         worker=worker,
         worker_uid=f"{worker}-uid",
         role=Role.TRAINER,

@@ -14,7 +14,7 @@ from anyio import to_thread
 from bench.contender import Contender
 from bench.samples import Sample
 from bench.scenarios.base import Scenario, gpu_fleet
-from bench.testbed import Scene, Stage
+from bench.testbed import ContenderRun, Testbed
 from e2e.controlplane import fleet as cluster_fleet
 
 STEP_TIMEOUT_SECONDS = 120
@@ -30,7 +30,7 @@ class Drain(Scenario):
 
     moved: ClassVar[str] = "evicted to running elsewhere"
 
-    async def measure(self, stage: Stage, contender: Contender, round_number: int) -> Sequence[Sample]:
+    async def measure(self, stage: Testbed, contender: Contender, round_number: int) -> Sequence[Sample]:
         """The costs are those of one worker that moves."""
         async with stage.scene(self.name, contender, gpu_fleet(self.nodes), self.flags) as scene:
             names = [f"worker-{number:03}" for number in range(self.workers)]
@@ -49,7 +49,7 @@ class Drain(Scenario):
                 )
             ]
 
-    async def _drain(self, scene: Scene) -> list[float]:
+    async def _drain(self, scene: ContenderRun) -> list[float]:
         """Drain the fullest node, and return how long each of its workers took to run elsewhere."""
         timeline, api = scene.observer.timeline, scene.stage.cluster.api
         node, names = max(timeline.by_node().items(), key=lambda item: (len(item[1]), item[0]))

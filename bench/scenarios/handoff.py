@@ -14,7 +14,7 @@ from typing import ClassVar
 from bench.contender import Contender
 from bench.samples import Sample
 from bench.scenarios.base import GPUS_PER_NODE, Scenario, gpu_fleet
-from bench.testbed import Scene, Stage
+from bench.testbed import ContenderRun, Testbed
 from bench.timeline import HandOff, find_hand_off
 
 SEATS_PER_GPU = 2
@@ -33,7 +33,7 @@ class HandOffs(Scenario):
     freed_to_running: ClassVar[str] = "seat freed to next running"
     deleted_to_running: ClassVar[str] = "deletion to next running"
 
-    async def measure(self, stage: Stage, contender: Contender, round_number: int) -> Sequence[Sample]:
+    async def measure(self, stage: Testbed, contender: Contender, round_number: int) -> Sequence[Sample]:
         """Fill the fleet and the line, then hand over seat by seat."""
         flags = {**self.flags, "--max-seats-per-claim": str(SEATS_PER_GPU)}
         async with stage.scene(self.name, contender, gpu_fleet(self.nodes), flags) as scene:
@@ -62,13 +62,13 @@ class HandOffs(Scenario):
                 )
             ]
 
-    async def _fill(self, scene: Scene) -> None:
+    async def _fill(self, scene: ContenderRun) -> None:
         seats = self.nodes * GPUS_PER_NODE * SEATS_PER_GPU
         names = [f"seated-{number:04}" for number in range(seats)]
         await scene.place(names, shared=True, timeout_seconds=STEP_TIMEOUT_SECONDS * 2)
         await self._line_up(scene, [f"waiter-{number:04}" for number in range(self.waiters)])
 
-    async def _line_up(self, scene: Scene, names: Sequence[str]) -> None:
+    async def _line_up(self, scene: ContenderRun, names: Sequence[str]) -> None:
         """Add waiters, and return once each has been refused by kube-scheduler and all is quiet."""
         await scene.stage.submit(names, shared=True)
         refused = scene.observer.timeline.refused
@@ -79,7 +79,7 @@ class HandOffs(Scenario):
         )
         await scene.meter.quiet()
 
-    async def _hand_off(self, scene: Scene) -> tuple[float, HandOff]:
+    async def _hand_off(self, scene: ContenderRun) -> tuple[float, HandOff]:
         """One hand-off, counted; the deletion's time and what was seen."""
         timeline = scene.observer.timeline
         # Never the last seat of a claim: its device would free, and kube-scheduler hand it out.

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from bench.contender import Contender, Kind
+from bench.contender import Contender, ContenderInfo
 from bench.meter import Meter
 from bench.samples import Sample
 from bench.scenarios.base import GPUS_PER_NODE, Scenario, gpu_fleet
-from bench.testbed import Scene, Stage
+from bench.testbed import ContenderRun, Testbed
 
 STEP_TIMEOUT_SECONDS = 60
 TIMEOUT_SECONDS_PER_WORKER = 3
@@ -30,7 +30,7 @@ class LatePlacement(Scenario):
     on_empty: ClassVar[str] = "one on an empty fleet"
     on_full: ClassVar[str] = "one late on a full fleet"
 
-    async def measure(self, stage: Stage, contender: Contender, round_number: int) -> Sequence[Sample]:
+    async def measure(self, stage: Testbed, contender: Contender, round_number: int) -> Sequence[Sample]:
         """The single placements of the full fleet are what the costs are of."""
         spare = self.samples * 2 + 1
         nodes = -(-(self.placed + spare) // GPUS_PER_NODE)
@@ -53,13 +53,13 @@ class LatePlacement(Scenario):
                 )
             ]
 
-    async def _single(self, scene: Scene, name: str) -> float:
+    async def _single(self, scene: ContenderRun, name: str) -> float:
         """Seconds from one creation until the worker runs, with everything quiet before it."""
         await scene.meter.quiet()
         scene.meter.begin()
         sent = await scene.place([name], shared=False, timeout_seconds=STEP_TIMEOUT_SECONDS)
         await scene.meter.end()
-        if scene.process.contender.kind is Kind.CONTROLLER:
+        if scene.process.contender.kind is ContenderInfo.CONTROLLER:
             await scene.remove([name], timeout_seconds=STEP_TIMEOUT_SECONDS)
         return scene.observer.timeline.running_since[name] - sent[name]
 

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from bench.contender import Contender, Kind
+from bench.contender import Contender, ContenderInfo
 from bench.meter import Meter
 from bench.observer import now
 from bench.samples import Sample
 from bench.scenarios.base import GPUS_PER_NODE, Scenario, gpu_fleet
-from bench.testbed import Scene, Stage
+from bench.testbed import ContenderRun, Testbed
 
 REMOVAL = "/removal"
 
@@ -32,7 +32,7 @@ class Placement(Scenario):
     booked: ClassVar[str] = "created to booked"
     deleted: ClassVar[str] = "deletion of all to the last gone"
 
-    async def measure(self, stage: Stage, contender: Contender, round_number: int) -> Sequence[Sample]:
+    async def measure(self, stage: Testbed, contender: Contender, round_number: int) -> Sequence[Sample]:
         """Place all; the controller then removes all, which a bare writer cannot."""
         flags = (
             {**self.flags, "--max-seats-per-claim": str(self.seats_per_gpu)} if self.shared else self.flags
@@ -40,7 +40,7 @@ class Placement(Scenario):
         async with stage.scene(self.name, contender, gpu_fleet(self.nodes), flags) as scene:
             names = [f"worker-{number:03}" for number in range(self.workers)]
             placed = await self._place(scene, names, round_number)
-            if contender.kind is Kind.BARE_WRITER:
+            if contender.kind is ContenderInfo.BARE_WRITER:
                 return [placed]
             scene.meter = Meter(scene.process, stage.cluster)
             return [placed, await self._remove(scene, names, round_number)]
@@ -50,7 +50,7 @@ class Placement(Scenario):
         """Whether workers share GPUs."""
         return self.seats_per_gpu > 1
 
-    async def _place(self, scene: Scene, names: Sequence[str], round_number: int) -> Sample:
+    async def _place(self, scene: ContenderRun, names: Sequence[str], round_number: int) -> Sample:
         scene.meter.begin()
         started = now()
         sent = await scene.place(names, shared=self.shared, timeout_seconds=self._timeout_seconds)
@@ -69,7 +69,7 @@ class Placement(Scenario):
             most_seats=timeline.most_seats,
         )
 
-    async def _remove(self, scene: Scene, names: Sequence[str], round_number: int) -> Sample:
+    async def _remove(self, scene: ContenderRun, names: Sequence[str], round_number: int) -> Sample:
         scene.meter.begin()
         started = now()
         await scene.remove(names, timeout_seconds=self._timeout_seconds)

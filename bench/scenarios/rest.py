@@ -12,7 +12,7 @@ from bench.contender import Contender
 from bench.meter import Meter
 from bench.samples import Sample
 from bench.scenarios.base import GPUS_PER_NODE, Scenario, gpu_fleet
-from bench.testbed import Stage
+from bench.testbed import Testbed
 from e2e.controlplane import CONTROLLER_USER, WORKER_NAMESPACE, Api, Object
 
 TIMEOUT_SECONDS_PER_WORKER = 3
@@ -28,7 +28,7 @@ class AtRest(Scenario):
     placed: int
     watched_seconds: float
 
-    async def measure(self, stage: Stage, contender: Contender, round_number: int) -> Sequence[Sample]:
+    async def measure(self, stage: Testbed, contender: Contender, round_number: int) -> Sequence[Sample]:
         """The costs are those of all the time that was watched."""
         await to_thread.run_sync(grant_lease, stage.cluster.api)
         flags = {**self.flags, "--leader-elect": "true"}

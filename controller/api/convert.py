@@ -24,7 +24,7 @@ from placement.types import (
     Node,
     PodUse,
     Role,
-    SeatHold,
+    SeatInfo,
     Taint,
     TaintEffect,
     Toleration,
@@ -148,9 +148,9 @@ def claim_node(obj: dra.ResourceClaim) -> str:
     return "" if obj.status.allocation is None else allocation_node(obj.status.allocation)
 
 
-def seat_hold(seat: Seat, cpu_millis: int = 0) -> SeatHold:
+def seat_hold(seat: Seat, cpu_millis: int = 0) -> SeatInfo:
     """A seat as placement sees it; a request that cannot be read counts as nothing."""
-    return SeatHold(
+    return SeatInfo(
         worker=seat.workload,
         worker_uid=seat.workload_uid,
         assignment_id=seat.assignment_id,

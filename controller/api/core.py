@@ -16,11 +16,11 @@ from informers.client.decoding import Metadata, struct_decoder
 T = TypeVar("T", bound=Object)
 
 
-class Part(Struct, frozen=True, rename="camel"):
+class ApiStruct(Struct, frozen=True, rename="camel"):
     """Base of all structures: immutable, camel case on the wire."""
 
 
-class Taint(Part, frozen=True):
+class Taint(ApiStruct, frozen=True):
     """`core/v1 Taint` or `resource/v1 DeviceTaint`."""
 
     key: str
@@ -28,7 +28,7 @@ class Taint(Part, frozen=True):
     value: str = ""
 
 
-class Toleration(Part, frozen=True):
+class Toleration(ApiStruct, frozen=True):
     """`core/v1 Toleration` or `resource/v1 DeviceToleration`."""
 
     key: str = ""
@@ -37,7 +37,7 @@ class Toleration(Part, frozen=True):
     effect: str = ""
 
 
-class Condition(Part, frozen=True):
+class ObjectCondition(ApiStruct, frozen=True):
     """A condition of a Node or Pod."""
 
     type: str
@@ -47,21 +47,21 @@ class Condition(Part, frozen=True):
     last_transition_time: str | None = None
 
 
-class NodeSpec(Part, frozen=True):
+class NodeSpec(ApiStruct, frozen=True):
     """`Node.spec`."""
 
     unschedulable: bool = False
     taints: tuple[Taint, ...] = ()
 
 
-class NodeCondition(Part, frozen=True):
+class NodeCondition(ApiStruct, frozen=True):
     """A Node's condition without its heartbeat, so that heartbeats change nothing."""
 
     type: str
     status: str
 
 
-class NodeStatus(Part, frozen=True):
+class NodeStatus(ApiStruct, frozen=True):
     """`Node.status`."""
 
     allocatable: dict[str, str | int | float] = {}
@@ -76,24 +76,24 @@ class Node(Struct, frozen=True):
     status: NodeStatus = NodeStatus()
 
 
-Requests = dict[str, str | int | float]
+ResourceQuantities = dict[str, str | int | float]
 
 
-class ResourceRequirements(Part, frozen=True):
+class ResourceRequirements(ApiStruct, frozen=True):
     """Requests, and limits, which stand for absent requests."""
 
-    requests: Requests = {}
-    limits: Requests = {}
+    requests: ResourceQuantities = {}
+    limits: ResourceQuantities = {}
 
 
-class EnvVar(Part, frozen=True):
+class EnvVar(ApiStruct, frozen=True):
     """A variable with a literal value."""
 
     name: str
     value: str = ""
 
 
-class Container(Part, frozen=True):
+class Container(ApiStruct, frozen=True):
     """`core/v1 Container`."""
 
     name: str
@@ -102,32 +102,32 @@ class Container(Part, frozen=True):
     env: tuple[EnvVar, ...] = ()
 
 
-class PodResourceClaim(Part, frozen=True):
+class PodResourceClaim(ApiStruct, frozen=True):
     """An entry of `Pod.spec.resourceClaims`."""
 
     name: str
     resource_claim_name: str | None = None
 
 
-class PodSpec(Part, frozen=True):
+class PodSpec(ApiStruct, frozen=True):
     """`Pod.spec`."""
 
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()
     node_name: str = ""
     resource_claims: tuple[PodResourceClaim, ...] = ()
-    overhead: Requests = {}
+    overhead: ResourceQuantities = {}
     resources: ResourceRequirements = ResourceRequirements()
 
 
-class ContainerStateWaiting(Part, frozen=True):
+class ContainerStateWaiting(ApiStruct, frozen=True):
     """Why a container does not run yet."""
 
     reason: str = ""
     message: str = ""
 
 
-class ContainerStateTerminated(Part, frozen=True):
+class ContainerStateTerminated(ApiStruct, frozen=True):
     """How a container ended."""
 
     exit_code: int = 0
@@ -135,28 +135,28 @@ class ContainerStateTerminated(Part, frozen=True):
     message: str = ""
 
 
-class ContainerState(Part, frozen=True):
+class ContainerState(ApiStruct, frozen=True):
     """One of waiting, running, terminated; running is known by the absence of the others."""
 
     waiting: ContainerStateWaiting | None = None
     terminated: ContainerStateTerminated | None = None
 
 
-class ContainerStatus(Part, frozen=True):
+class ContainerStatus(ApiStruct, frozen=True):
     """`core/v1 ContainerStatus`."""
 
     name: str
     state: ContainerState = ContainerState()
 
 
-class PodStatus(Part, frozen=True):
+class PodStatus(ApiStruct, frozen=True):
     """`Pod.status`."""
 
     phase: str = "Pending"
     reason: str = ""
     message: str = ""
     nominated_node_name: str = ""
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[ObjectCondition, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()
 
@@ -200,7 +200,7 @@ class Pod(Struct, frozen=True):
         return tuple(c.resource_claim_name for c in self.spec.resource_claims if c.resource_claim_name)
 
     @property
-    def scheduled(self) -> Condition | None:
+    def scheduled(self) -> ObjectCondition | None:
         """kube-scheduler's last word on it."""
         return self.condition("PodScheduled")
 
@@ -214,7 +214,7 @@ class Pod(Struct, frozen=True):
         """Whether an owner reference names this UID."""
         return has_owner(self.metadata, uid)
 
-    def condition(self, type_: str) -> Condition | None:
+    def condition(self, type_: str) -> ObjectCondition | None:
         """The condition of that type."""
         return next((c for c in self.status.conditions if c.type == type_), None)
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
-from controller.api.core import Part, Taint, Toleration, has_owner, resource_of
+from controller.api.core import ApiStruct, Taint, Toleration, has_owner, resource_of
 from informers.api import Resource
 from informers.client.decoding import Metadata
 
 
-class DeviceCapacity(Part, frozen=True):
+class DeviceCapacity(ApiStruct, frozen=True):
     """`resource/v1 DeviceCapacity`."""
 
     value: str | int | float
 
 
-class Device(Part, frozen=True):
+class Device(ApiStruct, frozen=True):
     """A published device."""
 
     name: str
@@ -23,7 +23,7 @@ class Device(Part, frozen=True):
     taints: tuple[Taint, ...] = ()
 
 
-class ResourcePool(Part, frozen=True):
+class ResourcePool(ApiStruct, frozen=True):
     """The pool that a slice belongs to."""
 
     name: str
@@ -31,7 +31,7 @@ class ResourcePool(Part, frozen=True):
     resource_slice_count: int
 
 
-class ResourceSliceSpec(Part, frozen=True):
+class ResourceSliceSpec(ApiStruct, frozen=True):
     """`ResourceSlice.spec`."""
 
     driver: str
@@ -53,32 +53,32 @@ class DeviceClass(Struct, frozen=True):
     metadata: Metadata
 
 
-class Subrequest(Part, frozen=True):
+class Subrequest(ApiStruct, frozen=True):
     """One alternative of a request."""
 
     name: str
 
 
-class DeviceRequest(Part, frozen=True):
+class DeviceRequest(ApiStruct, frozen=True):
     """A request of a claim, as far as its alternatives."""
 
     name: str
     first_available: tuple[Subrequest, ...] = ()
 
 
-class ClaimDevices(Part, frozen=True):
+class ClaimDevices(ApiStruct, frozen=True):
     """`ResourceClaim.spec.devices`."""
 
     requests: tuple[DeviceRequest, ...] = ()
 
 
-class ResourceClaimSpec(Part, frozen=True):
+class ResourceClaimSpec(ApiStruct, frozen=True):
     """`ResourceClaim.spec`."""
 
     devices: ClaimDevices = ClaimDevices()
 
 
-class AllocationResult(Part, frozen=True):
+class AllocationResult(ApiStruct, frozen=True):
     """One allocated device."""
 
     driver: str
@@ -90,7 +90,7 @@ class AllocationResult(Part, frozen=True):
     binding_conditions: tuple[str, ...] = ()
 
 
-class NodeSelectorRequirement(Part, frozen=True):
+class NodeSelectorRequirement(ApiStruct, frozen=True):
     """A requirement of a node selector term."""
 
     key: str
@@ -98,40 +98,40 @@ class NodeSelectorRequirement(Part, frozen=True):
     values: tuple[str, ...] = ()
 
 
-class NodeSelectorTerm(Part, frozen=True):
+class NodeSelectorTerm(ApiStruct, frozen=True):
     """A term of a node selector."""
 
     match_fields: tuple[NodeSelectorRequirement, ...] = ()
     match_expressions: tuple[NodeSelectorRequirement, ...] = ()
 
 
-class NodeSelector(Part, frozen=True):
+class NodeSelector(ApiStruct, frozen=True):
     """Where an allocation can be used."""
 
     node_selector_terms: tuple[NodeSelectorTerm, ...] = ()
 
 
-class AllocatedDevices(Part, frozen=True):
+class AllocatedDevices(ApiStruct, frozen=True):
     """`status.allocation.devices`."""
 
     results: tuple[AllocationResult, ...] = ()
 
 
-class Allocation(Part, frozen=True):
+class Allocation(ApiStruct, frozen=True):
     """`ResourceClaim.status.allocation`."""
 
     devices: AllocatedDevices = AllocatedDevices()
     node_selector: NodeSelector | None = None
 
 
-class Consumer(Part, frozen=True):
+class Consumer(ApiStruct, frozen=True):
     """An entry of `status.reservedFor`."""
 
     name: str
     uid: str
 
 
-class ResourceClaimStatus(Part, frozen=True):
+class ResourceClaimStatus(ApiStruct, frozen=True):
     """`ResourceClaim.status`."""
 
     allocation: Allocation | None = None

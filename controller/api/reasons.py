@@ -27,7 +27,7 @@ class Phase(Enum):
 TERMINAL_PHASES = frozenset({Phase.SUCCEEDED.value, Phase.FAILED.value})
 
 
-class Code(Enum):
+class ReasonCode(Enum):
     """Reason codes: the first word of `status.reason`, and the reasons of condition `Placed`."""
 
     CREATED_CLAIM = "CreatedClaim"
@@ -55,7 +55,7 @@ class Code(Enum):
     POD_FAILED = "PodFailed"
 
 
-def sentence(code: Code, detail: str) -> str:
+def sentence(code: ReasonCode, detail: str) -> str:
     """`<code>: <detail>`, cut to what `status.reason` may hold."""
     return cut(f"{code.value}: {detail}", REASON_MAX_CHARACTERS)
 
@@ -65,7 +65,7 @@ def code_of(reason: str) -> str:
     return reason.partition(":")[0]
 
 
-def is_about(reason: str, code: Code) -> bool:
+def is_about(reason: str, code: ReasonCode) -> bool:
     """Whether a `status.reason` bears this code."""
     return reason.startswith(f"{code.value}:")
 

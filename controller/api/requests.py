@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from controller.api.convert import template_resources, template_tolerations
-from controller.api.reasons import Code
+from controller.api.reasons import ReasonCode
 from controller.api.template_rules import template_fault
 from controller.api.workload import Workload
 from placement.pod_requests import effective_request
 from placement.quantity import parse_bytes
-from placement.types import UNLIMITED_SEATS, Amounts, Request, Role, Toleration
+from placement.types import UNLIMITED_SEATS, Amounts, PlacementRequest, Role, Toleration
 
 MIN_DEVICES = 2
 """A MultiGPU worker has at least this many devices."""
@@ -27,7 +27,7 @@ ACCELERATOR_TYPES = ("GPU",)
 class InvalidWorkloadError(Exception):
     """The spec or template cannot be placed, ever: the Workload fails with this code and detail."""
 
-    def __init__(self, code: Code, detail: str) -> None:
+    def __init__(self, code: ReasonCode, detail: str) -> None:
         super().__init__(f"{code.value}: {detail}")
         self.code = code
         self.detail = detail
@@ -38,10 +38,10 @@ def effective_seat_limit(max_seats_per_claim: int) -> int:
     return max_seats_per_claim or UNLIMITED_SEATS
 
 
-def build_request(workload: Workload, max_seats_per_claim: int) -> Request:
+def build_request(workload: Workload, max_seats_per_claim: int) -> PlacementRequest:
     """What this worker asks for. Raises `InvalidWorkloadError` where that cannot be read from the spec."""
     spec = workload.spec
-    return Request(
+    return PlacementRequest(
         worker=workload.name,
         worker_uid=workload.uid,
         role=_role(spec.role),
@@ -56,17 +56,17 @@ def build_request(workload: Workload, max_seats_per_claim: int) -> Request:
     )
 
 
-class Requests:
+class PlacementRequests:
     """The request of each Workload, built once: its spec cannot change."""
 
     def __init__(self, max_seats_per_claim: int) -> None:
         self._max_seats_per_claim = max_seats_per_claim
-        self._built: dict[str, Request | None] = {}
+        self._built: dict[str, PlacementRequest | None] = {}
 
     def __repr__(self) -> str:
         return f"<Requests built={len(self._built)}>"
 
-    def of(self, workload: Workload) -> Request | None:
+    def of(self, workload: Workload) -> PlacementRequest | None:
         """What this worker asks for; `None` where its spec cannot be read (see `validate` for the reason)."""
         try:
             return self._built[workload.uid]
@@ -74,7 +74,7 @@ class Requests:
             request = self._built[workload.uid] = self._build(workload)
             return request
 
-    def validate(self, workload: Workload) -> Request:
+    def validate(self, workload: Workload) -> PlacementRequest:
         """The request of a Workload that holds nothing yet. Raises `InvalidWorkloadError`."""
         check_kind(workload)
         return self.of(workload) or build_request(workload, self._max_seats_per_claim)
@@ -83,14 +83,14 @@ class Requests:
         """The Workload is gone."""
         self._built.pop(workload.uid, None)
 
-    def _build(self, workload: Workload) -> Request | None:
+    def _build(self, workload: Workload) -> PlacementRequest | None:
         try:
             return build_request(workload, self._max_seats_per_claim)
         except InvalidWorkloadError:
             return None
 
 
-def validate(workload: Workload, max_seats_per_claim: int) -> Request:
+def validate(workload: Workload, max_seats_per_claim: int) -> PlacementRequest:
     """The request of a Workload that holds nothing yet; its template is checked too.
 
     Raises `InvalidWorkloadError` with one sentence that names the field, the value and what is allowed.
@@ -107,11 +107,11 @@ def check_kind(workload: Workload) -> None:
         raise _invalid(f"accelerator.type: {accelerator.type!r} has no device class here; allowed: {allowed}")
     fault = template_fault(workload.spec.template, worker_container=workload.spec.worker_container_name)
     if fault:
-        raise InvalidWorkloadError(Code.INVALID_TEMPLATE, fault)
+        raise InvalidWorkloadError(ReasonCode.INVALID_TEMPLATE, fault)
 
 
 def _invalid(detail: str) -> InvalidWorkloadError:
-    return InvalidWorkloadError(Code.INVALID_SPEC, detail)
+    return InvalidWorkloadError(ReasonCode.INVALID_SPEC, detail)
 
 
 def _role(text: str) -> Role:
@@ -153,11 +153,13 @@ def _host(template: Mapping[str, Any]) -> Amounts:
     try:
         return effective_request(template_resources(template.get("spec", {})))
     except ValueError as error:
-        raise InvalidWorkloadError(Code.INVALID_TEMPLATE, f"template.spec: {error}") from error
+        raise InvalidWorkloadError(ReasonCode.INVALID_TEMPLATE, f"template.spec: {error}") from error
 
 
 def _tolerations(template: Mapping[str, Any]) -> tuple[Toleration, ...]:
     try:
         return template_tolerations(template.get("spec", {}).get("tolerations", ()))
     except ValueError as error:
-        raise InvalidWorkloadError(Code.INVALID_TEMPLATE, f"template.spec.tolerations: {error}") from error
+        raise InvalidWorkloadError(
+            ReasonCode.INVALID_TEMPLATE, f"template.spec.tolerations: {error}"
+        ) from error

@@ -13,17 +13,17 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from controller.api.reasons import MESSAGE_MAX_CHARACTERS, PLACED_CONDITION, Code, Phase, cut
-from controller.api.workload import Condition, Workload
+from controller.api.reasons import MESSAGE_MAX_CHARACTERS, PLACED_CONDITION, Phase, ReasonCode, cut
+from controller.api.workload import Workload, WorkloadCondition
 from ledger.state import Seat
 
 
 @dataclass(frozen=True)
-class Verdict:
+class PlacedUpdate:
     """What condition `Placed` shall say."""
 
     placed: bool
-    code: Code
+    code: ReasonCode
     message: str = ""
 
 
@@ -39,7 +39,7 @@ UNASSIGNED = Assignment("", "")
 
 
 @dataclass(frozen=True)
-class Facts:
+class PlacementDetails:
     """What rides along with a write that is due: where the worker is and what it occupies."""
 
     pod_name: str = ""
@@ -49,20 +49,20 @@ class Facts:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class StatusUpdate:
     """What a reconcile found. `None` leaves a part of the status as it is."""
 
     phase: Phase | None = None
     reason: str | None = None
-    verdict: Verdict | None = None
+    verdict: PlacedUpdate | None = None
     assignment: Assignment | None = None
-    facts: Facts | None = None
+    facts: PlacementDetails | None = None
     note: str | None = None
     """Another message for condition `Placed` where nothing else changes; never a reason to write."""
 
 
 def status_patch(
-    workload: Workload, outcome: Outcome, now: datetime, *, force: bool = False
+    workload: Workload, outcome: StatusUpdate, now: datetime, *, force: bool = False
 ) -> dict[str, Any] | None:
     """The merge patch that leads from the status that was read to the outcome; `None` if nothing is due.
 
@@ -91,7 +91,7 @@ def status_patch(
     }
 
 
-def _is_due(workload: Workload, outcome: Outcome) -> bool:
+def _is_due(workload: Workload, outcome: StatusUpdate) -> bool:
     status = workload.status
     if outcome.phase is not None and outcome.phase.value != status.phase:
         return True
@@ -132,11 +132,11 @@ def waiting_since(workload: Workload) -> datetime:
     return parse_timestamp(since)
 
 
-def _truth(verdict: Verdict) -> str:
+def _truth(verdict: PlacedUpdate) -> str:
     return "True" if verdict.placed else "False"
 
 
-def _facts(facts: Facts) -> Mapping[str, Any]:
+def _facts(facts: PlacementDetails) -> Mapping[str, Any]:
     return {
         "podName": facts.pod_name or None,
         "nodeName": facts.node_name or None,
@@ -145,11 +145,11 @@ def _facts(facts: Facts) -> Mapping[str, Any]:
     }
 
 
-def _judged(workload: Workload, verdict: Verdict, now: datetime) -> Condition:
+def _judged(workload: Workload, verdict: PlacedUpdate, now: datetime) -> WorkloadCondition:
     """Condition `Placed` by a verdict; its transition time moves only when its status flips."""
     before = workload.placed_condition
     unchanged = before is not None and before.status == _truth(verdict) and before.last_transition_time
-    return Condition(
+    return WorkloadCondition(
         type=PLACED_CONDITION,
         status=_truth(verdict),
         reason=verdict.code.value,
@@ -159,9 +159,9 @@ def _judged(workload: Workload, verdict: Verdict, now: datetime) -> Condition:
     )
 
 
-def _noted(workload: Workload, note: str, now: datetime) -> Condition:
+def _noted(workload: Workload, note: str, now: datetime) -> WorkloadCondition:
     """Condition `Placed` as it stands, with another message; one that was never written is unknown."""
-    before = workload.placed_condition or Condition(
+    before = workload.placed_condition or WorkloadCondition(
         type=PLACED_CONDITION,
         status="Unknown",
         reason=Phase.PLACING.value,
@@ -170,13 +170,13 @@ def _noted(workload: Workload, note: str, now: datetime) -> Condition:
     return before.model_copy(update={"message": cut(note, MESSAGE_MAX_CHARACTERS)})
 
 
-def _conditions(workload: Workload, placed: Condition) -> list[dict[str, Any]]:
+def _conditions(workload: Workload, placed: WorkloadCondition) -> list[dict[str, Any]]:
     """All conditions, since a merge patch replaces the whole list; the others go back as they were read."""
     others = [c for c in workload.status.conditions if c.type != PLACED_CONDITION]
     return [c.model_dump(by_alias=True, exclude_unset=True, exclude_none=True) for c in (*others, placed)]
 
 
-def holders_of_unnamed(
+def holders_of_unrecorded(
     claim: str, seats: Iterable[Seat], find: Callable[[str], Workload | None]
 ) -> Iterator[Workload]:
     """The Workloads that `seats` on `claim` are booked for and whose status names another seat or none.

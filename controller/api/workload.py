@@ -20,7 +20,7 @@ class _Part(BaseModel):
     model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True, extra="ignore")
 
 
-class Metadata(_Part):
+class WorkloadMetadata(_Part):
     """The metadata that the controller uses."""
 
     name: str
@@ -59,7 +59,7 @@ class Accelerator(_Part):
     devices: JsonValue = None
 
 
-class Spec(_Part):
+class WorkloadSpec(_Part):
     """`spec` (section 2.1 of the contract)."""
 
     role: str = ""
@@ -72,7 +72,7 @@ class Spec(_Part):
     template: PodTemplate = Field(default_factory=dict)
 
 
-class Condition(_Part):
+class WorkloadCondition(_Part):
     """One entry of `status.conditions`; fields that we do not know survive our writes."""
 
     model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True, extra="allow")
@@ -85,7 +85,7 @@ class Condition(_Part):
     observed_generation: int | None = None
 
 
-class Status(_Part):
+class WorkloadStatus(_Part):
     """`status` (section 2.1 of the contract)."""
 
     phase: str = ""
@@ -97,15 +97,15 @@ class Status(_Part):
     memory_per_device: str = ""
     reason: str = ""
     observed_generation: int = 0
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[WorkloadCondition, ...] = ()
 
 
 class Workload(_Part):
     """A request for one worker, and its outcome."""
 
-    metadata: Metadata
-    spec: Spec = Spec()
-    status: Status = Status()
+    metadata: WorkloadMetadata
+    spec: WorkloadSpec = WorkloadSpec()
+    status: WorkloadStatus = WorkloadStatus()
 
     @property
     def name(self) -> str:
@@ -133,12 +133,12 @@ class Workload(_Part):
         return self.status.phase in TERMINAL_PHASES
 
     @property
-    def seniority(self) -> tuple[str, str]:
+    def creation_order(self) -> tuple[str, str]:
         """The order in which waiters are served: oldest first, then by name."""
         return (self.metadata.creation_timestamp, self.metadata.name)
 
     @property
-    def placed_condition(self) -> Condition | None:
+    def placed_condition(self) -> WorkloadCondition | None:
         """The `Placed` condition, if it was ever written."""
         return next((c for c in self.status.conditions if c.type == PLACED_CONDITION), None)
 

@@ -28,7 +28,7 @@ from controller.runtime import logs
 from informers.api import Api, ObjectKey, Resource, Selectors
 from informers.cache.informer import SharedInformer
 from informers.client.decoding import OwnerReference
-from ledger.names import MANAGED_LABEL, MANAGED_SELECTOR, MANAGED_VALUE, founding_claim_name
+from ledger.names import MANAGED_LABEL, MANAGED_SELECTOR, MANAGED_VALUE, own_claim_name
 from ledger.state import (
     CLAIM_LEDGERS_GROUP,
     CLAIM_LEDGERS_KIND,
@@ -96,7 +96,7 @@ def make_caches(api: Api, namespace: str, rng: Random) -> Caches:
     managed = Selectors(labels=MANAGED_SELECTOR)
     return Caches(
         workloads=SharedInformer(
-            api, WORKLOADS, namespace=namespace, rng=rng, indexes={BY_OWN_CLAIM: own_claim_name}
+            api, WORKLOADS, namespace=namespace, rng=rng, indexes={BY_OWN_CLAIM: first_own_claim_name}
         ),
         ledgers=SharedInformer(
             api, CLAIM_LEDGERS, namespace=namespace, rng=rng, indexes={BY_WORKER: seated_uids}
@@ -116,9 +116,9 @@ def is_managed(claim: ResourceClaim) -> bool:
     return claim.metadata.labels.get(MANAGED_LABEL) == MANAGED_VALUE
 
 
-def own_claim_name(workload: Workload) -> Iterator[str]:
+def first_own_claim_name(workload: Workload) -> Iterator[str]:
     """The name under which a Workload founds its own claim."""
-    yield founding_claim_name(workload.name, workload.uid)
+    yield own_claim_name(workload.name, workload.uid)
 
 
 def seated_uids(ledger: ClaimLedger) -> Iterator[str]:

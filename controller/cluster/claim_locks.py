@@ -19,7 +19,7 @@ from controller.runtime import logs
 from ledger.api import LedgerApi
 from ledger.book import Booked, Contended, Recheck, Refused, Released, SeatBook
 from ledger.state import SeatRef
-from ledger.transitions import Booking
+from ledger.transitions import SeatRequest
 
 _log = logs.get_logger(__name__)
 
@@ -71,18 +71,20 @@ class SeatBookInTurn(SeatBook):
         # Only claims on which somebody has the turn, or waits for it.
         self._turns: dict[str, _Turns] = {}
 
-    async def join(self, claim: str, booking: Booking, *, recheck: Recheck) -> Booked | Refused | Contended:
+    async def join(
+        self, claim: str, booking: SeatRequest, *, recheck: Recheck
+    ) -> Booked | Refused | Contended:
         """As the `SeatBook` does, in turn."""
         async with self._turn(claim):
             return await super().join(claim, booking, recheck=recheck)
 
-    async def found(self, claim: str, booking: Booking) -> Booked | Refused | Contended:
+    async def found(self, claim: str, booking: SeatRequest) -> Booked | Refused | Contended:
         """As the `SeatBook` does, in turn."""
         async with self._turn(claim):
             return await super().found(claim, booking)
 
     async def repair(
-        self, claim: str, booking: Booking, *, recheck: Recheck | None = None
+        self, claim: str, booking: SeatRequest, *, recheck: Recheck | None = None
     ) -> Booked | Refused | Contended:
         """As the `SeatBook` does, in turn."""
         async with self._turn(claim):

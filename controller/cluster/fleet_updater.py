@@ -2,7 +2,7 @@
 
 Inline handlers translate each object as it enters or leaves a cache; the fleet therefore never lags behind
 what a reconcile reads, but for a long list that is being told (see `informers.cache.store`). What frees or
-adds capacity is announced through `on_inventory` and `on_room`.
+adds capacity is announced through `on_inventory` and `on_capacity_freed`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from controller.api import convert
 from controller.api.core import Node
 from controller.api.dra import ResourceClaim, ResourceSlice
 from controller.api.pods import AnyPod, ForeignPod
-from controller.api.requests import Requests
+from controller.api.requests import PlacementRequests
 from controller.api.workload import Workload
 from controller.cluster.caches import BY_WORKER, Caches, controlling_workload
 from controller.runtime import logs
@@ -21,7 +21,7 @@ from informers.api import ObjectKey
 from ledger.names import is_claim_name, ledger_name
 from ledger.state import ClaimLedger, Seat
 from placement.fleet import Fleet
-from placement.types import PodUse, SeatHold
+from placement.types import PodUse, SeatInfo
 
 _log = logs.get_logger(__name__)
 
@@ -30,10 +30,10 @@ def _nothing() -> None:
     """Nobody listens yet."""
 
 
-class Picture:
+class FleetUpdater:
     """Feeds one `Fleet` from the caches of the controller."""
 
-    def __init__(self, caches: Caches, fleet: Fleet, requests: Requests, namespace: str) -> None:
+    def __init__(self, caches: Caches, fleet: Fleet, requests: PlacementRequests, namespace: str) -> None:
         self._caches = caches
         self._requests = requests
         self._namespace = namespace
@@ -41,7 +41,7 @@ class Picture:
         self._gaps: frozenset[tuple[str, str, int]] = frozenset()
         self.on_inventory: Callable[[], None] = _nothing
         """Called after nodes or devices changed in a way that decisions depend on."""
-        self.on_room: Callable[[], None] = _nothing
+        self.on_capacity_freed: Callable[[], None] = _nothing
         """Called after a Pod gave back what it held of a node."""
 
     def __repr__(self) -> str:
@@ -111,7 +111,7 @@ class Picture:
         workload = self._caches.workloads.store.get(ObjectKey(self._namespace, name))
         return workload if workload is not None and workload.uid == uid else None
 
-    def _hold(self, seat: Seat) -> SeatHold:
+    def _hold(self, seat: Seat) -> SeatInfo:
         workload = self._worker(seat.workload, seat.workload_uid)
         if workload is None:
             return convert.seat_hold(seat)
@@ -148,7 +148,7 @@ class Picture:
         self.fleet.remove_pod(pod.metadata.uid)
         node = self._caches.nodes.store.get(ObjectKey("", pod.node_name))
         if node is not None and convert.is_enabled(node):
-            self.on_room()
+            self.on_capacity_freed()
 
 
 def _holds(pod: AnyPod) -> tuple[object, ...]:
@@ -158,11 +158,11 @@ def _holds(pod: AnyPod) -> tuple[object, ...]:
 
 
 class _WorkloadFeed:
-    def __init__(self, picture: Picture) -> None:
-        self._picture = picture
+    def __init__(self, fleet_updater: FleetUpdater) -> None:
+        self._fleet_updater = fleet_updater
 
     def on_add(self, obj: Workload, initial: bool) -> None:  # noqa: ARG002 - part of the handler protocol
-        self._picture.workload_came(obj)
+        self._fleet_updater.workload_came(obj)
 
     def on_update(self, old: Workload, new: Workload) -> None:
         """The spec is immutable, and nothing else of it is part of the picture."""
@@ -172,75 +172,75 @@ class _WorkloadFeed:
 
 
 class _NodeFeed:
-    def __init__(self, picture: Picture) -> None:
-        self._picture = picture
+    def __init__(self, fleet_updater: FleetUpdater) -> None:
+        self._fleet_updater = fleet_updater
 
     def on_add(self, obj: Node, initial: bool) -> None:  # noqa: ARG002 - part of the handler protocol
-        self._picture.announce(self._picture.fleet.set_node(convert.node(obj)))
+        self._fleet_updater.announce(self._fleet_updater.fleet.set_node(convert.node(obj)))
 
     def on_update(self, old: Node, new: Node) -> None:
         if (old.metadata.labels, old.spec, old.status) != (new.metadata.labels, new.spec, new.status):
-            self._picture.announce(self._picture.fleet.set_node(convert.node(new)))
+            self._fleet_updater.announce(self._fleet_updater.fleet.set_node(convert.node(new)))
 
     def on_delete(self, obj: Node) -> None:
-        self._picture.announce(self._picture.fleet.remove_node(obj.metadata.name))
+        self._fleet_updater.announce(self._fleet_updater.fleet.remove_node(obj.metadata.name))
 
 
 class _SliceFeed:
-    def __init__(self, picture: Picture) -> None:
-        self._picture = picture
+    def __init__(self, fleet_updater: FleetUpdater) -> None:
+        self._fleet_updater = fleet_updater
 
     def on_add(self, obj: ResourceSlice, initial: bool) -> None:  # noqa: ARG002 - part of the handler protocol
         described = convert.device_slice(obj)
         if described is not None:
-            self._picture.announce(self._picture.fleet.set_slice(described))
+            self._fleet_updater.announce(self._fleet_updater.fleet.set_slice(described))
 
     def on_update(self, old: ResourceSlice, new: ResourceSlice) -> None:
         if old.spec != new.spec:
             self.on_add(new, initial=False)
 
     def on_delete(self, obj: ResourceSlice) -> None:
-        self._picture.announce(self._picture.fleet.remove_slice(obj.metadata.name))
+        self._fleet_updater.announce(self._fleet_updater.fleet.remove_slice(obj.metadata.name))
 
 
 class _PodFeed:
-    def __init__(self, picture: Picture) -> None:
-        self._picture = picture
+    def __init__(self, fleet_updater: FleetUpdater) -> None:
+        self._fleet_updater = fleet_updater
 
     def on_add(self, obj: AnyPod, initial: bool) -> None:  # noqa: ARG002 - part of the handler protocol
-        self._picture.pod_changed(obj)
+        self._fleet_updater.pod_changed(obj)
 
     def on_update(self, old: AnyPod, new: AnyPod) -> None:
         if _holds(old) != _holds(new):
-            self._picture.pod_changed(new)
+            self._fleet_updater.pod_changed(new)
 
     def on_delete(self, obj: AnyPod) -> None:
-        self._picture.pod_gone(obj)
+        self._fleet_updater.pod_gone(obj)
 
 
 class _ClaimFeed:
-    def __init__(self, picture: Picture) -> None:
-        self._picture = picture
+    def __init__(self, fleet_updater: FleetUpdater) -> None:
+        self._fleet_updater = fleet_updater
 
     def on_add(self, obj: ResourceClaim, initial: bool) -> None:  # noqa: ARG002 - part of the handler protocol
-        self._picture.claim_changed(obj)
+        self._fleet_updater.claim_changed(obj)
 
     def on_update(self, old: ResourceClaim, new: ResourceClaim) -> None:  # noqa: ARG002 - the fleet compares
-        self._picture.claim_changed(new)
+        self._fleet_updater.claim_changed(new)
 
     def on_delete(self, obj: ResourceClaim) -> None:
-        self._picture.fleet.remove_claim(obj.metadata.name)
+        self._fleet_updater.fleet.remove_claim(obj.metadata.name)
 
 
 class _LedgerFeed:
-    def __init__(self, picture: Picture) -> None:
-        self._picture = picture
+    def __init__(self, fleet_updater: FleetUpdater) -> None:
+        self._fleet_updater = fleet_updater
 
     def on_add(self, obj: ClaimLedger, initial: bool) -> None:  # noqa: ARG002 - part of the handler protocol
-        self._picture.ledger_changed(obj)
+        self._fleet_updater.ledger_changed(obj)
 
     def on_update(self, old: ClaimLedger, new: ClaimLedger) -> None:  # noqa: ARG002 - the fleet compares
-        self._picture.ledger_changed(new)
+        self._fleet_updater.ledger_changed(new)
 
     def on_delete(self, obj: ClaimLedger) -> None:
-        self._picture.ledger_gone(obj)
+        self._fleet_updater.ledger_gone(obj)

@@ -12,11 +12,10 @@ from contextlib import contextmanager
 from controller.api.core import Pod
 from controller.api.dra import CLAIMS
 from controller.cluster.caches import CLAIM_LEDGERS, Caches, controlling_workload
-from controller.cluster.retry import read_again
+from controller.cluster.retry import retry_read
 from informers.api import Api, ObjectKey, Preconditions
-from informers.errors import AlreadyExists, Conflict, NotFound, ServerError
-from informers.errors import OutcomeUnknown as NoAnswer
-from ledger.api import LedgerConflict, LedgerExists, LedgerMissing, OutcomeUnknown
+from informers.errors import AlreadyExists, Conflict, NotFound, OutcomeUnknown, ServerError
+from ledger.api import LedgerConflict, LedgerExists, LedgerMissing, LedgerOutcomeUnknown
 from ledger.state import ClaimLedger, Seat, ledger_document, seats_patch
 from ledger.transitions import LivePod
 
@@ -32,11 +31,11 @@ def _as_ledger_errors() -> Iterator[None]:
         raise LedgerConflict(str(error)) from error
     except NotFound as error:
         raise LedgerMissing(str(error)) from error
-    except (NoAnswer, ServerError) as error:
-        raise OutcomeUnknown(str(error)) from error
+    except (OutcomeUnknown, ServerError) as error:
+        raise LedgerOutcomeUnknown(str(error)) from error
 
 
-class KubeLedgerApi:
+class LedgerClient:
     """Ledgers and claims of the workers' namespace."""
 
     def __init__(self, api: Api, caches: Caches, namespace: str) -> None:
@@ -69,7 +68,7 @@ class KubeLedgerApi:
     async def read(self, name: str) -> ClaimLedger | None:
         """The ledger past the cache, which takes it in."""
         try:
-            ledger = await read_again(lambda: self._api.get(CLAIM_LEDGERS, name, self._namespace))
+            ledger = await retry_read(lambda: self._api.get(CLAIM_LEDGERS, name, self._namespace))
         except NotFound:
             return None
         self._caches.ledgers.store.apply_write(ledger)
@@ -109,7 +108,7 @@ class KubeLedgerApi:
         found = self._caches.claims.store.get(ObjectKey(self._namespace, claim))
         if found is None or not found.owned_by(ledger_uid):
             try:
-                found = await read_again(lambda: self._api.get(CLAIMS, claim, self._namespace))
+                found = await retry_read(lambda: self._api.get(CLAIMS, claim, self._namespace))
             except NotFound:
                 return None
         return found.metadata.uid if found.owned_by(ledger_uid) else None
@@ -121,8 +120,8 @@ class KubeLedgerApi:
             left = await self._api.delete(CLAIMS, claim, self._namespace, preconditions=Preconditions(uid))
         except (NotFound, Conflict):
             left = None
-        except (NoAnswer, ServerError) as error:
-            raise OutcomeUnknown(str(error)) from error
+        except (OutcomeUnknown, ServerError) as error:
+            raise LedgerOutcomeUnknown(str(error)) from error
         if left is not None and left.metadata.finalizers:
             self._caches.claims.store.apply_write(left)
         elif known is not None and known.metadata.uid == uid:

@@ -17,7 +17,7 @@ from controller.api.dra import CLAIMS, ResourceClaim
 from controller.api.pods import PODS, AnyPod, whole
 from controller.api.workload import WORKLOADS, Workload
 from controller.cluster.caches import Caches
-from controller.cluster.retry import read_again
+from controller.cluster.retry import retry_read
 from informers.api import Api, Json, ObjectKey, Preconditions, Resource, T
 from informers.cache.store import Store
 from informers.errors import ApiError, Conflict, NotFound
@@ -29,25 +29,25 @@ class WorkloadGone(NotFound):
     """The Workload was deleted while it was reconciled: there is nothing left to do for it."""
 
 
-class Writer:
+class ObjectWriter:
     """Conditional writes and fresh reads of Workloads, Pods and ResourceClaims."""
 
     def __init__(self, api: Api, caches: Caches) -> None:
         self._api = api
         self._caches = caches
 
-    async def fresh_workload(self, key: ObjectKey) -> Workload | None:
+    async def read_live_workload(self, key: ObjectKey) -> Workload | None:
         """Read a Workload past the cache, which takes in what is found."""
         return await self._fresh(WORKLOADS, self._caches.workloads.store, key)
 
-    async def fresh_pod(self, name: str, namespace: str) -> Pod | None:
+    async def read_live_pod(self, name: str, namespace: str) -> Pod | None:
         """Read a Pod past the cache, which takes in what is found."""
         return whole(await self._fresh(PODS, self._caches.pods.store, ObjectKey(namespace, name)))
 
     async def _fresh(self, resource: Resource[T], store: Store[T], key: ObjectKey) -> T | None:
         known = store.get(key)
         try:
-            found = await read_again(lambda: self._api.get(resource, key.name, key.namespace))
+            found = await retry_read(lambda: self._api.get(resource, key.name, key.namespace))
         except NotFound:
             if known is not None:
                 # Whoever looks again must not find it in the cache and come here once more.
@@ -56,10 +56,10 @@ class Writer:
         store.apply_write(found)
         return found
 
-    async def fresh_claim(self, name: str, namespace: str) -> ResourceClaim | None:
+    async def read_live_claim(self, name: str, namespace: str) -> ResourceClaim | None:
         """Read a ResourceClaim past the cache."""
         try:
-            return await read_again(lambda: self._api.get(CLAIMS, name, namespace))
+            return await retry_read(lambda: self._api.get(CLAIMS, name, namespace))
         except NotFound:
             return None
 
@@ -94,7 +94,7 @@ class Writer:
         except Conflict:
             # Another error is no news here: whoever tries again on what the cache shows comes by once more.
             with suppress(ApiError):
-                await self.fresh_workload(ObjectKey.of(workload))
+                await self.read_live_workload(ObjectKey.of(workload))
             raise
         except NotFound as error:
             self._caches.workloads.store.apply_delete(workload)
@@ -152,9 +152,9 @@ class Writer:
         except Conflict:
             if on_version:
                 with suppress(ApiError):
-                    await self.fresh_pod(meta.name, meta.namespace)
+                    await self.read_live_pod(meta.name, meta.namespace)
                 raise
-            found = await self.fresh_pod(meta.name, meta.namespace)
+            found = await self.read_live_pod(meta.name, meta.namespace)
             if found is not None and found.metadata.uid == meta.uid:
                 raise
             # Only the UID was asked for, and the Pod of that name is another one.

@@ -30,7 +30,7 @@ def _pause_seconds(state: RetryCallState) -> float:
     return float(min(max(asked or 0.0, doubled), LONGEST_PAUSE_SECONDS))
 
 
-async def read_again(read: Callable[[], Awaitable[R]]) -> R:
+async def retry_read(read: Callable[[], Awaitable[R]]) -> R:
     """Call `read` until it answers, three times at most; raises what the last attempt raised."""
     attempts = AsyncRetrying(
         stop=stop_after_attempt(ATTEMPTS),

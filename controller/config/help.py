@@ -8,7 +8,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator
 
-from controller.config.settings import OPTIONS, Group, Option, Settings
+from controller.config.settings import OPTIONS, HelpSection, Option, Settings
 
 _WIDTH = 80
 
@@ -46,12 +46,12 @@ Completion (bash; zsh and fish likewise):
 def render_help() -> str:
     """The whole help, ending in a newline."""
     sections = [_INTRODUCTION]
-    sections += (_section(group) for group in Group)
+    sections += (_section(group) for group in HelpSection)
     sections += [_environment(), _EPILOGUE]
     return "\n".join(sections)
 
 
-def _section(group: Group) -> str:
+def _section(group: HelpSection) -> str:
     lines = [f"{group.value}:"]
     for field, option in OPTIONS.items():
         if option.group is group and option.flag:

@@ -9,7 +9,7 @@ from random import Random
 
 
 @dataclass(frozen=True)
-class Chance:
+class Nondeterminism:
     """Handed in at the composition root, so that a simulation can replay a run."""
 
     rng: Random

@@ -26,7 +26,7 @@ from controller.config.values import (
     PATH,
     TEXT,
     BindAddress,
-    Kind,
+    ValueType,
     choice,
     duration,
     whole_number,
@@ -99,7 +99,7 @@ class LogFormat(Enum):
     TEXT = "text"
 
 
-class Group(Enum):
+class HelpSection(Enum):
     """The sections of the help."""
 
     PLACEMENT = "Placement"
@@ -116,8 +116,8 @@ class Option:
 
     flag: str
     env: str
-    group: Group
-    kind: Kind[Any]
+    group: HelpSection
+    kind: ValueType[Any]
     help: str
     default_help: str = ""
     """What the help says of the default, where the value alone does not say it."""
@@ -129,101 +129,103 @@ class Settings(BaseModel):
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid", validate_default=True)
 
     namespace: Annotated[str, Option(
-        "--namespace", "OPEN_RL_WORKER_NAMESPACE", Group.PLACEMENT, DNS_LABEL,
+        "--namespace", "OPEN_RL_WORKER_NAMESPACE", HelpSection.PLACEMENT, DNS_LABEL,
         "Namespace of the Workloads, their claims, ledgers and worker Pods",
     )] = "openrl-system"  # fmt: skip
     device_class: Annotated[str, Option(
-        "--device-class", "OPEN_RL_DEVICE_CLASS", Group.PLACEMENT, DNS_SUBDOMAIN,
+        "--device-class", "OPEN_RL_DEVICE_CLASS", HelpSection.PLACEMENT, DNS_SUBDOMAIN,
         "DeviceClass that the claims ask for",
     )] = "gpu.nvidia.com"  # fmt: skip
     device_driver: Annotated[str, Option(
-        "--device-driver", "OPEN_RL_DEVICE_DRIVER", Group.PLACEMENT, DNS_SUBDOMAIN,
+        "--device-driver", "OPEN_RL_DEVICE_DRIVER", HelpSection.PLACEMENT, DNS_SUBDOMAIN,
         "DRA driver whose ResourceSlices list the devices",
         default_help="the device class",
     )] = Field(default_factory=lambda fields: str(fields["device_class"]))  # fmt: skip
     placement_strategy: Annotated[PlacementStrategy, Option(
-        "--placement-strategy", "OPEN_RL_PLACEMENT_STRATEGY", Group.PLACEMENT, choice(PlacementStrategy),
+        "--placement-strategy", "OPEN_RL_PLACEMENT_STRATEGY", HelpSection.PLACEMENT,
+        choice(PlacementStrategy),
         "What a worker tries first: binpack a seat on a shared claim, spread a claim of its own",
     )] = PlacementStrategy.BINPACK  # fmt: skip
     max_seats_per_claim: Annotated[int, Option(
-        "--max-seats-per-claim", "OPEN_RL_MAX_SEATS_PER_CLAIM", Group.PLACEMENT,
+        "--max-seats-per-claim", "OPEN_RL_MAX_SEATS_PER_CLAIM", HelpSection.PLACEMENT,
         whole_number(0, 256, "a whole number from 0 (no limit) to 256"),
         "How many workers may share one claim, and so one GPU by turns. 1 means exclusive placement: no two "
         "workers ever share a GPU. Lowering it evicts nobody",
         default_help="0, no limit",
     )] = 0  # fmt: skip
     retry_interval_seconds: Annotated[float, Option(
-        "--retry-interval", "OPEN_RL_RECONCILE_INTERVAL", Group.CONTROLLER, duration(),
+        "--retry-interval", "OPEN_RL_RECONCILE_INTERVAL", HelpSection.CONTROLLER, duration(),
         "How often a waiting worker is looked at again when nothing changes",
     )] = 10.0  # fmt: skip
     placement_timeout_seconds: Annotated[float, Option(
-        "--placement-timeout", "OPEN_RL_PLACEMENT_TIMEOUT", Group.CONTROLLER, duration(zero="wait for ever"),
+        "--placement-timeout", "OPEN_RL_PLACEMENT_TIMEOUT", HelpSection.CONTROLLER,
+        duration(zero="wait for ever"),
         "A worker that is not placed for this long fails. 0 waits for ever",
     )] = 900.0  # fmt: skip
     max_concurrent_reconciles: Annotated[int, Option(
-        "--max-concurrent-reconciles", "OPEN_RL_MAX_CONCURRENT_RECONCILES", Group.CONTROLLER,
+        "--max-concurrent-reconciles", "OPEN_RL_MAX_CONCURRENT_RECONCILES", HelpSection.CONTROLLER,
         whole_number(1, 999_999_999, "a whole number of at least 1"),
         "Most Workloads that are worked on at once",
     )] = 4  # fmt: skip
     leader_elect: Annotated[bool, Option(
-        "--leader-elect", "", Group.LEADER_ELECTION, BOOLEAN,
+        "--leader-elect", "", HelpSection.LEADER_ELECTION, BOOLEAN,
         "Work only while holding the leader lease, so that replicas can stand by",
     )] = True  # fmt: skip
     lease_duration_seconds: Annotated[float, Option(
-        "--leader-elect-lease-duration", "", Group.LEADER_ELECTION, duration(least_seconds=1.0),
+        "--leader-elect-lease-duration", "", HelpSection.LEADER_ELECTION, duration(least_seconds=1.0),
         "How long others wait before they take over a lease that is not renewed",
     )] = 15.0  # fmt: skip
     renew_deadline_seconds: Annotated[float, Option(
-        "--leader-elect-renew-deadline", "", Group.LEADER_ELECTION, duration(),
+        "--leader-elect-renew-deadline", "", HelpSection.LEADER_ELECTION, duration(),
         "How long the leader tries to renew before it stops. Shorter than the lease duration",
     )] = 10.0  # fmt: skip
     retry_period_seconds: Annotated[float, Option(
-        "--leader-elect-retry-period", "", Group.LEADER_ELECTION, duration(),
+        "--leader-elect-retry-period", "", HelpSection.LEADER_ELECTION, duration(),
         f"Time between attempts to get or renew the lease. {_RETRY_FACTOR:g} of them are shorter than the "
             "renew deadline",
     )] = 2.0  # fmt: skip
     health_probe_bind_address: Annotated[BindAddress | None, Option(
-        "--health-probe-bind-address", "", Group.ENDPOINTS, BIND_ADDRESS,
+        "--health-probe-bind-address", "", HelpSection.ENDPOINTS, BIND_ADDRESS,
         "Where /healthz and /readyz are served. 0 turns them off",
     )] = BindAddress(host="", port=8081)  # fmt: skip
     metrics_bind_address: Annotated[BindAddress | None, Option(
-        "--metrics-bind-address", "", Group.ENDPOINTS, BIND_ADDRESS,
+        "--metrics-bind-address", "", HelpSection.ENDPOINTS, BIND_ADDRESS,
         "Where /metrics is served over plain HTTP, such as :8080",
         default_help="0, off",
     )] = None  # fmt: skip
     kubeconfig: Annotated[str, Option(
-        "--kubeconfig", "KUBECONFIG", Group.CLUSTER, PATH,
+        "--kubeconfig", "KUBECONFIG", HelpSection.CLUSTER, PATH,
         "Kubeconfig file to reach the cluster with",
         default_help="in-cluster credentials, else ~/.kube/config",
     )] = ""  # fmt: skip
     context: Annotated[str, Option(
-        "--context", "", Group.CLUSTER, TEXT,
+        "--context", "", HelpSection.CLUSTER, TEXT,
         "Context of the kubeconfig to use",
         default_help="the kubeconfig's current context",
     )] = ""  # fmt: skip
     log_level: Annotated[LogLevel, Option(
-        "--log-level", "", Group.LOGGING, choice(LogLevel),
+        "--log-level", "", HelpSection.LOGGING, choice(LogLevel),
         "Least severe records to write",
     )] = LogLevel.INFO  # fmt: skip
     log_format: Annotated[LogFormat | None, Option(
-        "--log-format", "", Group.LOGGING, choice(LogFormat),
+        "--log-format", "", HelpSection.LOGGING, choice(LogFormat),
         "One JSON object per line, or text for people",
         default_help="text on a terminal, else json",
     )] = None  # fmt: skip
     no_color: Annotated[str, Option(
-        "", "NO_COLOR", Group.LOGGING, TEXT,
+        "", "NO_COLOR", HelpSection.LOGGING, TEXT,
         "Any value turns colours off",
     )] = ""  # fmt: skip
     pod_name: Annotated[str, Option(
-        "", "POD_NAME", Group.CLUSTER, TEXT,
+        "", "POD_NAME", HelpSection.CLUSTER, TEXT,
         "Name of the Pod that this process runs in (downward API), part of its identity as leader",
     )] = ""  # fmt: skip
     pod_namespace: Annotated[str, Option(
-        "", "POD_NAMESPACE", Group.CLUSTER, DNS_LABEL,
+        "", "POD_NAMESPACE", HelpSection.CLUSTER, DNS_LABEL,
         "Namespace of that Pod: in a cluster, the leader lease lives there",
     )] = ""  # fmt: skip
     service_host: Annotated[str, Option(
-        "", "KUBERNETES_SERVICE_HOST", Group.CLUSTER, TEXT,
+        "", "KUBERNETES_SERVICE_HOST", HelpSection.CLUSTER, TEXT,
         "Set by Kubernetes in every Pod: tells that this process runs in a cluster",
     )] = ""  # fmt: skip
     given_as: Mapping[str, str] = Field(default_factory=dict, repr=False, exclude=True)

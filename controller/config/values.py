@@ -26,7 +26,7 @@ _MAX_SUBDOMAIN = 253
 
 
 @dataclass(frozen=True)
-class Kind(Generic[T]):
+class ValueType(Generic[T]):
     """How values of one kind are read and written.
 
     `parse` raises `ValueError` for what `allowed` does not describe; `format` writes what `parse` reads.
@@ -86,7 +86,7 @@ def _printable(text: str) -> str:
     return text
 
 
-def whole_number(low: int, high: int, allowed: str) -> Kind[int]:
+def whole_number(low: int, high: int, allowed: str) -> ValueType[int]:
     """A whole number of `low` to `high`, in plain decimal digits."""
 
     def parse(text: str) -> int:
@@ -94,10 +94,10 @@ def whole_number(low: int, high: int, allowed: str) -> Kind[int]:
             raise ValueError(text)
         return int(text)
 
-    return Kind("N", allowed, parse)
+    return ValueType("N", allowed, parse)
 
 
-def duration(*, least_seconds: float = 0.0, zero: str = "") -> Kind[float]:
+def duration(*, least_seconds: float = 0.0, zero: str = "") -> ValueType[float]:
     """A duration in seconds: at least `least_seconds`, else above 0, and 0 itself where it means `zero`."""
 
     def parse(text: str) -> float:
@@ -108,30 +108,30 @@ def duration(*, least_seconds: float = 0.0, zero: str = "") -> Kind[float]:
 
     bound = f"of at least {format_duration(least_seconds)}" if least_seconds else "above 0"
     allowed = f"a duration {bound} with a unit (ns, us, ms, s, m, h), such as 10s or 1h30m"
-    return Kind("DURATION", f"{allowed}, or 0 ({zero})" if zero else allowed, parse, format_duration)
+    return ValueType("DURATION", f"{allowed}, or 0 ({zero})" if zero else allowed, parse, format_duration)
 
 
-def choice(enum: type[E]) -> Kind[E]:
+def choice(enum: type[E]) -> ValueType[E]:
     """One of the values of `enum`, spelled as there."""
     choices = tuple(str(member.value) for member in enum)
-    return Kind("|".join(choices), " or ".join(choices), enum, lambda member: str(member.value), choices)
+    return ValueType("|".join(choices), " or ".join(choices), enum, lambda member: str(member.value), choices)
 
 
-BOOLEAN = Kind("true|false", "true or false", _true_or_false, lambda value: str(value).lower(),
+BOOLEAN = ValueType("true|false", "true or false", _true_or_false, lambda value: str(value).lower(),
                ("true", "false"), bare="true")  # fmt: skip
-DNS_LABEL = Kind(
+DNS_LABEL = ValueType(
     "NAME", "a DNS label: at most 63 of a-z, 0-9 and '-', with a letter or digit at both ends", _dns_label
 )
-DNS_SUBDOMAIN = Kind(
+DNS_SUBDOMAIN = ValueType(
     "NAME",
     "a DNS subdomain: at most 253 of a-z, 0-9, '-' and '.', with a letter or digit at both ends of each part",
     _dns_subdomain,
 )
-BIND_ADDRESS: Kind[BindAddress | None] = Kind(
+BIND_ADDRESS: ValueType[BindAddress | None] = ValueType(
     "ADDRESS",
     "host:port with a port up to 65535, such as :8081 or 127.0.0.1:8081, or 0 (off)",
     _bind_address,
     lambda address: "0" if address is None else str(address),
 )
-TEXT = Kind("TEXT", "printable text", _printable)
-PATH = Kind("PATH", "the path of a file", _printable)
+TEXT = ValueType("TEXT", "printable text", _printable)
+PATH = ValueType("PATH", "the path of a file", _printable)

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
-from controller.observe.counters import Mend
+from controller.observe.counters import RepairKind
 from controller.observe.gauges import PHASES, REASONS
 
 PREFIX = "open_rl_scheduler"
@@ -27,7 +27,7 @@ class MetricType(Enum):
 
 
 @dataclass(frozen=True)
-class Definition:
+class MetricDefinition:
     """One metric. `name` is the one that a query uses, so a counter's ends in `_total`."""
 
     name: str
@@ -38,23 +38,23 @@ class Definition:
 
 
 @dataclass(frozen=True)
-class Group:
+class MetricGroup:
     """Metrics that come from one place, under the heading of the page for operators."""
 
     title: str
-    definitions: tuple[Definition, ...]
+    definitions: tuple[MetricDefinition, ...]
 
 
-def _counter(name: str, text: str, *labels: str) -> Definition:
-    return Definition(name, MetricType.COUNTER, labels, text)
+def _counter(name: str, text: str, *labels: str) -> MetricDefinition:
+    return MetricDefinition(name, MetricType.COUNTER, labels, text)
 
 
-def _gauge(name: str, text: str, *labels: str) -> Definition:
-    return Definition(name, MetricType.GAUGE, labels, text)
+def _gauge(name: str, text: str, *labels: str) -> MetricDefinition:
+    return MetricDefinition(name, MetricType.GAUGE, labels, text)
 
 
-def _histogram(name: str, text: str, *labels: str) -> Definition:
-    return Definition(name, MetricType.HISTOGRAM, labels, text)
+def _histogram(name: str, text: str, *labels: str) -> MetricDefinition:
+    return MetricDefinition(name, MetricType.HISTOGRAM, labels, text)
 
 
 def _either(values: Iterable[str]) -> str:
@@ -148,7 +148,7 @@ LEDGERS_RETIRED = _counter(f"{PREFIX}_claimledgers_retired_total", "ClaimLedgers
 REPAIRS = _counter(
     f"{PREFIX}_repairs_total",
     "What a crash, another writer or a hand edit had left, put right, by kind: "
-    f"{_either(mend.value for mend in Mend)}",
+    f"{_either(mend.value for mend in RepairKind)}",
     "kind",
 )
 SWEPT = _counter(
@@ -336,7 +336,7 @@ BUILD_INFO = _gauge(
 )
 
 GROUPS = (
-    Group(
+    MetricGroup(
         "Workers, seats and devices",
         (
             *(
@@ -352,7 +352,7 @@ GROUPS = (
             *(CLAIMS, DEVICES, NODES, INCOMPLETE_POOLS),
         ),
     ),
-    Group(
+    MetricGroup(
         "What this process did",
         (
             *(ASSIGNMENTS, CLEARED, ENDED, WAIT, HAND_OFF),
@@ -361,7 +361,7 @@ GROUPS = (
             *(EVENTS_RECORDED, EVENTS_SENT, EVENTS_DROPPED, EVENTS_PENDING),
         ),
     ),
-    Group(
+    MetricGroup(
         "Reconciles and their queue",
         (
             *(RECONCILES, RECONCILE_ERRORS, TERMINAL_ERRORS, PANICS, TIMEOUTS, RECONCILE_SECONDS),
@@ -369,7 +369,7 @@ GROUPS = (
             *(QUEUE_SECONDS, WORK_SECONDS, UNFINISHED_SECONDS, LONGEST_RUNNING_SECONDS),
         ),
     ),
-    Group(
+    MetricGroup(
         "Watches and caches",
         (
             *(LISTS, LIST_SECONDS, ITEMS_PER_LIST, WATCHES, SHORT_WATCHES, WATCH_SECONDS, ITEMS_PER_WATCH),
@@ -377,8 +377,10 @@ GROUPS = (
             *(DECODE_ERRORS, HANDLER_FAILURES, STORE_OBJECTS, STORE_UNREADABLE),
         ),
     ),
-    Group("Requests to the API server", (REQUESTS, REQUEST_SECONDS, REQUEST_RETRIES, CREDENTIAL_RENEWALS)),
-    Group(
+    MetricGroup(
+        "Requests to the API server", (REQUESTS, REQUEST_SECONDS, REQUEST_RETRIES, CREDENTIAL_RENEWALS)
+    ),
+    MetricGroup(
         "Leading, and the process",
         (LEADING, SLOWPATH, TERMS, LEASE_FAILURES, WRITES_WITHHELD, LOOP_LAG, BUILD_INFO),
     ),

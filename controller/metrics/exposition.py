@@ -20,7 +20,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector, CollectorRegistry
 
-from controller.metrics.definitions import Definition, MetricType
+from controller.metrics.definitions import MetricDefinition, MetricType
 from informers.histogram import HistogramStatistics
 
 METRICS_PATH = "/metrics"
@@ -73,7 +73,7 @@ Families = Callable[[], Iterable[Metric]]
 """Gives the current metrics of one source."""
 
 
-def numbers(definition: Definition, values: Mapping[LabelValues, float]) -> Metric:
+def numbers(definition: MetricDefinition, values: Mapping[LabelValues, float]) -> Metric:
     """A counter or a gauge."""
     kind = CounterMetricFamily if definition.type is MetricType.COUNTER else GaugeMetricFamily
     # The client takes the name of a counter with or without `_total`, which it writes.
@@ -83,12 +83,12 @@ def numbers(definition: Definition, values: Mapping[LabelValues, float]) -> Metr
     return family
 
 
-def number(definition: Definition, value: float, *labels: str) -> Metric:
+def number(definition: MetricDefinition, value: float, *labels: str) -> Metric:
     """A counter or a gauge of one series."""
     return numbers(definition, {labels: value})
 
 
-def histograms(definition: Definition, values: Mapping[LabelValues, HistogramStatistics]) -> Metric:
+def histograms(definition: MetricDefinition, values: Mapping[LabelValues, HistogramStatistics]) -> Metric:
     """A histogram."""
     family = HistogramMetricFamily(definition.name, definition.help, labels=definition.labels)
     for labels, value in values.items():
@@ -97,7 +97,7 @@ def histograms(definition: Definition, values: Mapping[LabelValues, HistogramSta
     return family
 
 
-def histogram(definition: Definition, value: HistogramStatistics, *labels: str) -> Metric:
+def histogram(definition: MetricDefinition, value: HistogramStatistics, *labels: str) -> Metric:
     """A histogram of one series."""
     return histograms(definition, {labels: value})
 

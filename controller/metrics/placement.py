@@ -9,8 +9,8 @@ from prometheus_client.core import Metric
 
 from controller.metrics import definitions as m
 from controller.metrics.exposition import Families, by, histogram, number, numbers
-from controller.observe.counters import TallyStatistics
-from controller.observe.gauges import CensusStatistics
+from controller.observe.counters import CountersStatistics
+from controller.observe.gauges import GaugesStatistics
 from controller.reconcile.sweep import SweepStatistics
 from informers.events.recorder import RecorderStatistics
 from informers.histogram import HistogramStatistics
@@ -18,8 +18,8 @@ from ledger.book import SeatBookStatistics
 from placement.fleet import Capacity
 
 
-def census_metrics(
-    statistics: Callable[[], CensusStatistics],
+def gauge_metrics(
+    statistics: Callable[[], GaugesStatistics],
     capacity: Callable[[], Capacity],
     *,
     max_seats_per_claim: int,
@@ -28,39 +28,39 @@ def census_metrics(
     """What there is, as the caches of this process show it."""
 
     def families() -> Iterator[Metric]:
-        census, there = statistics(), capacity()
-        yield numbers(m.WORKLOADS, by(census.workloads))
-        yield numbers(m.WORKLOAD_REASONS, by(census.reasons))
-        yield numbers(m.WAITING_WORKERS, by(census.waiting))
-        since = census.waiting_since
+        gauges, there = statistics(), capacity()
+        yield numbers(m.WORKLOADS, by(gauges.workloads))
+        yield numbers(m.WORKLOAD_REASONS, by(gauges.reasons))
+        yield numbers(m.WAITING_WORKERS, by(gauges.waiting))
+        since = gauges.waiting_since
         yield number(m.OLDEST_WAIT, max(0.0, (now() - since).total_seconds()) if since else 0.0)
-        ledgers = {"shareable": census.shareable_ledgers, "exclusive": census.exclusive_ledgers}
+        ledgers = {"shareable": gauges.shareable_ledgers, "exclusive": gauges.exclusive_ledgers}
         yield numbers(m.LEDGERS, by(ledgers))
-        yield numbers(m.SEATS, by({"shareable": census.shareable_seats, "exclusive": census.exclusive_seats}))
-        yield number(m.LEDGERS_AT_LIMIT, census.ledgers_at_limit)
+        yield numbers(m.SEATS, by({"shareable": gauges.shareable_seats, "exclusive": gauges.exclusive_seats}))
+        yield number(m.LEDGERS_AT_LIMIT, gauges.ledgers_at_limit)
         yield number(m.SEAT_LIMIT, max_seats_per_claim)
-        claims = {"allocated": census.allocated_claims, "unallocated": census.unallocated_claims}
+        claims = {"allocated": gauges.allocated_claims, "unallocated": gauges.unallocated_claims}
         yield numbers(m.CLAIMS, by(claims))
-        yield numbers(m.DEVICES, by({"present": there.devices, "allocated": census.allocated_devices}))
+        yield numbers(m.DEVICES, by({"present": there.devices, "allocated": gauges.allocated_devices}))
         yield number(m.NODES, there.nodes)
         yield number(m.INCOMPLETE_POOLS, there.incomplete_pools)
 
     return families
 
 
-def tally_metrics(
-    statistics: Callable[[], TallyStatistics], hand_offs: Callable[[], HistogramStatistics]
+def counter_metrics(
+    statistics: Callable[[], CountersStatistics], hand_offs: Callable[[], HistogramStatistics]
 ) -> Families:
     """What this process did with workers."""
 
     def families() -> Iterator[Metric]:
-        tally = statistics()
-        yield numbers(m.ASSIGNMENTS, by(tally.assignments_total))
-        yield numbers(m.CLEARED, by(tally.cleared_total))
-        yield numbers(m.ENDED, by(tally.ended_total))
-        yield histogram(m.WAIT, tally.wait_seconds)
+        counters = statistics()
+        yield numbers(m.ASSIGNMENTS, by(counters.assignments_total))
+        yield numbers(m.CLEARED, by(counters.cleared_total))
+        yield numbers(m.ENDED, by(counters.ended_total))
+        yield histogram(m.WAIT, counters.wait_seconds)
         yield histogram(m.HAND_OFF, hand_offs())
-        yield numbers(m.REPAIRS, by({mend.value: count for mend, count in tally.repairs_total.items()}))
+        yield numbers(m.REPAIRS, by({mend.value: count for mend, count in counters.repairs_total.items()}))
 
     return families
 

@@ -7,11 +7,11 @@ from controller.controller import Controller
 from controller.metrics.api_server import informer_metrics
 from controller.metrics.exposition import Metrics
 from controller.metrics.placement import (
-    census_metrics,
+    counter_metrics,
     event_metrics,
+    gauge_metrics,
     ledger_metrics,
     sweep_metrics,
-    tally_metrics,
 )
 from controller.metrics.runtime import leadership_metrics, reconcile_metrics, work_queue_metrics
 from controller.runtime.leadership import Leadership
@@ -22,14 +22,14 @@ def controller_metrics(controller: Controller, leadership: Leadership) -> Metric
     metrics = Metrics()
     name = controller.queue.name
     metrics.add(
-        census_metrics(
-            controller.census.statistics,
-            controller.picture.fleet.capacity,
+        gauge_metrics(
+            controller.gauges.statistics,
+            controller.fleet_updater.fleet.capacity,
             max_seats_per_claim=controller.max_seats_per_claim,
             now=controller.now,
         )
     )
-    metrics.add(tally_metrics(controller.tally.statistics, controller.hand_offs.statistics))
+    metrics.add(counter_metrics(controller.counters.statistics, controller.hand_offs.statistics))
     metrics.add(ledger_metrics(controller.book.statistics))
     metrics.add(sweep_metrics(controller.sweep.statistics))
     metrics.add(event_metrics(controller.recorder.statistics))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 
-from controller.api.reasons import Code, Phase, code_of
+from controller.api.reasons import Phase, ReasonCode, code_of
 from controller.api.status import assignment_of, waiting_since
 from controller.api.workload import Workload
 from informers.histogram import Histogram, HistogramStatistics
@@ -23,17 +23,17 @@ RESTORED = "restored"
 """A status that was made to name what the worker's Pod says: nothing was placed."""
 
 ASSIGNMENT_KINDS: Mapping[str, str] = {
-    Code.CREATED_CLAIM.value: "dedicated",
-    Code.JOINED_CLAIM.value: "shared",
-    Code.SHARED_ON_UNSCHEDULABLE.value: "fallback",
+    ReasonCode.CREATED_CLAIM.value: "dedicated",
+    ReasonCode.JOINED_CLAIM.value: "shared",
+    ReasonCode.SHARED_ON_UNSCHEDULABLE.value: "fallback",
 }
 """How a worker came by a claim, by what its status said of it."""
 
 CLEARING_CODES = (
-    Code.WAITING_FOR_CAPACITY,
-    Code.REPLACING_WEDGED_CLAIM,
-    Code.SEAT_LOST,
-    Code.POD_REJECTED,
+    ReasonCode.WAITING_FOR_CAPACITY,
+    ReasonCode.REPLACING_WEDGED_CLAIM,
+    ReasonCode.SEAT_LOST,
+    ReasonCode.POD_REJECTED,
 )
 """Why a worker that has not ended loses its claim and is placed again."""
 
@@ -42,18 +42,18 @@ ENDING_REASONS = (
     *(
         code.value
         for code in (
-            Code.POD_FAILED,
-            Code.PLACEMENT_TIMEOUT,
-            Code.INVALID_SPEC,
-            Code.INVALID_TEMPLATE,
-            Code.POD_CONFLICT,
+            ReasonCode.POD_FAILED,
+            ReasonCode.PLACEMENT_TIMEOUT,
+            ReasonCode.INVALID_SPEC,
+            ReasonCode.INVALID_TEMPLATE,
+            ReasonCode.POD_CONFLICT,
         )
     ),
 )
 """How a worker ends: it succeeds, or fails with one of these codes."""
 
 
-class Mend(Enum):
+class RepairKind(Enum):
     """What a repair put right, each after fresh reads agreed; counted once it was done."""
 
     SEAT = "seat"
@@ -73,7 +73,7 @@ class Mend(Enum):
 
 
 @dataclass(frozen=True)
-class TallyStatistics:
+class CountersStatistics:
     """Counts since the start; what is known to happen is there from the start."""
 
     assignments_total: Mapping[str, int]
@@ -82,12 +82,12 @@ class TallyStatistics:
     """Assignments that were taken back from workers that go on, by reason."""
     ended_total: Mapping[str, int]
     """Workloads that ended, by reason."""
-    repairs_total: Mapping[Mend, int]
+    repairs_total: Mapping[RepairKind, int]
     wait_seconds: HistogramStatistics
     """From the beginning of a wait until the worker runs; a Pod rebuilt in its place does not wait."""
 
 
-class Tally:
+class Counters:
     """Counts what status writes amount to. `now` is the wall clock, by which waits are told."""
 
     def __init__(self, now: Callable[[], datetime]) -> None:
@@ -95,7 +95,7 @@ class Tally:
         self._assignments: Counter[str] = Counter()
         self._cleared: Counter[str] = Counter()
         self._ended: Counter[str] = Counter()
-        self._repairs = dict.fromkeys(Mend, 0)
+        self._repairs = dict.fromkeys(RepairKind, 0)
         self._wait_seconds = Histogram(WAIT_BUCKETS_SECONDS)
 
     def __repr__(self) -> str:
@@ -118,14 +118,14 @@ class Tally:
             waited = self._now() - waiting_since(before)
             self._wait_seconds.observe(max(0.0, waited.total_seconds()))
 
-    def repaired(self, what: Mend) -> None:
+    def repaired(self, what: RepairKind) -> None:
         """A repair was carried out."""
         self._repairs[what] += 1
 
-    def statistics(self) -> TallyStatistics:
+    def statistics(self) -> CountersStatistics:
         """Counts since the start."""
         kinds = (*ASSIGNMENT_KINDS.values(), RESTORED)
-        return TallyStatistics(
+        return CountersStatistics(
             assignments_total={kind: self._assignments[kind] for kind in kinds},
             cleared_total={code.value: 0 for code in CLEARING_CODES} | self._cleared,
             ended_total=dict.fromkeys(ENDING_REASONS, 0) | self._ended,

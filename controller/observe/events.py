@@ -17,9 +17,9 @@ from types import MappingProxyType
 from controller.api.dra import CLAIMS
 from controller.api.names import pod_name
 from controller.api.pods import PODS
-from controller.api.reasons import Code, Phase
+from controller.api.reasons import Phase, ReasonCode
 from controller.api.workload import WORKLOADS, Workload
-from controller.config.nondeterminism import Chance
+from controller.config.nondeterminism import Nondeterminism
 from controller.config.settings import PROGRAM, Settings
 from informers.api import Api
 from informers.events.object import CODE_CHARACTERS_MAX, EventType, Reference
@@ -35,7 +35,7 @@ SUCCEEDED = Phase.SUCCEEDED.value
 
 
 @dataclass(frozen=True)
-class EventKind:
+class EventDefinition:
     """How an event with a certain reason is told."""
 
     type: EventType
@@ -89,34 +89,34 @@ def _moved_note(workload: Workload, _: str) -> str:
 
 _NORMAL, _WARNING = EventType.NORMAL, EventType.WARNING
 
-EVENT_KINDS: Mapping[str, EventKind] = MappingProxyType(
+EVENT_KINDS: Mapping[str, EventDefinition] = MappingProxyType(
     {
         # Progress.
-        Code.CREATED_CLAIM.value: EventKind(_NORMAL, "Seating", _claim, _created_note),
-        Code.JOINED_CLAIM.value: EventKind(_NORMAL, "Seating", _claim, _joined_note),
-        Code.SHARED_ON_UNSCHEDULABLE.value: EventKind(_NORMAL, "Moving", _claim, _moved_note),
-        Code.PLACED.value: EventKind(_NORMAL, "Starting", _pod, _placed_note),
-        SUCCEEDED: EventKind(_NORMAL, "Running", _pod, lambda *_: "The Pod ended successfully"),
+        ReasonCode.CREATED_CLAIM.value: EventDefinition(_NORMAL, "Seating", _claim, _created_note),
+        ReasonCode.JOINED_CLAIM.value: EventDefinition(_NORMAL, "Seating", _claim, _joined_note),
+        ReasonCode.SHARED_ON_UNSCHEDULABLE.value: EventDefinition(_NORMAL, "Moving", _claim, _moved_note),
+        ReasonCode.PLACED.value: EventDefinition(_NORMAL, "Starting", _pod, _placed_note),
+        SUCCEEDED: EventDefinition(_NORMAL, "Running", _pod, lambda *_: "The Pod ended successfully"),
         # Waits that end by themselves, with what the worker waits for.
-        Code.WAITING_FOR_PREDECESSOR_CLAIM.value: EventKind(_NORMAL, "Seating"),
-        Code.WAITING_FOR_PREDECESSOR_POD.value: EventKind(_NORMAL, "CreatingPod", _pod),
-        Code.WAITING_FOR_POD_GONE.value: EventKind(_NORMAL, "CreatingPod", _pod),
+        ReasonCode.WAITING_FOR_PREDECESSOR_CLAIM.value: EventDefinition(_NORMAL, "Seating"),
+        ReasonCode.WAITING_FOR_PREDECESSOR_POD.value: EventDefinition(_NORMAL, "CreatingPod", _pod),
+        ReasonCode.WAITING_FOR_POD_GONE.value: EventDefinition(_NORMAL, "CreatingPod", _pod),
         # Waits for capacity: no device or seat is free, or none will ever fit.
-        Code.WAITING_FOR_CAPACITY.value: EventKind(_WARNING, "Placing"),
-        Code.NO_CAPACITY.value: EventKind(_WARNING, "Placing"),
+        ReasonCode.WAITING_FOR_CAPACITY.value: EventDefinition(_WARNING, "Placing"),
+        ReasonCode.NO_CAPACITY.value: EventDefinition(_WARNING, "Placing"),
         # What hinders a worker and needs a look at the cluster.
-        Code.INVALID_CONFIGURATION.value: EventKind(_WARNING, "Placing"),
-        Code.SCHEDULER_ERROR.value: EventKind(_WARNING, "Scheduling", _pod),
-        Code.CONTAINER_WAITING.value: EventKind(_WARNING, "Starting", _pod),
-        Code.POD_REJECTED.value: EventKind(_WARNING, "CreatingPod"),
-        Code.REPLACING_WEDGED_CLAIM.value: EventKind(_WARNING, "Moving", _claim),
-        Code.SEAT_LOST.value: EventKind(_WARNING, "Moving"),
+        ReasonCode.INVALID_CONFIGURATION.value: EventDefinition(_WARNING, "Placing"),
+        ReasonCode.SCHEDULER_ERROR.value: EventDefinition(_WARNING, "Scheduling", _pod),
+        ReasonCode.CONTAINER_WAITING.value: EventDefinition(_WARNING, "Starting", _pod),
+        ReasonCode.POD_REJECTED.value: EventDefinition(_WARNING, "CreatingPod"),
+        ReasonCode.REPLACING_WEDGED_CLAIM.value: EventDefinition(_WARNING, "Moving", _claim),
+        ReasonCode.SEAT_LOST.value: EventDefinition(_WARNING, "Moving"),
         # How workers fail.
-        Code.INVALID_SPEC.value: EventKind(_WARNING, "Validating"),
-        Code.INVALID_TEMPLATE.value: EventKind(_WARNING, "Validating"),
-        Code.POD_CONFLICT.value: EventKind(_WARNING, "CreatingPod", _pod),
-        Code.PLACEMENT_TIMEOUT.value: EventKind(_WARNING, "Placing"),
-        Code.POD_FAILED.value: EventKind(_WARNING, "Running", _pod),
+        ReasonCode.INVALID_SPEC.value: EventDefinition(_WARNING, "Validating"),
+        ReasonCode.INVALID_TEMPLATE.value: EventDefinition(_WARNING, "Validating"),
+        ReasonCode.POD_CONFLICT.value: EventDefinition(_WARNING, "CreatingPod", _pod),
+        ReasonCode.PLACEMENT_TIMEOUT.value: EventDefinition(_WARNING, "Placing"),
+        ReasonCode.POD_FAILED.value: EventDefinition(_WARNING, "Running", _pod),
     }
 )
 """Every reason, by its word; section 2.1 of the contract says in which situation a status bears it."""
@@ -132,7 +132,7 @@ def event_for(before: Workload, after: Workload) -> EventData | None:
     kind = EVENT_KINDS.get(reason)
     if kind is None:
         return None
-    distinct = after.status.node_name if reason == Code.PLACED.value else ""
+    distinct = after.status.node_name if reason == ReasonCode.PLACED.value else ""
     return EventData(kind.type, reason, kind.action, kind.note(after, detail), kind.related(after), distinct)
 
 
@@ -140,13 +140,13 @@ def _news(before: Workload, after: Workload) -> tuple[str, str]:
     """The reason of what changed and what is said about it; no reason if nothing did."""
     if after.status.phase != before.status.phase:
         if after.status.phase == Phase.RUNNING.value:
-            return Code.PLACED.value, ""
+            return ReasonCode.PLACED.value, ""
         if after.status.phase == Phase.SUCCEEDED.value:
             return SUCCEEDED, ""
     if after.status.reason == before.status.reason and not (after.terminal and not before.terminal):
         return "", ""
     reason, _, detail = after.status.reason.partition(": ")
-    if reason == Code.CONTAINER_WAITING.value and detail in _ORDINARY_STARTS:
+    if reason == ReasonCode.CONTAINER_WAITING.value and detail in _ORDINARY_STARTS:
         return "", ""
     return reason, detail
 
@@ -176,12 +176,12 @@ class WorkloadEvents:
         )
 
 
-def make_recorder(api: Api, settings: Settings, chance: Chance) -> EventRecorder:
+def make_recorder(api: Api, settings: Settings, nondeterminism: Nondeterminism) -> EventRecorder:
     """The recorder of this process; its events bear the name of its Pod, or that of its host."""
     return EventRecorder(
         api,
         reporting_controller=REPORTING_CONTROLLER,
         reporting_instance=(settings.pod_name or socket.gethostname() or PROGRAM)[:CODE_CHARACTERS_MAX],
-        now=chance.now,
-        rng=chance.rng,
+        now=nondeterminism.now,
+        rng=nondeterminism.rng,
     )

@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Generic, NamedTuple, TypeVar
 
 from controller.api.dra import ResourceClaim
-from controller.api.reasons import Code, Phase, code_of
+from controller.api.reasons import Phase, ReasonCode, code_of
 from controller.api.status import waiting_since
 from controller.api.workload import Workload
 from controller.cluster.caches import Caches
@@ -34,19 +34,19 @@ WAITING_CAUSES = (
     *(
         code.value
         for code in (
-            Code.WAITING_FOR_CAPACITY,
-            Code.NO_CAPACITY,
-            Code.SCHEDULER_ERROR,
-            Code.INVALID_CONFIGURATION,
-            Code.POD_REJECTED,
-            Code.WAITING_FOR_PREDECESSOR_CLAIM,
-            Code.WAITING_FOR_PREDECESSOR_POD,
-            Code.WAITING_FOR_POD_GONE,
-            Code.REPLACING_WEDGED_CLAIM,
-            Code.SEAT_LOST,
-            Code.CREATED_CLAIM,
-            Code.JOINED_CLAIM,
-            Code.SHARED_ON_UNSCHEDULABLE,
+            ReasonCode.WAITING_FOR_CAPACITY,
+            ReasonCode.NO_CAPACITY,
+            ReasonCode.SCHEDULER_ERROR,
+            ReasonCode.INVALID_CONFIGURATION,
+            ReasonCode.POD_REJECTED,
+            ReasonCode.WAITING_FOR_PREDECESSOR_CLAIM,
+            ReasonCode.WAITING_FOR_PREDECESSOR_POD,
+            ReasonCode.WAITING_FOR_POD_GONE,
+            ReasonCode.REPLACING_WEDGED_CLAIM,
+            ReasonCode.SEAT_LOST,
+            ReasonCode.CREATED_CLAIM,
+            ReasonCode.JOINED_CLAIM,
+            ReasonCode.SHARED_ON_UNSCHEDULABLE,
         )
     ),
     OTHER,
@@ -55,7 +55,7 @@ WAITING_CAUSES = (
 
 REASONS = (
     *(cause for cause in WAITING_CAUSES if cause not in {NEW, OTHER}),
-    Code.CONTAINER_WAITING.value,
+    ReasonCode.CONTAINER_WAITING.value,
     OTHER,
 )
 """What the `status.reason` of a Workload may begin with that has not ended."""
@@ -64,7 +64,7 @@ PHASES = (NEW, *(phase.value for phase in Phase))
 
 
 @dataclass(frozen=True)
-class CensusStatistics:
+class GaugesStatistics:
     """Numbers of this moment; every phase and every cause is there."""
 
     workloads: Mapping[str, int]
@@ -88,7 +88,7 @@ class CensusStatistics:
     """Devices that the allocations of these claims name."""
 
 
-class Census:
+class Gauges:
     """Counts what the caches hold. `seat_limit` is the effective one."""
 
     def __init__(self, seat_limit: int) -> None:
@@ -127,7 +127,7 @@ class Census:
         if before is not None:
             self._causes[before[0]] -= 1
 
-    def statistics(self) -> CensusStatistics:
+    def statistics(self) -> GaugesStatistics:
         """Numbers of this moment; costs the number of classes, and a look at everybody who waits."""
         phases: Counter[str] = Counter()
         reasons: Counter[str] = Counter()
@@ -135,7 +135,7 @@ class Census:
             phases[standing.phase] += number
             reasons[standing.reason] += number
         ledgers, claims, limit = self._ledgers.counts, self._claims.counts, self._seat_limit
-        return CensusStatistics(
+        return GaugesStatistics(
             workloads={phase: phases[phase] for phase in PHASES},
             reasons={reason: reasons[reason] for reason in REASONS},
             waiting={cause: self._causes[cause] for cause in WAITING_CAUSES},

@@ -19,7 +19,7 @@ from informers.histogram import Histogram, HistogramStatistics
 HAND_OFF_BUCKETS_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
 
-class HandOffs:
+class HandOffLatency:
     """The seats that are on their way from one worker to another. Times are loop time."""
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ class HandOffs:
                 self._on_the_way[key] = self._freed.popleft()
         self._freed.clear()
 
-    def declined(self, key: ObjectKey) -> None:
+    def skipped(self, key: ObjectKey) -> None:
         """A worker did not take what it was woken for: the next one may."""
         since = self._on_the_way.pop(key, None)
         if since is not None:

@@ -11,31 +11,31 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from heapq import heapify, heappop, heappush
 
-from controller.api.requests import Requests
+from controller.api.requests import PlacementRequests
 from controller.api.workload import Workload
 from controller.cluster.caches import Caches
-from controller.queue.scheduling_queue import WaitingLine
+from controller.queue.scheduling_queue import SchedulingQueue
 from informers.api import ObjectKey
 from placement.fleet import Fleet
-from placement.types import Amounts, Request, Role, SeatHold, Toleration
+from placement.types import Amounts, PlacementRequest, Role, SeatInfo, Toleration
 
-Lane = tuple[Role, int, Amounts, tuple[Toleration, ...]]
+EquivalenceClass = tuple[Role, int, Amounts, tuple[Toleration, ...]]
 """What a worker that shares asks for, as far as the choice of a seat depends on it."""
 
 _ANYBODY = "anybody of the lane"
 """In place of a UID: a worker that is on no claim and that no claim has refused."""
 
 
-def lane_of(request: Request | None) -> Lane | None:
+def equivalence_class_of(request: PlacementRequest | None) -> EquivalenceClass | None:
     """The lane that a worker waits in; `None` for those that can take no seat."""
     if request is None or not request.shareable:
         return None
     return (request.role, request.memory_bytes, request.host, request.tolerations)
 
 
-def reservation_of(request: Request) -> SeatHold:
+def reservation_of(request: PlacementRequest) -> SeatInfo:
     """The hold on a seat that a worker has chosen and not booked yet."""
-    return SeatHold(
+    return SeatInfo(
         worker=request.worker,
         worker_uid=request.worker_uid,
         assignment_id=f"reserved-{request.worker_uid}",
@@ -45,37 +45,41 @@ def reservation_of(request: Request) -> SeatHold:
     )
 
 
-class HandOut:
+class ActivationPlanner:
     """Finds the workers that the free seats go to."""
 
     def __init__(
         self,
         caches: Caches,
         fleet: Fleet,
-        line: WaitingLine,
-        requests: Requests,
+        scheduling_queue: SchedulingQueue,
+        requests: PlacementRequests,
         refused: Callable[[str], Collection[str]],
     ) -> None:
         self._caches = caches
         self._fleet = fleet
-        self._line = line
+        self._scheduling_queue = scheduling_queue
         self._requests = requests
         self._refused = refused
 
     def __repr__(self) -> str:
-        return f"<HandOut to {self._line!r}>"
+        return f"<HandOut to {self._scheduling_queue!r}>"
 
-    def takers(self, passed_over: Collection[ObjectKey] = ()) -> list[ObjectKey]:
+    def takers(self, skipped: Collection[ObjectKey] = ()) -> list[ObjectKey]:
         """The workers that would take a seat now, oldest first, were all of them to choose in that order."""
-        lanes = [entries for lane, entries in self._line.by_lane().items() if lane is not None]
+        lanes = [
+            entries
+            for equivalence_class, entries in self._scheduling_queue.by_equivalence_class().items()
+            if equivalence_class is not None
+        ]
         heads = [(entries[0], number) for number, entries in enumerate(lanes)]
         positions = [0] * len(lanes)
         heapify(heads)
         takers: list[ObjectKey] = []
-        held: list[tuple[str, SeatHold]] = []
+        held: list[tuple[str, SeatInfo]] = []
         while heads:
             (_, key), number = heappop(heads)
-            if self._consider(key, passed_over, takers, held):
+            if self._consider(key, skipped, takers, held):
                 positions[number] += 1
                 if positions[number] < len(lanes[number]):
                     heappush(heads, (lanes[number][positions[number]], number))
@@ -85,7 +89,7 @@ class HandOut:
 
     def explained(self, keys: Iterable[ObjectKey]) -> list[ObjectKey]:
         """Those of them who can name by now what is in their way. Who asks for the same is one look."""
-        answers: dict[Request, bool] = {}
+        answers: dict[PlacementRequest, bool] = {}
         found = []
         for key in keys:
             workload = self._caches.workloads.store.get(key)
@@ -102,14 +106,14 @@ class HandOut:
     def _consider(
         self,
         key: ObjectKey,
-        passed_over: Collection[ObjectKey],
+        skipped: Collection[ObjectKey],
         takers: list[ObjectKey],
-        held: list[tuple[str, SeatHold]],
+        held: list[tuple[str, SeatInfo]],
     ) -> bool:
         """Let one worker choose; returns whether the next one of its lane may find something too."""
         workload = self._caches.workloads.store.get(key)
         request = self._requests.of(workload) if workload is not None else None
-        if workload is None or request is None or key in passed_over or self._is_seated(workload):
+        if workload is None or request is None or key in skipped or self._is_seated(workload):
             return True
         offer = self._fleet.select(request, self._refused(request.worker_uid))
         if offer is None:

@@ -16,34 +16,34 @@ from heapq import merge
 
 from informers.api import ObjectKey
 
-Seniority = tuple[str, str]
-Entry = tuple[Seniority, ObjectKey]
+CreationOrder = tuple[str, str]
+Entry = tuple[CreationOrder, ObjectKey]
 
 
 @dataclass(frozen=True)
-class LineStatistics:
+class SchedulingQueueStatistics:
     """Sizes of this moment."""
 
     waiting: int
     lanes: int
-    woken: int
+    activated: int
     """Woken and not looked at yet."""
     unexplained: int
     """Waiting for something that they could not name."""
 
 
-class WaitingLine:
+class SchedulingQueue:
     """Waiting workers by creation time, then name; in lanes by what they ask for."""
 
     def __init__(self) -> None:
         # Every worker of a lane is in `_places` with that lane's key; no lane is empty.
         self._lanes: dict[Hashable, list[Entry]] = {}
-        self._places: dict[ObjectKey, tuple[Hashable, Seniority]] = {}
-        self._woken: dict[ObjectKey, Seniority] = {}
-        self._unexplained: dict[ObjectKey, Seniority] = {}
+        self._places: dict[ObjectKey, tuple[Hashable, CreationOrder]] = {}
+        self._activated: dict[ObjectKey, CreationOrder] = {}
+        self._unexplained: dict[ObjectKey, CreationOrder] = {}
 
     def __repr__(self) -> str:
-        return f"<WaitingLine waiting={len(self)} lanes={len(self._lanes)} woken={len(self._woken)}>"
+        return f"<WaitingLine waiting={len(self)} lanes={len(self._lanes)} woken={len(self._activated)}>"
 
     def __len__(self) -> int:
         return len(self._places)
@@ -55,47 +55,47 @@ class WaitingLine:
         """Everybody who waits, oldest first."""
         return (key for _, key in merge(*self._lanes.values()))
 
-    def by_lane(self) -> dict[Hashable, Sequence[Entry]]:
+    def by_equivalence_class(self) -> dict[Hashable, Sequence[Entry]]:
         """Those who wait in each lane, oldest first, as (seniority, key); not a copy: use it at once."""
         return dict(self._lanes)
 
-    def join(self, key: ObjectKey, seniority: Seniority, lane: Hashable) -> None:
+    def join(self, key: ObjectKey, creation_order: CreationOrder, equivalence_class: Hashable) -> None:
         """Put a worker at its place; joining again changes nothing unless it is another object."""
-        if self._places.get(key) == (lane, seniority):
+        if self._places.get(key) == (equivalence_class, creation_order):
             return
         self.leave(key)
-        self._places[key] = (lane, seniority)
-        insort(self._lanes.setdefault(lane, []), (seniority, key))
+        self._places[key] = (equivalence_class, creation_order)
+        insort(self._lanes.setdefault(equivalence_class, []), (creation_order, key))
 
     def leave(self, key: ObjectKey) -> bool:
         """Take a worker out, if it is there; returns whether it was woken and not looked at since."""
-        was_woken = self._woken.pop(key, None) is not None
+        was_activated = self._activated.pop(key, None) is not None
         self._unexplained.pop(key, None)
         place = self._places.pop(key, None)
         if place is None:
-            return was_woken
-        lane, seniority = place
-        entries = self._lanes[lane]
-        del entries[bisect_left(entries, (seniority, key))]
+            return was_activated
+        equivalence_class, creation_order = place
+        entries = self._lanes[equivalence_class]
+        del entries[bisect_left(entries, (creation_order, key))]
         if not entries:
-            del self._lanes[lane]
-        return was_woken
+            del self._lanes[equivalence_class]
+        return was_activated
 
-    def woken(self, keys: Iterable[ObjectKey]) -> None:
+    def activated(self, keys: Iterable[ObjectKey]) -> None:
         """These were woken to take something; until they are looked at, younger ones yield to them."""
         for key in keys:
             place = self._places.get(key)
             if place is not None:
-                self._woken[key] = place[1]
+                self._activated[key] = place[1]
 
-    def looked_at(self, key: ObjectKey) -> bool:
+    def start(self, key: ObjectKey) -> bool:
         """A reconcile of this worker has begun; returns whether it had been woken to take something."""
         self._unexplained.pop(key, None)
-        return self._woken.pop(key, None) is not None
+        return self._activated.pop(key, None) is not None
 
-    def woken_before(self, key: ObjectKey, seniority: Seniority) -> list[ObjectKey]:
+    def activated_before(self, key: ObjectKey, creation_order: CreationOrder) -> list[ObjectKey]:
         """Older workers that were woken and not looked at since, oldest first."""
-        older = [(s, k) for k, s in self._woken.items() if s < seniority and k != key]
+        older = [(s, k) for k, s in self._activated.items() if s < creation_order and k != key]
         return [k for _, k in sorted(older)]
 
     def cannot_explain(self, key: ObjectKey) -> None:
@@ -108,11 +108,11 @@ class WaitingLine:
         """Those who could not say what is in their way when they were looked at last, oldest first."""
         return [key for _, key in sorted((s, k) for k, s in self._unexplained.items())]
 
-    def statistics(self) -> LineStatistics:
+    def statistics(self) -> SchedulingQueueStatistics:
         """Sizes of this moment."""
-        return LineStatistics(
+        return SchedulingQueueStatistics(
             waiting=len(self),
             lanes=len(self._lanes),
-            woken=len(self._woken),
+            activated=len(self._activated),
             unexplained=len(self._unexplained),
         )

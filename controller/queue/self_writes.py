@@ -28,7 +28,7 @@ class _Told:
     """Versions of its status that this process is not known to have written."""
 
 
-class Echoes:
+class SelfWriteFilter:
     """Which workers are being worked on, and what was told of them meanwhile."""
 
     def __init__(self, look_at: Callable[[ObjectKey], None], look_later: Callable[[ObjectKey], None]) -> None:

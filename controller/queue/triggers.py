@@ -13,16 +13,16 @@ from collections.abc import Iterable
 
 from controller.api.dra import DeviceClass, ResourceClaim
 from controller.api.pods import AnyPod, ForeignPod
-from controller.api.requests import Requests
-from controller.api.status import holders_of_unnamed
+from controller.api.requests import PlacementRequests
+from controller.api.status import holders_of_unrecorded
 from controller.api.workload import Workload
 from controller.cluster.caches import BY_OWN_CLAIM, Caches, controlling_workload
-from controller.cluster.fleet_updater import Picture
-from controller.observe.gauges import Census
-from controller.observe.handoff_latency import HandOffs
-from controller.queue.activation import HandOut, lane_of
-from controller.queue.scheduling_queue import WaitingLine
-from controller.queue.self_writes import Echoes
+from controller.cluster.fleet_updater import FleetUpdater
+from controller.observe.gauges import Gauges
+from controller.observe.handoff_latency import HandOffLatency
+from controller.queue.activation import ActivationPlanner, equivalence_class_of
+from controller.queue.scheduling_queue import SchedulingQueue
+from controller.queue.self_writes import SelfWriteFilter
 from informers.api import ObjectKey
 from informers.queue.workqueue import WorkQueue
 from ledger.names import is_claim_name, ledger_name
@@ -32,7 +32,7 @@ OTHERS_STATUS_SECONDS = 10.0
 """How long after another process's write of a status its worker is looked at."""
 
 
-class Wakeups:
+class QueueTriggers:
     """Adds the keys of Workloads to the queue, and keeps the line of waiting workers."""
 
     def __init__(
@@ -40,34 +40,34 @@ class Wakeups:
         caches: Caches,
         queue: WorkQueue[ObjectKey],
         *,
-        line: WaitingLine,
-        hand_out: HandOut,
-        requests: Requests,
-        census: Census,
+        scheduling_queue: SchedulingQueue,
+        activation_planner: ActivationPlanner,
+        requests: PlacementRequests,
+        gauges: Gauges,
         namespace: str,
     ) -> None:
         self._caches = caches
         self._queue = queue
-        self._line = line
-        self._hand_out = hand_out
+        self._scheduling_queue = scheduling_queue
+        self._activation_planner = activation_planner
         self._requests = requests
-        self._census = census
-        self.hand_offs = HandOffs()
+        self._gauges = gauges
+        self.hand_offs = HandOffLatency()
         self._namespace = namespace
-        self.echoes = Echoes(self.wake_key, self._look_later)
+        self.self_writes = SelfWriteFilter(self.activate, self._look_later)
         self._due: asyncio.Handle | None = None
         self._everybody = False
         self._unexplained = False
         # Woken for a free seat since the last event that freed something, and did not take it.
-        self._passed_over: dict[ObjectKey, None] = {}
+        self._skipped: dict[ObjectKey, None] = {}
 
     def __repr__(self) -> str:
-        return f"<Wakeups line={self._line!r} due={self._due is not None}>"
+        return f"<Wakeups line={self._scheduling_queue!r} due={self._due is not None}>"
 
-    def connect(self, picture: Picture) -> None:
+    def connect(self, fleet_updater: FleetUpdater) -> None:
         """Subscribe to the caches. Call after the picture has subscribed, which must be up to date first."""
-        picture.on_inventory = self.wake_everybody
-        picture.on_room = self.wake_all
+        fleet_updater.on_inventory = self.activate_all_waiting
+        fleet_updater.on_capacity_freed = self.wake_all
         self._caches.workloads.add_handler(_WorkloadEvents(self), inline=True)
         self._caches.pods.add_handler(_PodEvents(self), inline=True)
         self._caches.claims.add_handler(_ClaimEvents(self), inline=True)
@@ -77,9 +77,9 @@ class Wakeups:
     def tell(self, names: Iterable[str]) -> None:
         """A ledger or claim says something about these Workloads of the workers' namespace."""
         for name in names:
-            self.echoes.tell(ObjectKey(self._namespace, name))
+            self.self_writes.tell(ObjectKey(self._namespace, name))
 
-    def wake_key(self, key: ObjectKey) -> None:
+    def activate(self, key: ObjectKey) -> None:
         """Look at one Workload soon."""
         self._queue.add(key, order=self._order_of(key))
 
@@ -89,78 +89,80 @@ class Wakeups:
     def _order_of(self, key: ObjectKey) -> tuple[str, str]:
         """Its place among those that are due: a key without one would come before all others."""
         workload = self._caches.workloads.store.get(key)
-        return workload.seniority if workload else ("", key.name)
+        return workload.creation_order if workload else ("", key.name)
 
     def wake_all(self) -> None:
         """Something became free: all who wait are considered, and those are woken who could take it."""
-        self._passed_over.clear()
+        self._skipped.clear()
         self._schedule()
 
-    def wake_everybody(self) -> None:
+    def activate_all_waiting(self) -> None:
         """The fleet changed: everybody who waits looks at it anew."""
         self._everybody = True
         self.wake_all()
 
-    def wake_unexplained(self) -> None:
+    def activate_unexplained(self) -> None:
         """A claim was allocated: those who could not say what is in their way may be able to now."""
         self._unexplained = True
         self._schedule()
 
-    def declined(self, workload: Workload) -> None:
+    def skipped(self, workload: Workload) -> None:
         """A worker that was woken for a free seat did not take it: the next in line may."""
         key = ObjectKey.of(workload)
-        self._passed_over[key] = None
-        self.hand_offs.declined(key)
+        self._skipped[key] = None
+        self.hand_offs.skipped(key)
         self._schedule()
 
     def _schedule(self) -> None:
         """At the end of this turn of the loop: many events are one wake-up."""
         if self._due is None:
-            self._due = asyncio.get_running_loop().call_soon(self._wake_now)
+            self._due = asyncio.get_running_loop().call_soon(self._activate_now)
 
-    def _wake_now(self) -> None:
-        takers = self._hand_out.takers(self._passed_over)
-        keys = list(self._line) if self._everybody else takers
+    def _activate_now(self) -> None:
+        takers = self._activation_planner.takers(self._skipped)
+        keys = list(self._scheduling_queue) if self._everybody else takers
         if self._unexplained:
-            keys = [*keys, *self._hand_out.explained(self._line.unexplained())]
+            keys = [*keys, *self._activation_planner.explained(self._scheduling_queue.unexplained())]
         self._due, self._everybody, self._unexplained = None, False, False
-        self._line.woken(takers)
+        self._scheduling_queue.activated(takers)
         self.hand_offs.handed_out(takers)
         for key in keys:
-            self.wake_key(key)
+            self.activate(key)
 
-    def place_in_line(self, workload: Workload) -> None:
+    def enqueue_waiting(self, workload: Workload) -> None:
         """Let a Workload join or leave the line by what the caches show of it and its Pod."""
         key = ObjectKey.of(workload)
         pods = self._caches.pods_of(workload.uid)
         if workload.terminal or workload.deleting or any(pod.bound for pod in pods):
-            self._leave_line(workload)
+            self._leave_queue(workload)
         else:
-            self._line.join(key, workload.seniority, lane_of(self._requests.of(workload)))
-            self._census.waits(key, workload)
+            self._scheduling_queue.join(
+                key, workload.creation_order, equivalence_class_of(self._requests.of(workload))
+            )
+            self._gauges.waits(key, workload)
 
     def workload_gone(self, workload: Workload) -> None:
         """A Workload is gone."""
-        self._leave_line(workload)
+        self._leave_queue(workload)
         self._requests.forget(workload)
 
-    def _leave_line(self, workload: Workload) -> None:
+    def _leave_queue(self, workload: Workload) -> None:
         """Take a Workload out of the line; what it was woken for goes to the next one."""
         key = ObjectKey.of(workload)
-        self._census.waits_no_more(key)
-        if self._line.leave(key):
-            self.declined(workload)
+        self._gauges.waits_no_more(key)
+        if self._scheduling_queue.leave(key):
+            self.skipped(workload)
 
     def status_changed(self, workload: Workload) -> None:
         """A status was written, by this process or by another one."""
         key = ObjectKey.of(workload)
-        if key not in self._line:
-            self.echoes.tell_status(key, workload.metadata.resource_version)
+        if key not in self._scheduling_queue:
+            self.self_writes.tell_status(key, workload.metadata.resource_version)
 
-    def founder(self, claim: ResourceClaim) -> None:
+    def creator(self, claim: ResourceClaim) -> None:
         """A claim is gone: the worker that may cut one of that name looks at it."""
         for workload in self._caches.workloads.store.by_index(BY_OWN_CLAIM, claim.metadata.name):
-            self.echoes.tell(ObjectKey.of(workload))
+            self.self_writes.tell(ObjectKey.of(workload))
 
     def pod_of(self, pod: AnyPod) -> None:
         """A worker's Pod changed: its Workload is looked at, and its place in line reviewed."""
@@ -170,8 +172,8 @@ class Wakeups:
         key = ObjectKey(pod.metadata.namespace, owner.name)
         workload = self._caches.workloads.store.get(key)
         if workload is not None:
-            self.place_in_line(workload)
-            self.wake_key(key)
+            self.enqueue_waiting(workload)
+            self.activate(key)
 
     def holders(self, claim: ResourceClaim) -> None:
         """A claim changed: its seat holders are looked at (its founder is one of them)."""
@@ -188,8 +190,8 @@ class Wakeups:
 
     def seats_gained(self, ledger: ClaimLedger, seats: Iterable[Seat]) -> None:
         """Seats came: a Workload whose status does not name this one may have a stray."""
-        for workload in holders_of_unnamed(ledger.claim_name, seats, self._workload):
-            self.echoes.tell(ObjectKey.of(workload))
+        for workload in holders_of_unrecorded(ledger.claim_name, seats, self._workload):
+            self.self_writes.tell(ObjectKey.of(workload))
 
     def seats_joined(self, seats: Iterable[Seat]) -> None:
         """Seats came to a ledger that was there: what these workers were woken for has reached them."""
@@ -212,80 +214,80 @@ class _WorkloadEvents:
     of before, would stand for good: the news of their Pods may have come first.
     """
 
-    def __init__(self, wakeups: Wakeups) -> None:
-        self._wakeups = wakeups
+    def __init__(self, triggers: QueueTriggers) -> None:
+        self._triggers = triggers
 
     def on_add(self, obj: Workload, initial: bool) -> None:  # noqa: ARG002 - part of the handler protocol
-        self._wakeups.place_in_line(obj)
-        self._wakeups.wake_key(ObjectKey.of(obj))
+        self._triggers.enqueue_waiting(obj)
+        self._triggers.activate(ObjectKey.of(obj))
 
     def on_update(self, old: Workload, new: Workload) -> None:
-        self._wakeups.place_in_line(new)
+        self._triggers.enqueue_waiting(new)
         changed = (old.metadata.generation, old.deleting) != (new.metadata.generation, new.deleting)
         if changed or new.terminal != old.terminal:
-            self._wakeups.wake_key(ObjectKey.of(new))
+            self._triggers.activate(ObjectKey.of(new))
         elif new.status != old.status:
-            self._wakeups.status_changed(new)
+            self._triggers.status_changed(new)
 
     def on_delete(self, obj: Workload) -> None:
-        self._wakeups.workload_gone(obj)
+        self._triggers.workload_gone(obj)
 
 
 class _PodEvents:
     """A worker's Pod came, changed or vanished. What others' Pods free is seen by the picture."""
 
-    def __init__(self, wakeups: Wakeups) -> None:
-        self._wakeups = wakeups
+    def __init__(self, triggers: QueueTriggers) -> None:
+        self._triggers = triggers
 
     def on_add(self, obj: AnyPod, initial: bool) -> None:  # noqa: ARG002 - part of the handler protocol
-        self._wakeups.pod_of(obj)
+        self._triggers.pod_of(obj)
 
     def on_update(self, old: AnyPod, new: AnyPod) -> None:
         if isinstance(old, ForeignPod) or isinstance(new, ForeignPod):
-            self._wakeups.pod_of(new)
+            self._triggers.pod_of(new)
             return
         deletion = (old.metadata.deletion_timestamp, new.metadata.deletion_timestamp)
         if old.status != new.status or old.spec.node_name != new.spec.node_name or deletion[0] != deletion[1]:
-            self._wakeups.pod_of(new)
+            self._triggers.pod_of(new)
 
     def on_delete(self, obj: AnyPod) -> None:
-        self._wakeups.pod_of(obj)
+        self._triggers.pod_of(obj)
 
 
 class _ClaimEvents:
     """A managed claim was allocated, deallocated, marked for deletion, or deleted."""
 
-    def __init__(self, wakeups: Wakeups) -> None:
-        self._wakeups = wakeups
+    def __init__(self, triggers: QueueTriggers) -> None:
+        self._triggers = triggers
 
     def on_add(self, obj: ResourceClaim, initial: bool) -> None:  # noqa: ARG002 - part of the handler protocol
         if obj.allocated:
             self._changed(obj)
-            self._wakeups.wake_unexplained()
+            self._triggers.activate_unexplained()
 
     def on_update(self, old: ResourceClaim, new: ResourceClaim) -> None:
         if old.status.allocation != new.status.allocation or old.deleting != new.deleting:
             self._changed(new)
         if new.allocated and not old.allocated:
-            self._wakeups.wake_unexplained()
+            self._triggers.activate_unexplained()
 
     def on_delete(self, obj: ResourceClaim) -> None:
-        self._wakeups.founder(obj)
+        self._triggers.creator(obj)
         self._changed(obj)
 
     def _changed(self, claim: ResourceClaim) -> None:
-        self._wakeups.holders(claim)
-        self._wakeups.wake_all()
+        self._triggers.holders(claim)
+        self._triggers.wake_all()
 
 
 class _LedgerEvents:
     """The ClaimLedger watch, filtered to seat removals and deletions: these wake everybody who waits."""
 
-    def __init__(self, wakeups: Wakeups) -> None:
-        self._wakeups = wakeups
+    def __init__(self, triggers: QueueTriggers) -> None:
+        self._triggers = triggers
 
     def on_add(self, obj: ClaimLedger, initial: bool) -> None:  # noqa: ARG002 - part of the handler protocol
-        self._wakeups.seats_gained(obj, obj.seats)
+        self._triggers.seats_gained(obj, obj.seats)
 
     def on_update(self, old: ClaimLedger, new: ClaimLedger) -> None:
         before = {seat.ref: seat for seat in old.seats}
@@ -293,24 +295,24 @@ class _LedgerEvents:
         went = [seat for ref, seat in before.items() if after.get(ref) != seat]
         came = [seat for ref, seat in after.items() if ref not in before]
         if went:
-            self._wakeups.hand_offs.freed(max(0, len(old.seats) - len(new.seats)))
-            self._wakeups.seats_lost(new, went)
+            self._triggers.hand_offs.freed(max(0, len(old.seats) - len(new.seats)))
+            self._triggers.seats_lost(new, went)
         if came:
-            self._wakeups.seats_joined(came)
-            self._wakeups.seats_gained(new, came)
+            self._triggers.seats_joined(came)
+            self._triggers.seats_gained(new, came)
 
     def on_delete(self, obj: ClaimLedger) -> None:
-        self._wakeups.seats_lost(obj, obj.seats)
+        self._triggers.seats_lost(obj, obj.seats)
 
 
 class _DeviceClassEvents:
     """A DeviceClass appeared: workers that waited for it can go on."""
 
-    def __init__(self, wakeups: Wakeups) -> None:
-        self._wakeups = wakeups
+    def __init__(self, triggers: QueueTriggers) -> None:
+        self._triggers = triggers
 
     def on_add(self, obj: DeviceClass, initial: bool) -> None:  # noqa: ARG002 - part of the handler protocol
-        self._wakeups.wake_everybody()
+        self._triggers.activate_all_waiting()
 
     def on_update(self, old: DeviceClass, new: DeviceClass) -> None:
         """An edit of a class touches no allocation and frees none."""

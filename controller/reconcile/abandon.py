@@ -12,35 +12,35 @@ from datetime import timedelta
 from controller.api import convert
 from controller.api.core import Pod
 from controller.api.dra import ResourceClaim
-from controller.api.reasons import Code, sentence
+from controller.api.reasons import ReasonCode, sentence
 from controller.api.workload import Workload
-from controller.reconcile.ages import Moment
-from controller.reconcile.context import Tools
+from controller.reconcile.ages import Milestone
+from controller.reconcile.context import ReconcileContext
 from controller.reconcile.seat_booker import ContendedError
 from controller.reconcile.teardown import Departure
-from placement.checks import Check
-from placement.types import Request
+from placement.checks import JoinCheck
+from placement.types import PlacementRequest
 
 PATIENCE = timedelta(minutes=2)
 PATIENCE_WHILE_BINDING = timedelta(seconds=600)
 """Where the allocation carries `bindingConditions`: kube-scheduler itself waits that long for the driver."""
 
-HOPELESS = frozenset({Check.ROLE_REFUSED, Check.DEVICE_TOO_SMALL})
+HOPELESS = frozenset({JoinCheck.ROLE_REFUSED, JoinCheck.DEVICE_TOO_SMALL})
 """What no waiting changes, unlike a taint: seats are checked again where a claim was allocated elsewhere."""
 
 
 class Abandon:
     """Gives up claims that refuse their worker."""
 
-    def __init__(self, tools: Tools, departure: Departure) -> None:
-        self._tools = tools
+    def __init__(self, context: ReconcileContext, departure: Departure) -> None:
+        self._context = context
         self._departure = departure
 
     def remaining_seconds(
-        self, workload: Workload, request: Request | None, claim: ResourceClaim, pod: Pod
+        self, workload: Workload, request: PlacementRequest | None, claim: ResourceClaim, pod: Pod
     ) -> float:
         """How long the claim may go on refusing this Pod; 0 or less: abandon it now."""
-        if request is not None and self._tools.fleet.check(request, claim.metadata.name) in HOPELESS:
+        if request is not None and self._context.fleet.check(request, claim.metadata.name) in HOPELESS:
             return 0.0
         binding = claim.status.allocation is not None and any(
             result.binding_conditions for result in claim.status.allocation.devices.results
@@ -54,11 +54,11 @@ class Abandon:
         A Pod that waited for minutes on its own claim carries its old verdict for a moment after the claim
         was allocated.
         """
-        memory = self._tools.memory
+        memory = self._context.local_state
         since = (
             memory.allocations.since_seen(claim),
-            memory.ages.since(Moment.POD_CREATED, workload, pod),
-            memory.ages.since(Moment.POD_JUDGED, workload, pod),
+            memory.ages.since(Milestone.POD_CREATED, workload, pod),
+            memory.ages.since(Milestone.POD_JUDGED, workload, pod),
         )
         return min(age for age in since if age is not None)
 
@@ -67,18 +67,20 @@ class Abandon:
 
         Raises `Conflict` where something happened to the Pod meanwhile: it may be bound.
         """
-        if not await self._tools.writer.delete_pod(pod, on_version=True):
+        if not await self._context.writer.delete_pod(pod, on_version=True):
             # Somebody's finalizer holds it: on that claim it still is.
             raise ContendedError(workload.name)
         condition = pod.scheduled
         words = f"; kube-scheduler: {condition.message}" if condition is not None else ""
         cleared = await self.give_up(workload, claim, "it kept refusing the Pod", words)
-        self._tools.look_again(cleared)
+        self._context.requeue(cleared)
 
     async def give_up(self, workload: Workload, claim: ResourceClaim, why: str, words: str = "") -> Workload:
         """Status, then seat, of a worker whose Pod is gone from the claim or has ended."""
-        self._tools.memory.refused.add(workload.uid, claim)
+        self._context.local_state.refused.add(workload.uid, claim)
         where = convert.claim_node(claim) or "no node"
         detail = f"{claim.metadata.name} on {where}: {why}"
-        message = sentence(Code.REPLACING_WEDGED_CLAIM, detail) + words
-        return await self._departure.clear(workload, Code.REPLACING_WEDGED_CLAIM, detail, message=message)
+        message = sentence(ReasonCode.REPLACING_WEDGED_CLAIM, detail) + words
+        return await self._departure.clear(
+            workload, ReasonCode.REPLACING_WEDGED_CLAIM, detail, message=message
+        )

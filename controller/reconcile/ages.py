@@ -21,7 +21,7 @@ from controller.api.status import parse_timestamp, waiting_since
 from controller.api.workload import Workload
 
 
-class Moment(Enum):
+class Milestone(Enum):
     """What happened in the life of a worker; each may happen again."""
 
     WAITING_BEGAN = auto()
@@ -32,19 +32,19 @@ class Moment(Enum):
 
     def time(self, workload: Workload, pod: Pod | None) -> datetime | None:
         """When it last happened, as the objects say, in UTC; `None`: they do not say."""
-        if self is Moment.WAITING_BEGAN:
+        if self is Milestone.WAITING_BEGAN:
             return waiting_since(workload)
         if pod is None:
             return None
         meta = pod.metadata
         match self:
-            case Moment.POD_CREATED:
+            case Milestone.POD_CREATED:
                 return parse_timestamp(meta.creation_timestamp)
-            case Moment.POD_JUDGED:
+            case Milestone.POD_JUDGED:
                 judged = pod.scheduled
                 since = None if judged is None else judged.last_transition_time
                 return parse_timestamp(since) if since else None
-            case Moment.POD_DELETION_ASKED:
+            case Milestone.POD_DELETION_ASKED:
                 if meta.deletion_timestamp is None:
                     return None
                 grace = timedelta(seconds=meta.deletion_grace_period_seconds or 0)
@@ -66,7 +66,7 @@ class Ages:
     def __init__(self, now: Callable[[], datetime], monotonic: Callable[[], float]) -> None:
         self._now = now
         self._monotonic = monotonic
-        self._sights: dict[str, dict[Moment, _Sight]] = {}
+        self._sights: dict[str, dict[Milestone, _Sight]] = {}
         self._looked_seconds: dict[str, float] = {}
         """Only of workers that this process has looked at, or that came or began to wait while it watched."""
 
@@ -79,11 +79,11 @@ class Ages:
 
     def look(self, workload: Workload, pod: Pod | None) -> None:
         """Take in what is new, for whoever asks later."""
-        for moment in Moment:
+        for moment in Milestone:
             self.since(moment, workload, pod)
         self._looked_seconds[workload.uid] = self._monotonic()
 
-    def since(self, moment: Moment, workload: Workload, pod: Pod | None) -> timedelta | None:
+    def since(self, moment: Milestone, workload: Workload, pod: Pod | None) -> timedelta | None:
         """The age of a moment, 0 at first for one that lies ahead; `None`: nothing says when it was."""
         time = moment.time(workload, pod)
         if time is None:

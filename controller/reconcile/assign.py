@@ -11,13 +11,13 @@ from enum import Enum, auto
 from controller.api.documents import claim_document
 from controller.api.dra import ResourceClaim
 from controller.api.reasons import Phase
-from controller.api.status import Assignment, Facts, Outcome
+from controller.api.status import Assignment, PlacementDetails, StatusUpdate
 from controller.api.workload import Workload
 from controller.config.settings import PlacementStrategy
 from controller.reconcile.commit import Commit
-from controller.reconcile.context import Tools, own_claim_names
+from controller.reconcile.context import ReconcileContext, own_claim_names
 from controller.reconcile.reporting import Waiting
-from controller.reconcile.seat_booker import ContendedError, Seats, booking_of
+from controller.reconcile.seat_booker import ContendedError, SeatBooker, seat_request_of
 from informers.api import ObjectKey
 from informers.errors import AlreadyExists, OutcomeUnknown, ServerError
 from ledger.book import Booked, Contended, Refused
@@ -25,10 +25,10 @@ from ledger.state import CLAIM_LEDGERS_KIND, ClaimLedger
 from ledger.transitions import RefusalReason
 from placement.device_request import device_requests
 from placement.quantity import whole_gib
-from placement.types import Request, Tier
+from placement.types import DeviceShape, PlacementRequest
 
 
-class NameStanding(Enum):
+class ClaimNameState(Enum):
     """What stands under a name that a worker's own claim may have."""
 
     OPEN = auto()
@@ -42,74 +42,78 @@ class NameStanding(Enum):
 class Assign:
     """Finds a claim for a worker that has none and commits it."""
 
-    def __init__(self, tools: Tools, seats: Seats, commit: Commit, waiting: Waiting) -> None:
-        self._tools = tools
+    def __init__(
+        self, context: ReconcileContext, seats: SeatBooker, commit: Commit, waiting: Waiting
+    ) -> None:
+        self._context = context
         self._seats = seats
         self._commit = commit
         self._waiting = waiting
 
-    async def assign(self, workload: Workload, request: Request) -> Workload | None:
+    async def assign(self, workload: Workload, request: PlacementRequest) -> Workload | None:
         """The Workload with its assignment committed, or `None` where it waits and its status says why."""
         adopted = await self._seats.adopt(workload, request)
         if adopted is not None:
             return await self._assign_to(workload, request, adopted)
-        seat_first = self._tools.settings.placement_strategy is PlacementStrategy.BINPACK
+        seat_first = self._context.settings.placement_strategy is PlacementStrategy.BINPACK
         if seat_first and request.shareable:
             joined = await self.join(workload, request)
             if joined is not None:
                 return joined
         return await self.cut_own_claim(workload, request)
 
-    async def join(self, workload: Workload, request: Request) -> Workload | None:
+    async def join(self, workload: Workload, request: PlacementRequest) -> Workload | None:
         """Take a seat and commit it; `None` where no ledger accepts this worker (or the commit is lost)."""
         booked = await self._seats.take(workload, request)
         if booked is None:
             return None
         return await self._assign_to(workload, request, booked)
 
-    async def cut_own_claim(self, workload: Workload, request: Request) -> Workload | None:
+    async def cut_own_claim(self, workload: Workload, request: PlacementRequest) -> Workload | None:
         """Cut a dedicated claim: ledger with the founder's seat, claim, status."""
-        settings = self._tools.settings
-        if self._tools.caches.device_classes.store.get(ObjectKey("", settings.device_class)) is None:
+        settings = self._context.settings
+        if self._context.caches.device_classes.store.get(ObjectKey("", settings.device_class)) is None:
             await self._waiting.without_device_class(workload)
             return None
-        tiers = self._tools.fleet.tiers(request)
+        tiers = self._context.fleet.tiers(request)
         if not tiers:
             await self._waiting.without_claim(workload, request)
             return None
         for name in own_claim_names(workload):
             match self._name_standing(workload, name):
-                case NameStanding.OTHERS:
+                case ClaimNameState.OTHERS:
                     continue
-                case NameStanding.ENDING:
+                case ClaimNameState.ENDING:
                     return await self._await_predecessor(workload, request, name)
-                case NameStanding.OPEN:
+                case ClaimNameState.OPEN:
                     pass
             found = await self._found(workload, request, name)
             if found is None:
                 continue
             ledger, booked = found
             standing = await self._create_claim(name, ledger, tiers, request)
-            if standing is NameStanding.OPEN:
+            if standing is ClaimNameState.OPEN:
                 return await self._assign_to(workload, request, booked)
             workload = await self._commit.give_back(workload, booked)
-            if standing is NameStanding.ENDING:
+            if standing is ClaimNameState.ENDING:
                 return await self._await_predecessor(workload, request, name)
         raise ContendedError(workload.name)
 
-    def _name_standing(self, workload: Workload, name: str) -> NameStanding:
+    def _name_standing(self, workload: Workload, name: str) -> ClaimNameState:
         """Whether a claim of this name can be founded or gone on from, as the caches show it."""
-        claim, ledger = self._tools.claim(name), self._tools.ledger(name)
+        claim, ledger = self._context.claim(name), self._context.ledger(name)
         if claim is None or (
             ledger is not None and claim.owned_by(ledger.metadata.uid) and not claim.deleting
         ):
-            return NameStanding.OPEN
+            return ClaimNameState.OPEN
         seats = ledger.seats if ledger is not None else ()
         others = any(seat.workload_uid != workload.uid for seat in seats)
-        others |= any(pod.workload_uid != workload.uid for pod in self._tools.ledgers.live_pods(name))
-        return NameStanding.OTHERS if others else NameStanding.ENDING
+        others |= any(pod.workload_uid != workload.uid for pod in self._context.ledgers.live_pods(name))
+        return ClaimNameState.OTHERS if others else ClaimNameState.ENDING
 
-    async def _await_predecessor(self, workload: Workload, request: Request, name: str) -> Workload | None:
+    async def _await_predecessor(
+        self, workload: Workload, request: PlacementRequest, name: str
+    ) -> Workload | None:
         """Wait for the end of the claim of an earlier life; a seat elsewhere may be taken meanwhile."""
         joined = await self.join(workload, request)
         if joined is None:
@@ -117,11 +121,11 @@ class Assign:
         return joined
 
     async def _found(
-        self, workload: Workload, request: Request, name: str
+        self, workload: Workload, request: PlacementRequest, name: str
     ) -> tuple[ClaimLedger, Assignment] | None:
         """Open the ledger of that name; `None` where only others hold it."""
-        booking = booking_of(workload, request, owner_uid=None)
-        answer = await self._tools.book.found(name, booking)
+        booking = seat_request_of(workload, request, owner_uid=None)
+        answer = await self._context.book.found(name, booking)
         match answer:
             case Booked(ledger, seat):
                 return ledger, Assignment(name, seat.assignment_id)
@@ -131,10 +135,10 @@ class Assign:
                 raise ContendedError(name)
 
     async def _create_claim(
-        self, name: str, ledger: ClaimLedger, tiers: tuple[Tier, ...], request: Request
-    ) -> NameStanding:
+        self, name: str, ledger: ClaimLedger, tiers: tuple[DeviceShape, ...], request: PlacementRequest
+    ) -> ClaimNameState:
         """Create the ledger's claim; `OPEN` where it is there now, else what stands in its place."""
-        settings = self._tools.settings
+        settings = self._context.settings
         requests = device_requests(
             tiers,
             memory_bytes=request.memory_bytes,
@@ -143,31 +147,31 @@ class Assign:
         )
         document = claim_document(name, settings.namespace, ledger.metadata.uid, requests)
         try:
-            await self._tools.writer.create_claim(document)
+            await self._context.writer.create_claim(document)
         except (AlreadyExists, OutcomeUnknown, ServerError) as error:
             # After a crash or a lost answer it may be ours already.
-            claim = await self._tools.fresh_claim(name)
+            claim = await self._context.read_live_claim(name)
             if claim is None:
                 raise ContendedError(name) from error
             return _standing_of(claim, ledger)
-        return NameStanding.OPEN
+        return ClaimNameState.OPEN
 
-    async def _assign_to(self, workload: Workload, request: Request, booked: Assignment) -> Workload:
-        outcome = Outcome(
+    async def _assign_to(self, workload: Workload, request: PlacementRequest, booked: Assignment) -> Workload:
+        outcome = StatusUpdate(
             phase=Phase.PLACING,
-            reason=self._tools.booked_reason(workload, booked.claim),
+            reason=self._context.booked_reason(workload, booked.claim),
             assignment=booked,
-            facts=Facts(memory_per_device=whole_gib(request.memory_bytes)),
+            facts=PlacementDetails(memory_per_device=whole_gib(request.memory_bytes)),
         )
         return await self._commit.assign(workload, outcome, booked)
 
 
-def _standing_of(claim: ResourceClaim, ledger: ClaimLedger) -> NameStanding:
+def _standing_of(claim: ResourceClaim, ledger: ClaimLedger) -> ClaimNameState:
     """What a claim of the wanted name is to a ledger that was just opened for it."""
     if claim.deleting:
-        return NameStanding.ENDING
+        return ClaimNameState.ENDING
     if claim.owned_by(ledger.metadata.uid):
-        return NameStanding.OPEN
+        return ClaimNameState.OPEN
     # Owned by a ledger that is gone it is dying; without one it is somebody else's, and stays.
     dying = any(owner.kind == CLAIM_LEDGERS_KIND for owner in claim.metadata.owner_references)
-    return NameStanding.ENDING if dying else NameStanding.OTHERS
+    return ClaimNameState.ENDING if dying else ClaimNameState.OTHERS

@@ -11,9 +11,9 @@ booked it may be about to commit. So nothing is given back before a status write
 
 from __future__ import annotations
 
-from controller.api.status import Assignment, Outcome, assignment_of
+from controller.api.status import Assignment, StatusUpdate, assignment_of
 from controller.api.workload import Workload
-from controller.reconcile.context import Tools
+from controller.reconcile.context import ReconcileContext
 from controller.reconcile.seat_booker import ContendedError
 from controller.reconcile.teardown import Departure
 from informers.api import ObjectKey
@@ -24,27 +24,27 @@ from ledger.state import SeatRef
 class Commit:
     """Commits assignments and gives back seats whose commit is lost."""
 
-    def __init__(self, tools: Tools, departure: Departure) -> None:
-        self._tools = tools
+    def __init__(self, context: ReconcileContext, departure: Departure) -> None:
+        self._context = context
         self._departure = departure
 
-    async def assign(self, workload: Workload, outcome: Outcome, booked: Assignment) -> Workload:
+    async def assign(self, workload: Workload, outcome: StatusUpdate, booked: Assignment) -> Workload:
         """Write the assignment into the status of the Workload that was decided on; returns it as written.
 
         Raises `ContendedError` where the commit did not come about as decided: the worker looks again.
         """
         try:
-            return await self._tools.report(workload, outcome, force=True)
+            return await self._context.report(workload, outcome, force=True)
         except (Conflict, NotFound, OutcomeUnknown, ServerError) as error:
             cause: Exception = error
-        fresh = await self._fenced(workload, booked)
-        if fresh is None or fresh.uid != workload.uid or not _names(fresh, booked):
+        live = await self._fenced(workload, booked)
+        if live is None or live.uid != workload.uid or not _names(live, booked):
             await self._release(workload, booked)
             raise ContendedError(workload.name) from cause
-        if assignment_of(fresh) != booked or fresh.deleting or fresh.terminal:
+        if assignment_of(live) != booked or live.deleting or live.terminal:
             # The claim is named, so the seat is not ours to give back: repair or departure takes over.
             raise ContendedError(workload.name) from cause
-        return fresh
+        return live
 
     async def _fenced(self, workload: Workload, booked: Assignment) -> Workload | None:
         """The Workload in a version that no write which assigns this seat can change any more.
@@ -54,14 +54,14 @@ class Commit:
         Raises `ContendedError` where even that stays open: the seat is left to be adopted by the next
         reconcile.
         """
-        fresh = await self._tools.writer.fresh_workload(ObjectKey.of(workload))
-        if fresh is None or fresh.uid != workload.uid or _names(fresh, booked):
-            return fresh
-        if fresh.deleting or fresh.terminal:
-            return fresh
+        live = await self._context.writer.read_live_workload(ObjectKey.of(workload))
+        if live is None or live.uid != workload.uid or _names(live, booked):
+            return live
+        if live.deleting or live.terminal:
+            return live
         note = f"no write that assigns {booked.claim} counts any more: {booked.assignment_id} is given back"
         try:
-            return await self._tools.fence(fresh, note)
+            return await self._context.fencing_write(live, note)
         except (Conflict, NotFound, OutcomeUnknown, ServerError) as error:
             raise ContendedError(workload.name) from error
 
@@ -71,14 +71,14 @@ class Commit:
         Returns the Workload as it was fenced, to go on with. Raises `ContendedError` where it is not what was
         decided on any more.
         """
-        fresh = await self._fenced(workload, booked)
-        if fresh is None or fresh.uid != workload.uid or not _names(fresh, booked):
+        live = await self._fenced(workload, booked)
+        if live is None or live.uid != workload.uid or not _names(live, booked):
             await self._release(workload, booked)
-        if fresh is None or fresh.uid != workload.uid or fresh.deleting or fresh.terminal:
+        if live is None or live.uid != workload.uid or live.deleting or live.terminal:
             raise ContendedError(workload.name)
-        if assignment_of(fresh) != assignment_of(workload):
+        if assignment_of(live) != assignment_of(workload):
             raise ContendedError(workload.name)
-        return fresh
+        return live
 
     async def _release(self, workload: Workload, booked: Assignment) -> None:
         """Release it, behind the fence."""

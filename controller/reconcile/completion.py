@@ -8,10 +8,10 @@ from __future__ import annotations
 from enum import Enum, auto
 
 from controller.api.core import Pod
-from controller.api.reasons import Code, Phase, sentence
-from controller.api.status import Outcome
+from controller.api.reasons import Phase, ReasonCode, sentence
+from controller.api.status import StatusUpdate
 from controller.api.workload import Workload
-from controller.reconcile.context import Tools
+from controller.reconcile.context import ReconcileContext
 from controller.reconcile.teardown import Departure
 
 
@@ -43,30 +43,32 @@ class Ending(Enum):
 class Ended:
     """Records how a worker ended."""
 
-    def __init__(self, tools: Tools, departure: Departure) -> None:
-        self._tools = tools
+    def __init__(self, context: ReconcileContext, departure: Departure) -> None:
+        self._context = context
         self._departure = departure
 
     async def record(self, workload: Workload, pod: Pod) -> Ending:
         """Write the outcome, if a fresh read of the same Pod agrees, and give the seat back."""
-        fresh = await self._tools.fresh_pod(workload.name)
-        if fresh is None or fresh.metadata.uid != pod.metadata.uid or not fresh.finished:
-            self._tools.look_again(workload)
+        live = await self._context.read_live_pod(workload.name)
+        if live is None or live.metadata.uid != pod.metadata.uid or not live.finished:
+            self._context.requeue(workload)
             return Ending.UNSURE
-        if is_lost(fresh):
-            return await self._replace(workload, fresh)
-        outcome = Outcome(phase=Phase.SUCCEEDED, reason="")
-        if fresh.status.phase == "Failed":
-            outcome = Outcome(phase=Phase.FAILED, reason=sentence(Code.POD_FAILED, failure_message(fresh)))
-        await self._departure.withdraw(await self._tools.report(workload, outcome))
+        if is_lost(live):
+            return await self._replace(workload, live)
+        outcome = StatusUpdate(phase=Phase.SUCCEEDED, reason="")
+        if live.status.phase == "Failed":
+            outcome = StatusUpdate(
+                phase=Phase.FAILED, reason=sentence(ReasonCode.POD_FAILED, failure_message(live))
+            )
+        await self._departure.withdraw(await self._context.report(workload, outcome))
         return Ending.RECORDED
 
     async def _replace(self, workload: Workload, pod: Pod) -> Ending:
         """Let a lost Pod go; its seat waits for the next one."""
         if pod.metadata.deletion_timestamp is not None:
             return Ending.GOING
-        if await self._tools.writer.delete_pod(pod):
-            self._tools.look_again(workload)
+        if await self._context.writer.delete_pod(pod):
+            self._context.requeue(workload)
         return Ending.GOING if pod.disrupted else Ending.REJECTED
 
 

@@ -10,54 +10,54 @@ from controller.api.core import Pod
 from controller.api.dra import ResourceClaim
 from controller.api.names import pod_name
 from controller.api.pods import whole
-from controller.api.reasons import Code, sentence
-from controller.api.requests import Requests
-from controller.api.status import Outcome, status_patch
+from controller.api.reasons import ReasonCode, sentence
+from controller.api.requests import PlacementRequests
+from controller.api.status import StatusUpdate, status_patch
 from controller.api.workload import Workload
 from controller.cluster.caches import BY_WORKER, Caches
-from controller.cluster.object_writer import Writer
+from controller.cluster.object_writer import ObjectWriter
 from controller.config.settings import Settings
-from controller.observe.counters import Tally
+from controller.observe.counters import Counters
 from controller.observe.events import WorkloadEvents
-from controller.queue.scheduling_queue import WaitingLine
-from controller.queue.self_writes import Echoes
-from controller.reconcile.local_state import Memory
+from controller.queue.scheduling_queue import SchedulingQueue
+from controller.queue.self_writes import SelfWriteFilter
+from controller.reconcile.local_state import LocalState
 from controller.runtime import logs
 from informers.api import ObjectKey
 from ledger.api import LedgerApi
 from ledger.book import SeatBook
-from ledger.names import founding_claim_name, ledger_name
+from ledger.names import ledger_name, own_claim_name
 from ledger.state import ClaimLedger, Seat
 from placement.fleet import Fleet
 
 _log = logs.get_logger(__name__)
 
-UNCHANGED = Outcome()
+UNCHANGED = StatusUpdate()
 
 MAX_NAME_ATTEMPTS = 16
 """Alternatives of an own claim's name that are tried; each is taken only by others' live workers."""
 
 
 @dataclass(frozen=True)
-class Tools:
+class ReconcileContext:
     """The composed parts of one controller."""
 
     settings: Settings
     caches: Caches
     fleet: Fleet
-    line: WaitingLine
-    requests: Requests
-    writer: Writer
+    scheduling_queue: SchedulingQueue
+    requests: PlacementRequests
+    writer: ObjectWriter
     ledgers: LedgerApi
     book: SeatBook
     events: WorkloadEvents
-    tally: Tally
-    memory: Memory
+    counters: Counters
+    local_state: LocalState
     now: Callable[[], datetime]
-    look_again: Callable[[Workload], None]
+    requeue: Callable[[Workload], None]
     """Put a Workload back into the queue, behind older ones."""
-    echoes: Echoes
-    declined: Callable[[Workload], None]
+    self_writes: SelfWriteFilter
+    skipped: Callable[[Workload], None]
     """A worker that was woken for a free seat did not take it: it goes to the next one."""
 
     def pod(self, workload: Workload) -> Pod | None:
@@ -72,15 +72,15 @@ class Tools:
         """A claim's ledger."""
         return self.caches.ledgers.store.get(ObjectKey(self.settings.namespace, ledger_name(claim)))
 
-    async def fresh_pod(self, workload: str) -> Pod | None:
+    async def read_live_pod(self, workload: str) -> Pod | None:
         """The Pod that has this worker's name, read past the cache."""
-        return await self.writer.fresh_pod(pod_name(workload), self.settings.namespace)
+        return await self.writer.read_live_pod(pod_name(workload), self.settings.namespace)
 
-    async def fresh_claim(self, name: str) -> ResourceClaim | None:
+    async def read_live_claim(self, name: str) -> ResourceClaim | None:
         """A claim of the workers' namespace, read past the cache, labelled or not."""
-        return await self.writer.fresh_claim(name, self.settings.namespace)
+        return await self.writer.read_live_claim(name, self.settings.namespace)
 
-    async def fresh_ledger(self, claim: str) -> ClaimLedger | None:
+    async def read_live_ledger(self, claim: str) -> ClaimLedger | None:
         """A claim's ledger, read past the cache."""
         return await self.ledgers.read(ledger_name(claim))
 
@@ -100,19 +100,19 @@ class Tools:
         """What a worker says whose Pod is to come: the shapes of its own claim, or which one it joined."""
         claim = self.claim(name)
         if claim is None or name not in own_claim_names(workload):
-            return sentence(Code.JOINED_CLAIM, name)
+            return sentence(ReasonCode.JOINED_CLAIM, name)
         shapes = [shape.name for request in claim.spec.devices.requests for shape in request.first_available]
-        return sentence(Code.CREATED_CLAIM, "|".join(shapes))
+        return sentence(ReasonCode.CREATED_CLAIM, "|".join(shapes))
 
-    async def report(self, workload: Workload, outcome: Outcome, *, force: bool = False) -> Workload:
+    async def report(self, workload: Workload, outcome: StatusUpdate, *, force: bool = False) -> Workload:
         """Write the status if a write is due (or `force`d, as proof that nobody ended it). May conflict."""
         patch = status_patch(workload, outcome, self.now(), force=force)
         if patch is None:
             return workload
         written = await self.writer.write_status(workload, patch)
-        self.echoes.wrote_status(ObjectKey.of(written), written.metadata.resource_version)
+        self.self_writes.wrote_status(ObjectKey.of(written), written.metadata.resource_version)
         self.events.status_written(workload, written)
-        self.tally.status_written(workload, written)
+        self.counters.status_written(workload, written)
         _log.info(
             "Updated Workload status",
             workload=written,
@@ -123,7 +123,9 @@ class Tools:
         )
         return written
 
-    async def fence(self, workload: Workload, note: str, outcome: Outcome = UNCHANGED) -> Workload:
+    async def fencing_write(
+        self, workload: Workload, note: str, outcome: StatusUpdate = UNCHANGED
+    ) -> Workload:
         """Write a status that surely differs: whatever was decided on an earlier version then conflicts.
 
         A write that changes nothing makes no new version, and fences nobody. So where the outcome changes
@@ -135,4 +137,4 @@ class Tools:
 
 def own_claim_names(workload: Workload) -> Iterator[str]:
     """The names under which this worker may have founded its own claim, first choice first."""
-    return (founding_claim_name(workload.name, workload.uid, n) for n in range(MAX_NAME_ATTEMPTS))
+    return (own_claim_name(workload.name, workload.uid, n) for n in range(MAX_NAME_ATTEMPTS))

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from controller.api.core import Pod
 from controller.api.dra import ResourceClaim
-from controller.api.reasons import Code, Phase, sentence
-from controller.api.status import Outcome, Verdict, assignment_of
+from controller.api.reasons import Phase, ReasonCode, sentence
+from controller.api.status import PlacedUpdate, StatusUpdate, assignment_of
 from controller.api.workload import Workload
 from controller.reconcile.commit import Commit
-from controller.reconcile.context import Tools, own_claim_names
-from controller.reconcile.seat_booker import ContendedError, Seats
+from controller.reconcile.context import ReconcileContext, own_claim_names
+from controller.reconcile.seat_booker import ContendedError, SeatBooker
 from controller.reconcile.teardown import Departure
 from controller.reconcile.worker_pods import Creation
 from informers.errors import Conflict
 from ledger.state import SeatRef
-from placement.types import Request
+from placement.types import PlacementRequest
 
 
 def refused_by_scheduler(pod: Pod) -> bool:
@@ -35,13 +35,15 @@ def refused_by_scheduler(pod: Pod) -> bool:
 class Fallback:
     """Moves a worker from a claim that cannot be allocated to a seat, or back to a claim of its own."""
 
-    def __init__(self, tools: Tools, seats: Seats, commit: Commit, departure: Departure) -> None:
-        self._tools = tools
+    def __init__(
+        self, context: ReconcileContext, seats: SeatBooker, commit: Commit, departure: Departure
+    ) -> None:
+        self._context = context
         self._seats = seats
         self._commit = commit
         self._departure = departure
 
-    async def to_a_seat(self, workload: Workload, request: Request, pod: Pod) -> Workload | None:
+    async def to_a_seat(self, workload: Workload, request: PlacementRequest, pod: Pod) -> Workload | None:
         """Book a seat elsewhere, delete the refused Pod on its version, commit.
 
         Returns the Workload with its new assignment (its Pod is to be created), or `None` if no ledger
@@ -54,7 +56,7 @@ class Fallback:
         if booked is None:
             return None
         try:
-            gone = await self._tools.writer.delete_pod(pod, on_version=True)
+            gone = await self._context.writer.delete_pod(pod, on_version=True)
         except Conflict:
             await self._commit.give_back(workload, booked)
             raise
@@ -62,24 +64,24 @@ class Fallback:
             # Somebody's finalizer holds it: until it is gone the worker is on its old claim.
             await self._commit.give_back(workload, booked)
             raise ContendedError(workload.name)
-        reason = sentence(Code.SHARED_ON_UNSCHEDULABLE, booked.claim)
-        outcome = Outcome(
+        reason = sentence(ReasonCode.SHARED_ON_UNSCHEDULABLE, booked.claim)
+        outcome = StatusUpdate(
             phase=Phase.PLACING,
             reason=reason,
-            verdict=Verdict(False, Code.UNSCHEDULABLE, reason),
+            verdict=PlacedUpdate(False, ReasonCode.UNSCHEDULABLE, reason),
             assignment=booked,
         )
         return await self._commit.assign(workload, outcome, booked)
 
     async def retire_outgrown(
-        self, workload: Workload, request: Request, claim: ResourceClaim, pod: Pod
+        self, workload: Workload, request: PlacementRequest, claim: ResourceClaim, pod: Pod
     ) -> Workload | None:
         """An unallocated own claim lacks a shape that the fleet offers by now: it is cut anew.
 
         Returns the Workload without an assignment, or `None` where the claim lists every shape.
         """
         listed = {shape.name for r in claim.spec.devices.requests for shape in r.first_available}
-        if all(tier.name in listed for tier in self._tools.fleet.tiers(request)):
+        if all(tier.name in listed for tier in self._context.fleet.tiers(request)):
             return None
         detail = f"{claim.metadata.name} lacks a device size that came since"
         return await self._leave(workload, pod, detail)
@@ -95,9 +97,9 @@ class Fallback:
 
     async def _leave(self, workload: Workload, pod: Pod, detail: str) -> Workload:
         """Order down: the Pod on its version, then status, then the seat."""
-        if not await self._tools.writer.delete_pod(pod, on_version=True):
+        if not await self._context.writer.delete_pod(pod, on_version=True):
             raise ContendedError(workload.name)
-        return await self._departure.clear(workload, Code.WAITING_FOR_CAPACITY, detail)
+        return await self._departure.clear(workload, ReasonCode.WAITING_FOR_CAPACITY, detail)
 
     async def release_old(
         self, workload: Workload, claim: str, refs: list[SeatRef], creation: Creation

@@ -23,7 +23,7 @@ import anyio
 
 from controller.api import convert
 from controller.api.dra import Allocation, ResourceClaim
-from controller.api.reasons import Code, is_about
+from controller.api.reasons import ReasonCode, is_about
 from controller.api.status import waiting_since
 from controller.api.workload import Workload
 from controller.cluster.caches import Caches
@@ -35,7 +35,7 @@ FIRST_HOLD_SECONDS = 60.0
 LONGEST_HOLD_SECONDS = 30 * 60.0
 
 
-class Allocations:
+class AllocationTimes:
     """When each claim's present allocation was first seen. An inline handler of the claims' cache."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
@@ -83,7 +83,7 @@ class _Refusal:
     """Of the monotonic clock."""
 
 
-class RefusedTargets:
+class ClaimBackoff:
     """Claims, by UID, that are not offered to a worker again until they or their node change, or for a while.
 
     The same refusal must never repeat for ever while other capacity is free (section 5, step 7).
@@ -111,7 +111,7 @@ class RefusedTargets:
     def abandoned_elsewhere(self, before: Workload, after: Workload) -> None:
         """Remember what another process abandoned too, or both hand the worker to and fro."""
         name, status = before.status.claim_name, after.status
-        if not name or status.claim_name or not is_about(status.reason, Code.REPLACING_WEDGED_CLAIM):
+        if not name or status.claim_name or not is_about(status.reason, ReasonCode.REPLACING_WEDGED_CLAIM):
             return
         claim = self._caches.claims.store.get(ObjectKey(self._namespace, name))
         if claim is not None and claim.metadata.uid not in self.of(after.uid):
@@ -146,7 +146,7 @@ class RefusedTargets:
 class _Workloads:
     """Tells the memory what the workloads' cache shows: abandonments by others, and workers that are gone."""
 
-    def __init__(self, memory: Memory) -> None:
+    def __init__(self, memory: LocalState) -> None:
         self._memory = memory
 
     def on_add(self, obj: Workload, initial: bool, /) -> None:
@@ -165,7 +165,7 @@ class _Workloads:
         self._memory.forget(obj.uid)
 
 
-class UncountedWaits:
+class TimeoutExemptions:
     """When a worker last waited for something that the placement timeout does not count."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
@@ -190,13 +190,13 @@ class UncountedWaits:
 
 
 @dataclass(frozen=True)
-class Memory:
+class LocalState:
     """All that is remembered."""
 
-    allocations: Allocations
-    refused: RefusedTargets
-    uncounted: UncountedWaits
-    rejections: Rejections
+    allocations: AllocationTimes
+    refused: ClaimBackoff
+    uncounted: TimeoutExemptions
+    rejections: RejectionBackoff
     ages: Ages
 
     @classmethod
@@ -206,18 +206,18 @@ class Memory:
         namespace: str,
         now: Callable[[], datetime],
         monotonic: Callable[[], float] = anyio.current_time,
-    ) -> Memory:
+    ) -> LocalState:
         """A process that has just started; it follows the caches from here on.
 
         `now` is the wall clock, which times of objects are compared with once; `monotonic` counts all else,
         in seconds: no hand sets it back.
         """
-        refused = RefusedTargets(caches, namespace, monotonic)
+        refused = ClaimBackoff(caches, namespace, monotonic)
         memory = cls(
-            Allocations(monotonic),
+            AllocationTimes(monotonic),
             refused,
-            UncountedWaits(monotonic),
-            Rejections(monotonic),
+            TimeoutExemptions(monotonic),
+            RejectionBackoff(monotonic),
             Ages(now, monotonic),
         )
         caches.claims.add_handler(memory.allocations, inline=True)
@@ -248,7 +248,7 @@ class _Hold:
     until_seconds: float
 
 
-class Rejections:
+class RejectionBackoff:
     """Doubles the wait of a worker with each refusal, from a second to five minutes."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:

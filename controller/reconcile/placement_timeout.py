@@ -10,12 +10,12 @@ from __future__ import annotations
 from datetime import timedelta
 
 from controller.api.core import Pod
-from controller.api.reasons import Code, Phase, is_about, sentence
-from controller.api.status import Outcome, Verdict
+from controller.api.reasons import Phase, ReasonCode, is_about, sentence
+from controller.api.status import PlacedUpdate, StatusUpdate
 from controller.api.workload import Workload
 from controller.config.durations import format_duration
-from controller.reconcile.ages import Moment
-from controller.reconcile.context import Tools
+from controller.reconcile.ages import Milestone
+from controller.reconcile.context import ReconcileContext
 from controller.reconcile.teardown import Departure
 
 LAST_CHANCE = timedelta(seconds=10)
@@ -25,19 +25,19 @@ LAST_CHANCE = timedelta(seconds=10)
 class TimeLimit:
     """Fails workers that waited too long."""
 
-    def __init__(self, tools: Tools, departure: Departure) -> None:
-        self._tools = tools
+    def __init__(self, context: ReconcileContext, departure: Departure) -> None:
+        self._context = context
         self._departure = departure
 
     def remaining_seconds(self, workload: Workload) -> float | None:
         """How long this worker may go on waiting; `None`: for ever, or it is placed."""
-        timeout_seconds = self._tools.settings.placement_timeout_seconds
+        timeout_seconds = self._context.settings.placement_timeout_seconds
         condition = workload.placed_condition
         if not timeout_seconds or (condition is not None and condition.status == "True"):
             return None
-        memory = self._tools.memory
+        memory = self._context.local_state
         since = (
-            memory.ages.since(Moment.WAITING_BEGAN, workload, None),
+            memory.ages.since(Milestone.WAITING_BEGAN, workload, None),
             memory.uncounted.since(workload.uid),
         )
         waited = min(age for age in since if age is not None)
@@ -45,22 +45,24 @@ class TimeLimit:
 
     def last_chance_seconds(self, workload: Workload, pod: Pod | None) -> float:
         """How long kube-scheduler still has to answer for a Pod that was created just now."""
-        age = self._tools.memory.ages.since(Moment.POD_CREATED, workload, pod)
+        age = self._context.local_state.ages.since(Milestone.POD_CREATED, workload, pod)
         return 0.0 if age is None else (LAST_CHANCE - age).total_seconds()
 
     async def expire(self, workload: Workload, pod: Pod | None) -> None:
         """Withdraw Pod, seat and claim of a worker that nothing took. Raises `Conflict`: no time-out."""
         if pod is not None:
-            await self._tools.writer.delete_pod(pod, on_version=True)
-        elif await self._tools.fresh_pod(workload.name):
-            self._tools.look_again(workload)
+            await self._context.writer.delete_pod(pod, on_version=True)
+        elif await self._context.read_live_pod(workload.name):
+            self._context.requeue(workload)
             return
-        waited = format_duration(self._tools.settings.placement_timeout_seconds)
+        waited = format_duration(self._context.settings.placement_timeout_seconds)
         last = workload.status.reason or "no verdict from kube-scheduler"
-        reason = sentence(Code.PLACEMENT_TIMEOUT, f"waited {waited}; last: {last}")
-        never_fit = is_about(last, Code.NO_CAPACITY)
-        verdict = Verdict(False, Code.UNSATISFIABLE if never_fit else Code.UNSCHEDULABLE, reason)
-        failed = await self._tools.report(
-            workload, Outcome(phase=Phase.FAILED, reason=reason, verdict=verdict)
+        reason = sentence(ReasonCode.PLACEMENT_TIMEOUT, f"waited {waited}; last: {last}")
+        never_fit = is_about(last, ReasonCode.NO_CAPACITY)
+        verdict = PlacedUpdate(
+            False, ReasonCode.UNSATISFIABLE if never_fit else ReasonCode.UNSCHEDULABLE, reason
+        )
+        failed = await self._context.report(
+            workload, StatusUpdate(phase=Phase.FAILED, reason=reason, verdict=verdict)
         )
         await self._departure.withdraw(failed)

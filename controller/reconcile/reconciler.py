@@ -9,7 +9,7 @@ from __future__ import annotations
 from controller.api.core import Pod
 from controller.api.dra import ResourceClaim
 from controller.api.names import FINALIZER
-from controller.api.reasons import Code
+from controller.api.reasons import ReasonCode
 from controller.api.requests import InvalidWorkloadError
 from controller.api.status import assignment_of
 from controller.api.workload import Workload
@@ -18,14 +18,14 @@ from controller.reconcile.abandon import Abandon
 from controller.reconcile.assign import Assign
 from controller.reconcile.commit import Commit
 from controller.reconcile.completion import Ended, Ending
-from controller.reconcile.context import Tools
+from controller.reconcile.context import ReconcileContext
 from controller.reconcile.fallback import Fallback, refused_by_scheduler
 from controller.reconcile.placement_timeout import TimeLimit
 from controller.reconcile.repair import Repair, Repaired
 from controller.reconcile.reporting import Reporting, Waiting
-from controller.reconcile.seat_booker import ContendedError, Seats, YieldedError
+from controller.reconcile.seat_booker import ContendedError, SeatBooker, YieldedError
 from controller.reconcile.teardown import Departure
-from controller.reconcile.worker_pods import Creation, Standing, WorkerPods, standing_of
+from controller.reconcile.worker_pods import Creation, PodOwnership, WorkerPods, ownership_of
 from informers.api import ObjectKey
 from informers.errors import (
     ApiError,
@@ -36,7 +36,7 @@ from informers.errors import (
     TooManyRequests,
 )
 from informers.queue.runner import Result
-from placement.types import Request
+from placement.types import PlacementRequest
 
 RETRIED_QUIETLY = (
     Conflict,
@@ -63,57 +63,57 @@ YIELD_SECONDS = 0.05
 class Reconciler:
     """Brings one Workload a step further; called by the workers of the queue."""
 
-    def __init__(self, tools: Tools) -> None:
-        self._tools = tools
-        self._retry = Result(requeue_after_seconds=tools.settings.retry_interval_seconds)
-        seats = Seats(tools)
-        self._departure = Departure(tools)
-        commit = Commit(tools, self._departure)
-        self._waiting = Waiting(tools)
-        self._ended = Ended(tools, self._departure)
-        self._assign = Assign(tools, seats, commit, self._waiting)
-        self._fallback = Fallback(tools, seats, commit, self._departure)
-        self._pods = WorkerPods(tools, self._departure)
-        self._repair = Repair(tools, self._departure)
-        self._abandon = Abandon(tools, self._departure)
-        self._time_limit = TimeLimit(tools, self._departure)
-        self._reporting = Reporting(tools)
+    def __init__(self, context: ReconcileContext) -> None:
+        self._context = context
+        self._retry = Result(requeue_after_seconds=context.settings.retry_interval_seconds)
+        seats = SeatBooker(context)
+        self._departure = Departure(context)
+        commit = Commit(context, self._departure)
+        self._waiting = Waiting(context)
+        self._ended = Ended(context, self._departure)
+        self._assign = Assign(context, seats, commit, self._waiting)
+        self._fallback = Fallback(context, seats, commit, self._departure)
+        self._pods = WorkerPods(context, self._departure)
+        self._repair = Repair(context, self._departure)
+        self._abandon = Abandon(context, self._departure)
+        self._time_limit = TimeLimit(context, self._departure)
+        self._reporting = Reporting(context)
 
     async def __call__(self, key: ObjectKey) -> Result:
         """Reconcile the Workload of this key. Raises what shall be retried with back-off."""
-        was_woken = self._tools.line.looked_at(key)
-        before = self._tools.caches.workloads.store.get(key)
+        was_activated = self._context.scheduling_queue.start(key)
+        before = self._context.caches.workloads.store.get(key)
         try:
-            with self._tools.echoes.working_on(key):
+            with self._context.self_writes.working_on(key):
                 return await self._reconcile(key)
         finally:
             if before is not None:
-                if was_woken:
+                if was_activated:
                     self._hand_on(before)
                 self._forget_if_gone(before)
 
     def _forget_if_gone(self, before: Workload) -> None:
         """What was noted of a worker that went meanwhile would stay: its end was told of before."""
-        after = self._tools.caches.workloads.store.get(ObjectKey.of(before))
+        after = self._context.caches.workloads.store.get(ObjectKey.of(before))
         if after is None or after.uid != before.uid:
-            self._tools.memory.forget(before.uid)
+            self._context.local_state.forget(before.uid)
 
     def _hand_on(self, before: Workload) -> None:
         """A worker that was woken for a free seat and took none leaves it to the next in line.
 
         It may be seated all the same: on one that it was taking already when it was woken.
         """
-        after = self._tools.caches.workloads.store.get(ObjectKey.of(before)) or before
-        claim = self._tools.claim(after.status.claim_name)
+        after = self._context.caches.workloads.store.get(ObjectKey.of(before)) or before
+        claim = self._context.claim(after.status.claim_name)
         moved = assignment_of(after) != assignment_of(before)
         if not moved or claim is None or not claim.allocated:
-            self._tools.declined(before)
+            self._context.skipped(before)
 
     async def _reconcile(self, key: ObjectKey) -> Result:
-        workload = self._tools.caches.workloads.store.get(key)
+        workload = self._context.caches.workloads.store.get(key)
         if workload is None:
             return DONE
-        self._tools.memory.ages.look(workload, self._tools.pod(workload))
+        self._context.local_state.ages.look(workload, self._context.pod(workload))
         if workload.deleting or workload.terminal:
             return await self._leave(workload)
         workload = await self._with_finalizer(workload)
@@ -132,16 +132,16 @@ class Reconciler:
 
     async def _refused_by_server(self, workload: Workload, error: Forbidden) -> Result:
         """A 403 on claim or ledger: said in the status, what was booked is given back, then a back-off."""
-        delay_seconds = self._tools.memory.rejections.add(workload.uid)
-        current = self._tools.caches.workloads.store.get(ObjectKey.of(workload))
-        if current is not None and self._tools.pod(current) is None:
+        delay_seconds = self._context.local_state.rejections.add(workload.uid)
+        current = self._context.caches.workloads.store.get(ObjectKey.of(workload))
+        if current is not None and self._context.pod(current) is None:
             await self._departure.reject(current, error.message)
         return Result(requeue_after_seconds=delay_seconds)
 
     async def _leave(self, workload: Workload) -> Result:
         """Steps 1 and 2: a Workload that is being deleted, or has ended."""
         if workload.terminal and not workload.deleting:
-            self._tools.memory.settle(workload.uid)
+            self._context.local_state.settle(workload.uid)
             await self._departure.withdraw(workload)
             return DONE
         ending = await self._departure.delete(workload)
@@ -151,8 +151,13 @@ class Reconciler:
 
     async def _within_time_limit(self, key: ObjectKey, result: Result) -> Result:
         """A worker that waits is looked at again when its time is over, at the latest; then it fails."""
-        workload = self._tools.caches.workloads.store.get(key)
-        if workload is None or workload.deleting or workload.terminal or key not in self._tools.line:
+        workload = self._context.caches.workloads.store.get(key)
+        if (
+            workload is None
+            or workload.deleting
+            or workload.terminal
+            or key not in self._context.scheduling_queue
+        ):
             return result
         remaining = self._time_limit.remaining_seconds(workload)
         if remaining is None:
@@ -160,10 +165,10 @@ class Reconciler:
         if remaining > 0:
             again = result.requeue_after_seconds
             return Result(requeue_after_seconds=remaining if again is None else min(again, remaining))
-        pod = self._tools.pod(workload)
-        chance = self._time_limit.last_chance_seconds(workload, pod)
-        if chance > 0:
-            return Result(requeue_after_seconds=chance)
+        pod = self._context.pod(workload)
+        nondeterminism = self._time_limit.last_chance_seconds(workload, pod)
+        if nondeterminism > 0:
+            return Result(requeue_after_seconds=nondeterminism)
         await self._time_limit.expire(workload, pod)
         return DONE
 
@@ -172,20 +177,20 @@ class Reconciler:
         held = workload.metadata.finalizers
         if FINALIZER in held:
             return workload
-        return await self._tools.writer.set_finalizers(workload, (*held, FINALIZER))
+        return await self._context.writer.set_finalizers(workload, (*held, FINALIZER))
 
     async def _place(self, workload: Workload) -> Result:
         """Steps 4 and 5: a valid request, and whose Pod has the worker's name."""
-        pod = self._tools.pod(workload)
-        standing = standing_of(pod, workload)
+        pod = self._context.pod(workload)
+        standing = ownership_of(pod, workload)
         try:
             request = self._request(workload, standing)
         except InvalidWorkloadError as fault:
             await self._departure.fail(workload, fault.code, fault.detail)
             return DONE
-        if standing is Standing.FOREIGN and pod is not None:
+        if standing is PodOwnership.FOREIGN and pod is not None:
             return await self._foreign(workload, pod)
-        if standing is Standing.PREDECESSOR and pod is not None:
+        if standing is PodOwnership.PREDECESSOR and pod is not None:
             return await self._predecessor(workload, pod)
         if pod is not None and pod.finished:
             return await self._finished(workload, pod)
@@ -198,18 +203,18 @@ class Reconciler:
             case Ending.GOING:
                 return Result(requeue_after_seconds=await self._waiting.for_pod_gone(workload, pod))
             case Ending.REJECTED:
-                delay_seconds = self._tools.memory.rejections.add(workload.uid)
-                claim = self._tools.claim(workload.status.claim_name)
+                delay_seconds = self._context.local_state.rejections.add(workload.uid)
+                claim = self._context.claim(workload.status.claim_name)
                 if (
                     claim is not None
-                    and self._tools.memory.rejections.count(workload.uid) % MAX_REJECTIONS == 0
+                    and self._context.local_state.rejections.count(workload.uid) % MAX_REJECTIONS == 0
                 ):
                     await self._abandon.give_up(workload, claim, "its kubelet kept rejecting the Pod")
                 return Result(requeue_after_seconds=delay_seconds)
             case Ending.RECORDED | Ending.UNSURE:
                 return DONE
 
-    async def _held(self, workload: Workload, request: Request | None, pod: Pod | None) -> Result:
+    async def _held(self, workload: Workload, request: PlacementRequest | None, pod: Pod | None) -> Result:
         """Step 6: what it is recorded to hold is sound, was repaired, or is cleared and placed again."""
         finding = await self._repair.inspect(workload, request, pod)
         if finding.repaired is Repaired.WAIT:
@@ -222,31 +227,31 @@ class Reconciler:
 
     async def _while_pod_ends(self, workload: Workload) -> Result:
         """What was set in motion may be the end of its Pod, which the status speaks of after a while."""
-        pod = self._tools.pod(workload)
+        pod = self._context.pod(workload)
         if pod is None or pod.metadata.deletion_timestamp is None:
             return self._retry
         return Result(requeue_after_seconds=await self._waiting.for_pod_gone(workload, pod))
 
-    def _request(self, workload: Workload, standing: Standing) -> Request | None:
+    def _request(self, workload: Workload, standing: PodOwnership) -> PlacementRequest | None:
         """Validated while the worker holds nothing; a placed one is never failed by a stricter rule."""
-        if not workload.status.claim_name and standing is not Standing.OURS:
-            return self._tools.requests.validate(workload)
-        return self._tools.requests.of(workload)
+        if not workload.status.claim_name and standing is not PodOwnership.OURS:
+            return self._context.requests.validate(workload)
+        return self._context.requests.of(workload)
 
-    async def _without_pod(self, workload: Workload, request: Request | None) -> Result:
+    async def _without_pod(self, workload: Workload, request: PlacementRequest | None) -> Result:
         """Steps 9 and 10: a claim for a worker that has none, then its Pod."""
-        hold_seconds = self._tools.memory.rejections.hold(workload.uid)
+        hold_seconds = self._context.local_state.rejections.hold(workload.uid)
         if hold_seconds > 0:
             return Result(requeue_after_seconds=hold_seconds)
         if workload.status.claim_name:
             return self._after(workload, await self._pods.rebuild(workload))
         if request is None:
             # Its claim is gone and its spec can no longer be read: the next reconcile validates it.
-            self._tools.look_again(workload)
+            self._context.requeue(workload)
             return DONE
         return await self._assign_and_create(workload, request)
 
-    async def _assign_and_create(self, workload: Workload, request: Request) -> Result:
+    async def _assign_and_create(self, workload: Workload, request: PlacementRequest) -> Result:
         assigned = await self._assign.assign(workload, request)
         if assigned is None:
             return self._retry
@@ -254,17 +259,17 @@ class Reconciler:
 
     def _after(self, workload: Workload, creation: Creation) -> Result:
         if creation is Creation.REJECTED:
-            return Result(requeue_after_seconds=self._tools.memory.rejections.add(workload.uid))
+            return Result(requeue_after_seconds=self._context.local_state.rejections.add(workload.uid))
         return DONE if creation is Creation.FAILED else self._retry
 
     async def _foreign(self, workload: Workload, pod: Pod) -> Result:
         """A Pod that is nobody's worker has our name: the Pod is left alone."""
-        fresh = await self._tools.fresh_pod(workload.name)
-        if standing_of(fresh, workload) is not Standing.FOREIGN:
-            self._tools.look_again(workload)
+        live = await self._context.read_live_pod(workload.name)
+        if ownership_of(live, workload) is not PodOwnership.FOREIGN:
+            self._context.requeue(workload)
             return self._retry
         detail = f"Pod {pod.metadata.name} exists and belongs to somebody else"
-        await self._departure.fail(workload, Code.POD_CONFLICT, detail)
+        await self._departure.fail(workload, ReasonCode.POD_CONFLICT, detail)
         return DONE
 
     async def _predecessor(self, workload: Workload, pod: Pod) -> Result:
@@ -273,30 +278,30 @@ class Reconciler:
         Fresh reads must agree: seen through an old cache, a successor's Pod looks like a predecessor's.
         """
         if pod.metadata.deletion_timestamp is None:
-            fresh = await self._tools.writer.fresh_workload(ObjectKey.of(workload))
-            fresh_pod = await self._tools.fresh_pod(workload.name)
-            if fresh is None or fresh.uid != workload.uid or fresh_pod is None:
+            live = await self._context.writer.read_live_workload(ObjectKey.of(workload))
+            read_live_pod = await self._context.read_live_pod(workload.name)
+            if live is None or live.uid != workload.uid or read_live_pod is None:
                 raise ContendedError(workload.name)
-            if standing_of(fresh_pod, fresh) is not Standing.PREDECESSOR:
+            if ownership_of(read_live_pod, live) is not PodOwnership.PREDECESSOR:
                 raise ContendedError(workload.name)
-            if await self._tools.writer.delete_pod(fresh_pod):
-                self._tools.look_again(workload)
+            if await self._context.writer.delete_pod(read_live_pod):
+                self._context.requeue(workload)
         await self._waiting.for_predecessor_pod(workload, pod)
         return self._retry
 
-    async def _with_pod(self, workload: Workload, request: Request | None, pod: Pod) -> Result:
+    async def _with_pod(self, workload: Workload, request: PlacementRequest | None, pod: Pod) -> Result:
         """Steps 8 and 11: a Pod that kube-scheduler refused falls back to sharing; then the report."""
-        claim = self._tools.claim(workload.status.claim_name)
+        claim = self._context.claim(workload.status.claim_name)
         if claim is None or not refused_by_scheduler(pod):
             return await self._report(workload, request, pod)
         if claim.allocated:
-            return await self._wedged(workload, request, claim, pod)
+            return await self._stuck(workload, request, claim, pod)
         if request is not None:
             return await self._refused(workload, request, claim, pod)
         return self._retry
 
-    async def _wedged(
-        self, workload: Workload, request: Request | None, claim: ResourceClaim, pod: Pod
+    async def _stuck(
+        self, workload: Workload, request: PlacementRequest | None, claim: ResourceClaim, pod: Pod
     ) -> Result:
         """Step 7: an allocated claim refuses the Pod; it is abandoned when that lasts."""
         remaining = self._abandon.remaining_seconds(workload, request, claim, pod)
@@ -305,9 +310,11 @@ class Reconciler:
             return self._retry
         if request is not None:
             await self._waiting.refused_by_scheduler(workload, request, pod)
-        return Result(requeue_after_seconds=min(remaining, self._tools.settings.retry_interval_seconds))
+        return Result(requeue_after_seconds=min(remaining, self._context.settings.retry_interval_seconds))
 
-    async def _refused(self, workload: Workload, request: Request, claim: ResourceClaim, pod: Pod) -> Result:
+    async def _refused(
+        self, workload: Workload, request: PlacementRequest, claim: ResourceClaim, pod: Pod
+    ) -> Result:
         """kube-scheduler finds no device: share, or wait with the pending claim (the autoscaler's signal)."""
         held = self._departure.held_on(workload, claim.metadata.name)
         moved = await self._fallback.to_a_seat(workload, request, pod)
@@ -323,12 +330,12 @@ class Reconciler:
         await self._waiting.refused_by_scheduler(workload, request, pod)
         return self._retry
 
-    async def _report(self, workload: Workload, request: Request | None, pod: Pod) -> Result:
+    async def _report(self, workload: Workload, request: PlacementRequest | None, pod: Pod) -> Result:
         if pod.status.phase == "Running":
-            self._tools.memory.settle(workload.uid)
+            self._context.local_state.settle(workload.uid)
             await self._reporting.running(workload, request, pod)
             return DONE
         if pod.bound:
             return Result(requeue_after_seconds=await self._reporting.starting(workload, request, pod))
-        look_again = await self._reporting.scheduler_error(workload, pod)
-        return self._retry if look_again is None else Result(requeue_after_seconds=look_again)
+        requeue = await self._reporting.scheduler_error(workload, pod)
+        return self._retry if requeue is None else Result(requeue_after_seconds=requeue)

@@ -13,24 +13,24 @@ from enum import Enum, auto
 from controller.api import convert
 from controller.api.core import Pod
 from controller.api.dra import ResourceClaim
-from controller.api.reasons import Code, sentence
+from controller.api.reasons import ReasonCode, sentence
 from controller.api.requests import effective_seat_limit
-from controller.api.status import Assignment, Outcome, assignment_of
+from controller.api.status import Assignment, StatusUpdate, assignment_of
 from controller.api.workload import Workload
-from controller.observe.counters import Mend
-from controller.reconcile.context import Tools
-from controller.reconcile.seat_booker import ContendedError, booking_of
+from controller.observe.counters import RepairKind
+from controller.reconcile.context import ReconcileContext
+from controller.reconcile.seat_booker import ContendedError, seat_request_of
 from controller.reconcile.teardown import Departure
-from controller.reconcile.worker_pods import Standing, assignment_on, standing_of
+from controller.reconcile.worker_pods import PodOwnership, assignment_on, ownership_of
 from informers.api import ObjectKey
 from informers.errors import Conflict, NotFound
 from ledger.book import Booked, Contended
 from ledger.names import is_claim_name
 from ledger.state import ClaimLedger, SeatRef
-from ledger.transitions import Booking
+from ledger.transitions import SeatRequest
 from placement.pod_requests import effective_request
 from placement.quantity import canonical_bytes
-from placement.types import Request
+from placement.types import PlacementRequest
 
 
 class Repaired(Enum):
@@ -45,7 +45,7 @@ class Repaired(Enum):
 
 
 @dataclass(frozen=True)
-class Finding:
+class RepairResult:
     """The outcome of the step and the Workload as last written."""
 
     repaired: Repaired
@@ -55,132 +55,136 @@ class Finding:
 class Repair:
     """Makes status, Pod and seat name the same assignment again."""
 
-    def __init__(self, tools: Tools, departure: Departure) -> None:
-        self._tools = tools
+    def __init__(self, context: ReconcileContext, departure: Departure) -> None:
+        self._context = context
         self._departure = departure
 
-    async def inspect(self, workload: Workload, request: Request | None, pod: Pod | None) -> Finding:
+    async def inspect(
+        self, workload: Workload, request: PlacementRequest | None, pod: Pod | None
+    ) -> RepairResult:
         """Check everything that this worker is recorded to hold, with and without a Pod."""
         if pod is not None and assignment_on(pod, workload) != assignment_of(workload):
             await self._agree(workload)
-            return Finding(Repaired.WAIT, workload)
+            return RepairResult(Repaired.WAIT, workload)
         if not workload.status.claim_name:
-            return Finding(Repaired.SOUND, workload)
-        claim = self._tools.claim(workload.status.claim_name)
+            return RepairResult(Repaired.SOUND, workload)
+        claim = self._context.claim(workload.status.claim_name)
         if claim is None or (claim.deleting and not (pod is not None and pod.bound)):
             return await self._claim_gone(workload, pod)
         if not self._seat_stands(workload, claim):
             return await self._seat_again(workload, request, claim, pod)
-        return Finding(Repaired.SOUND, await self._release_strays(workload))
+        return RepairResult(Repaired.SOUND, await self._release_strays(workload))
 
     # Pod and status disagree
 
     async def _agree(self, workload: Workload) -> None:
         """Let the Pod's assignment win, or delete the Pod, whose end then wakes the worker."""
-        pod = await self._tools.fresh_pod(workload.name)
-        fresh = await self._tools.writer.fresh_workload(ObjectKey.of(workload))
-        if pod is None or fresh is None or standing_of(pod, fresh) is not Standing.OURS:
+        pod = await self._context.read_live_pod(workload.name)
+        live = await self._context.writer.read_live_workload(ObjectKey.of(workload))
+        if pod is None or live is None or ownership_of(pod, live) is not PodOwnership.OURS:
             # The caches have taken in what was read.
-            return self._tools.look_again(workload)
-        stamp = assignment_on(pod, fresh)
-        if stamp == assignment_of(fresh):
-            return self._tools.look_again(workload)
-        if await self._pod_wins(fresh, pod, stamp):
-            await self._tools.report(fresh, Outcome(assignment=stamp))
-            self._tools.tally.repaired(Mend.STATUS)
-            return self._tools.look_again(workload)
+            return self._context.requeue(workload)
+        stamp = assignment_on(pod, live)
+        if stamp == assignment_of(live):
+            return self._context.requeue(workload)
+        if await self._pod_wins(live, pod, stamp):
+            await self._context.report(live, StatusUpdate(assignment=stamp))
+            self._context.counters.repaired(RepairKind.STATUS)
+            return self._context.requeue(workload)
         if pod.metadata.deletion_timestamp is None:
-            await self._tools.writer.delete_pod(pod)
-            self._tools.tally.repaired(Mend.POD)
+            await self._context.writer.delete_pod(pod)
+            self._context.counters.repaired(RepairKind.POD)
         return None
 
     async def _pod_wins(self, workload: Workload, pod: Pod, stamp: Assignment) -> bool:
         if not is_claim_name(stamp.claim) or not stamp.assignment_id:
             return False
-        claim = await self._tools.fresh_claim(stamp.claim)
+        claim = await self._context.read_live_claim(stamp.claim)
         if claim is None or (claim.deleting and not pod.bound):
             return False
         if not workload.status.claim_name:
             return True
-        ledger = await self._tools.fresh_ledger(stamp.claim)
+        ledger = await self._context.read_live_ledger(stamp.claim)
         ref = SeatRef(workload.name, workload.uid, stamp.assignment_id)
         return ledger is not None and ledger.holds(ref)
 
     # The claim is gone
 
-    async def _claim_gone(self, workload: Workload, pod: Pod | None) -> Finding:
+    async def _claim_gone(self, workload: Workload, pod: Pod | None) -> RepairResult:
         """Delete the Pod, wait, clear the assignment, release: the worker is placed again."""
         name = workload.status.claim_name
-        claim = await self._tools.fresh_claim(name)
+        claim = await self._context.read_live_claim(name)
         if claim is not None and not claim.deleting:
             # The cache lags, or somebody took the claim's label away: neither ends a worker.
-            await self._tools.writer.manage_claim(claim)
-            self._tools.tally.repaired(Mend.LABEL)
-            self._tools.look_again(workload)
-            return Finding(Repaired.WAIT, workload)
-        return await self._clear(workload, pod, Code.WAITING_FOR_CAPACITY, f"{name} is gone")
+            await self._context.writer.manage_claim(claim)
+            self._context.counters.repaired(RepairKind.LABEL)
+            self._context.requeue(workload)
+            return RepairResult(Repaired.WAIT, workload)
+        return await self._clear(workload, pod, ReasonCode.WAITING_FOR_CAPACITY, f"{name} is gone")
 
     async def _clear(
-        self, workload: Workload, pod: Pod | None, code: Code, detail: str, message: str | None = None
-    ) -> Finding:
+        self, workload: Workload, pod: Pod | None, code: ReasonCode, detail: str, message: str | None = None
+    ) -> RepairResult:
         """Order down: the Pod, then status, then the seat."""
         if pod is not None:
-            if pod.metadata.deletion_timestamp is None and await self._tools.writer.delete_pod(pod):
-                self._tools.look_again(workload)
-            return Finding(Repaired.WAIT, workload)
-        return Finding(Repaired.CLEARED, await self._departure.clear(workload, code, detail, message=message))
+            if pod.metadata.deletion_timestamp is None and await self._context.writer.delete_pod(pod):
+                self._context.requeue(workload)
+            return RepairResult(Repaired.WAIT, workload)
+        return RepairResult(
+            Repaired.CLEARED, await self._departure.clear(workload, code, detail, message=message)
+        )
 
     # The seat vanished or stands under another assignment
 
     def _seat_stands(self, workload: Workload, claim: ResourceClaim) -> bool:
         """Whether the ledger that owns the claim holds exactly the recorded booking."""
-        ledger = self._tools.ledger(claim.metadata.name)
+        ledger = self._context.ledger(claim.metadata.name)
         ref = SeatRef(workload.name, workload.uid, workload.status.assignment_id)
         return ledger is not None and claim.owned_by(ledger.metadata.uid) and ledger.holds(ref)
 
     async def _seat_again(
-        self, workload: Workload, request: Request | None, claim: ResourceClaim, pod: Pod | None
-    ) -> Finding:
+        self, workload: Workload, request: PlacementRequest | None, claim: ResourceClaim, pod: Pod | None
+    ) -> RepairResult:
         """Book the recorded assignment again; where that is refused the worker moves, nobody is evicted.
 
         A fresh read shows first that the worker still is what it was: another process may be releasing this
         very seat, for a deletion that this cache does not show yet.
         """
         recorded = assignment_of(workload)
-        fresh = await self._tools.writer.fresh_workload(ObjectKey.of(workload))
-        if fresh is None or fresh.uid != workload.uid or assignment_of(fresh) != recorded:
+        live = await self._context.writer.read_live_workload(ObjectKey.of(workload))
+        if live is None or live.uid != workload.uid or assignment_of(live) != recorded:
             raise ContendedError(workload.name)
-        if fresh.deleting or fresh.terminal:
-            self._tools.look_again(workload)
-            return Finding(Repaired.WAIT, workload)
+        if live.deleting or live.terminal:
+            self._context.requeue(workload)
+            return RepairResult(Repaired.WAIT, workload)
         booking = self._booking(workload, request, pod, recorded)
-        answer = await self._tools.book.repair(recorded.claim, booking)
+        answer = await self._context.book.repair(recorded.claim, booking)
         if isinstance(answer, Contended):
             raise ContendedError(recorded.claim)
         if isinstance(answer, Booked):
             if answer.wrote:
-                self._tools.tally.repaired(Mend.SEAT)
+                self._context.counters.repaired(RepairKind.SEAT)
             await self._repoint(claim, answer.ledger)
-            return Finding(Repaired.SOUND, workload)
-        self._tools.tally.repaired(Mend.SEAT_REFUSED)
+            return RepairResult(Repaired.SOUND, workload)
+        self._context.counters.repaired(RepairKind.SEAT_REFUSED)
         detail = f"the seat on {recorded.claim} is taken"
-        message = f"{sentence(Code.SEAT_LOST, detail)}: {answer.refusal.text}"
-        return await self._clear(workload, pod, Code.SEAT_LOST, detail, message)
+        message = f"{sentence(ReasonCode.SEAT_LOST, detail)}: {answer.refusal.text}"
+        return await self._clear(workload, pod, ReasonCode.SEAT_LOST, detail, message)
 
     def _booking(
-        self, workload: Workload, request: Request | None, pod: Pod | None, recorded: Assignment
-    ) -> Booking:
+        self, workload: Workload, request: PlacementRequest | None, pod: Pod | None, recorded: Assignment
+    ) -> SeatRequest:
         """The booking as recorded; a placed worker keeps its seat where its spec cannot be read any more."""
         if request is not None:
-            return booking_of(workload, request, owner_uid=None, recorded=recorded.assignment_id)
+            return seat_request_of(workload, request, owner_uid=None, recorded=recorded.assignment_id)
         host = effective_request(convert.pod_resources(pod.spec)) if pod is not None else None
-        return Booking(
+        return SeatRequest(
             workload=workload.name,
             workload_uid=workload.uid,
             owner_id=workload.owner_key,
             exclusive=True,
             host_request=canonical_bytes((host.memory_bytes or 0) if host is not None else 0),
-            seat_limit=effective_seat_limit(self._tools.settings.max_seats_per_claim),
+            seat_limit=effective_seat_limit(self._context.settings.max_seats_per_claim),
             created_at=workload.metadata.creation_timestamp,
             recorded_assignment_id=recorded.assignment_id,
         )
@@ -192,12 +196,12 @@ class Repair:
         """
         if claim.owned_by(ledger.metadata.uid):
             return
-        fresh = await self._tools.fresh_claim(claim.metadata.name)
-        if fresh is None or fresh.metadata.uid != claim.metadata.uid:
+        live = await self._context.read_live_claim(claim.metadata.name)
+        if live is None or live.metadata.uid != claim.metadata.uid:
             raise ContendedError(claim.metadata.name)
         try:
-            await self._tools.writer.repoint_claim(fresh, ledger)
-            self._tools.tally.repaired(Mend.OWNER)
+            await self._context.writer.repoint_claim(live, ledger)
+            self._context.counters.repaired(RepairKind.OWNER)
         except (Conflict, NotFound) as error:
             raise ContendedError(claim.metadata.name) from error
 
@@ -205,19 +209,19 @@ class Repair:
 
     async def _release_strays(self, workload: Workload) -> Workload:
         """Release seats that status does not name, behind a status write that fences their bookers."""
-        strays = [(c, s.ref) for c, s in self._tools.seats(workload) if c != workload.status.claim_name]
+        strays = [(c, s.ref) for c, s in self._context.seats(workload) if c != workload.status.claim_name]
         if not strays:
             return workload
-        fresh = await self._tools.writer.fresh_workload(ObjectKey.of(workload))
-        if fresh is None or fresh.uid != workload.uid or fresh.deleting or fresh.terminal:
+        live = await self._context.writer.read_live_workload(ObjectKey.of(workload))
+        if live is None or live.uid != workload.uid or live.deleting or live.terminal:
             return workload
         claim, ref = strays[0]
-        if assignment_of(fresh) != assignment_of(workload):
-            return fresh
+        if assignment_of(live) != assignment_of(workload):
+            return live
         note = f"releasing the seat on {claim} under assignment {ref.assignment_id}"
-        fenced = await self._tools.fence(fresh, note)
+        fenced = await self._context.fencing_write(live, note)
         await self._departure.release_shown_empty(fenced, claim, [ref])
-        self._tools.tally.repaired(Mend.STRAY)
+        self._context.counters.repaired(RepairKind.STRAY)
         if len(strays) > 1:
-            self._tools.look_again(fenced)
+            self._context.requeue(fenced)
         return fenced

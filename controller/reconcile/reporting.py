@@ -15,14 +15,14 @@ from datetime import timedelta
 
 from controller.api import convert
 from controller.api.core import Pod
-from controller.api.reasons import Code, Phase, sentence
-from controller.api.status import Facts, Outcome, Verdict
+from controller.api.reasons import Phase, ReasonCode, sentence
+from controller.api.status import PlacedUpdate, PlacementDetails, StatusUpdate
 from controller.api.workload import Workload
-from controller.reconcile.ages import Moment
-from controller.reconcile.context import Tools
+from controller.reconcile.ages import Milestone
+from controller.reconcile.context import ReconcileContext
 from informers.api import ObjectKey
 from placement.quantity import whole_gib
-from placement.types import Explanation, Request
+from placement.types import Explanation, PlacementRequest
 
 GRACE = timedelta(seconds=10)
 """How long a Pod may take to start, or a scheduler error to heal, before the status speaks of it."""
@@ -31,32 +31,32 @@ GRACE = timedelta(seconds=10)
 class Reporting:
     """Reports on workers whose Pod exists."""
 
-    def __init__(self, tools: Tools) -> None:
-        self._tools = tools
+    def __init__(self, context: ReconcileContext) -> None:
+        self._context = context
 
-    async def running(self, workload: Workload, request: Request | None, pod: Pod) -> None:
+    async def running(self, workload: Workload, request: PlacementRequest | None, pod: Pod) -> None:
         """The Pod runs: the worker is placed."""
-        outcome = Outcome(
+        outcome = StatusUpdate(
             phase=Phase.RUNNING,
             reason="",
-            verdict=Verdict(True, Code.PLACED),
+            verdict=PlacedUpdate(True, ReasonCode.PLACED),
             facts=self._facts(workload, request, pod),
         )
-        await self._tools.report(workload, outcome)
+        await self._context.report(workload, outcome)
 
-    async def starting(self, workload: Workload, request: Request | None, pod: Pod) -> float | None:
+    async def starting(self, workload: Workload, request: PlacementRequest | None, pod: Pod) -> float | None:
         """The Pod is bound and does not run yet; returns in how many seconds to look again, if at all."""
         remaining_seconds = self._remaining_seconds(workload, pod)
         if remaining_seconds > 0:
             return remaining_seconds
-        reason = sentence(Code.CONTAINER_WAITING, _waiting_reason(pod))
-        outcome = Outcome(
+        reason = sentence(ReasonCode.CONTAINER_WAITING, _waiting_reason(pod))
+        outcome = StatusUpdate(
             phase=Phase.PLACING,
             reason=reason,
-            verdict=Verdict(False, Code.NOT_STARTED, reason),
+            verdict=PlacedUpdate(False, ReasonCode.NOT_STARTED, reason),
             facts=self._facts(workload, request, pod),
         )
-        await self._tools.report(workload, outcome)
+        await self._context.report(workload, outcome)
         return None
 
     async def scheduler_error(self, workload: Workload, pod: Pod) -> float | None:
@@ -68,22 +68,22 @@ class Reporting:
         if remaining_seconds > 0:
             return remaining_seconds
         reason = sentence(
-            Code.SCHEDULER_ERROR, "kube-scheduler fails at this Pod; its words are in the condition"
+            ReasonCode.SCHEDULER_ERROR, "kube-scheduler fails at this Pod; its words are in the condition"
         )
-        verdict = Verdict(False, Code.SCHEDULER_ERROR, condition.message)
+        verdict = PlacedUpdate(False, ReasonCode.SCHEDULER_ERROR, condition.message)
         facts = self._facts(workload, None, pod)
-        outcome = Outcome(phase=Phase.PENDING, reason=reason, verdict=verdict, facts=facts)
-        await self._tools.report(workload, outcome)
+        outcome = StatusUpdate(phase=Phase.PENDING, reason=reason, verdict=verdict, facts=facts)
+        await self._context.report(workload, outcome)
         return None
 
     def _remaining_seconds(self, workload: Workload, pod: Pod) -> float:
         """What is left of the grace since kube-scheduler spoke; 0 where it did not say when."""
-        age = self._tools.memory.ages.since(Moment.POD_JUDGED, workload, pod)
+        age = self._context.local_state.ages.since(Milestone.POD_JUDGED, workload, pod)
         return 0.0 if age is None else (GRACE - age).total_seconds()
 
-    def _facts(self, workload: Workload, request: Request | None, pod: Pod) -> Facts:
+    def _facts(self, workload: Workload, request: PlacementRequest | None, pod: Pod) -> PlacementDetails:
         memory = whole_gib(request.memory_bytes) if request else workload.status.memory_per_device
-        facts = whereabouts(self._tools, workload, memory, pod_name=pod.metadata.name)
+        facts = whereabouts(self._context, workload, memory, pod_name=pod.metadata.name)
         return facts if facts.node_name else replace(facts, node_name=pod.spec.node_name)
 
 
@@ -101,79 +101,85 @@ POD_GONE_GRACE = timedelta(seconds=10)
 class Waiting:
     """Writes why a worker waits."""
 
-    def __init__(self, tools: Tools) -> None:
-        self._tools = tools
+    def __init__(self, context: ReconcileContext) -> None:
+        self._context = context
 
-    async def without_claim(self, workload: Workload, request: Request) -> None:
+    async def without_claim(self, workload: Workload, request: PlacementRequest) -> None:
         """No claim yet, and nothing that exists fits now."""
         explanation = self._explain(workload, request)
-        verdict = Verdict(False, Code.WAITING_FOR_CAPACITY, explanation.sentence)
+        verdict = PlacedUpdate(False, ReasonCode.WAITING_FOR_CAPACITY, explanation.sentence)
         await self._write(workload, explanation.sentence, verdict)
 
-    async def refused_by_scheduler(self, workload: Workload, request: Request, pod: Pod) -> None:
+    async def refused_by_scheduler(self, workload: Workload, request: PlacementRequest, pod: Pod) -> None:
         """The claim is cut and kube-scheduler refused the Pod; its words are in the condition's message."""
         explanation = self._explain(workload, request)
         condition = pod.scheduled
         message = explanation.sentence
         if condition is not None and condition.message:
             message = f"{message}; kube-scheduler: {condition.message}"
-        verdict = Verdict(False, Code.UNSCHEDULABLE, message)
+        verdict = PlacedUpdate(False, ReasonCode.UNSCHEDULABLE, message)
         await self._write(workload, explanation.sentence, verdict)
 
-    def _explain(self, workload: Workload, request: Request) -> Explanation:
+    def _explain(self, workload: Workload, request: PlacementRequest) -> Explanation:
         """Why it waits. What holds the devices may not be seen yet: then it is looked at again once it is."""
-        explanation = self._tools.fleet.explain(request, self._tools.memory.refused.of(workload.uid))
+        explanation = self._context.fleet.explain(request, self._context.local_state.refused.of(workload.uid))
         if explanation.lacks_causes:
-            self._tools.line.cannot_explain(ObjectKey.of(workload))
+            self._context.scheduling_queue.cannot_explain(ObjectKey.of(workload))
         return explanation
 
     async def without_device_class(self, workload: Workload) -> None:
         """The DeviceClass is missing: a fault of the configuration, not a busy fleet."""
-        name = self._tools.settings.device_class
-        await self._coded(workload, Code.INVALID_CONFIGURATION, f"device class {name} does not exist")
+        name = self._context.settings.device_class
+        await self._coded(workload, ReasonCode.INVALID_CONFIGURATION, f"device class {name} does not exist")
 
     async def for_predecessor_claim(self, workload: Workload, claim: str) -> None:
         """The worker's claim of an earlier life is still ending."""
-        self._tools.memory.uncounted.note(workload.uid)
-        found = self._tools.claim(claim)
+        self._context.local_state.uncounted.note(workload.uid)
+        found = self._context.claim(claim)
         node = convert.claim_node(found) if found is not None else ""
         where = f" on {node}" if node else ""
-        await self._coded(workload, Code.WAITING_FOR_PREDECESSOR_CLAIM, f"{claim} is still ending{where}")
+        await self._coded(
+            workload, ReasonCode.WAITING_FOR_PREDECESSOR_CLAIM, f"{claim} is still ending{where}"
+        )
 
     async def for_predecessor_pod(self, workload: Workload, pod: Pod) -> None:
         """The Pod of an earlier Workload of this name is still ending."""
         where = f" on {pod.spec.node_name}" if pod.bound else ""
         detail = f"{pod.metadata.name} is still ending{where}"
-        await self._coded(workload, Code.WAITING_FOR_PREDECESSOR_POD, detail)
+        await self._coded(workload, ReasonCode.WAITING_FOR_PREDECESSOR_POD, detail)
 
     async def for_pod_gone(self, workload: Workload, pod: Pod) -> float:
         """The worker's Pod is being deleted; said from 10 s on. Returns in how many seconds to look again."""
         meta = pod.metadata
-        ending = self._tools.memory.ages.since(Moment.POD_DELETION_ASKED, workload, pod)
+        ending = self._context.local_state.ages.since(Milestone.POD_DELETION_ASKED, workload, pod)
         remaining_seconds = (POD_GONE_GRACE - (ending or timedelta())).total_seconds()
         if remaining_seconds > 0:
             return remaining_seconds
-        reason = sentence(Code.WAITING_FOR_POD_GONE, f"{meta.name} on {pod.spec.node_name or 'no node'}")
-        await self._tools.report(workload, Outcome(reason=reason))
-        return self._tools.settings.retry_interval_seconds
+        reason = sentence(
+            ReasonCode.WAITING_FOR_POD_GONE, f"{meta.name} on {pod.spec.node_name or 'no node'}"
+        )
+        await self._context.report(workload, StatusUpdate(reason=reason))
+        return self._context.settings.retry_interval_seconds
 
-    async def _coded(self, workload: Workload, code: Code, detail: str) -> None:
+    async def _coded(self, workload: Workload, code: ReasonCode, detail: str) -> None:
         text = sentence(code, detail)
-        await self._write(workload, text, Verdict(False, code, text))
+        await self._write(workload, text, PlacedUpdate(False, code, text))
 
-    async def _write(self, workload: Workload, reason: str, verdict: Verdict) -> None:
+    async def _write(self, workload: Workload, reason: str, verdict: PlacedUpdate) -> None:
         # Where it was before it lost its place is no longer true.
         status = workload.status
-        facts = whereabouts(self._tools, workload, status.memory_per_device, pod_name=status.pod_name)
-        outcome = Outcome(phase=Phase.PENDING, reason=reason, verdict=verdict, facts=facts)
-        await self._tools.report(workload, outcome)
+        facts = whereabouts(self._context, workload, status.memory_per_device, pod_name=status.pod_name)
+        outcome = StatusUpdate(phase=Phase.PENDING, reason=reason, verdict=verdict, facts=facts)
+        await self._context.report(workload, outcome)
 
 
-def whereabouts(tools: Tools, workload: Workload, memory_per_device: str, *, pod_name: str = "") -> Facts:
+def whereabouts(
+    context: ReconcileContext, workload: Workload, memory_per_device: str, *, pod_name: str = ""
+) -> PlacementDetails:
     """The facts that ride along with a status write. A claim that lost its allocation is on no node."""
-    claim = tools.claim(workload.status.claim_name)
+    claim = context.claim(workload.status.claim_name)
     allocation = claim.status.allocation if claim is not None else None
-    return Facts(
+    return PlacementDetails(
         pod_name=pod_name,
         node_name=convert.claim_node(claim) if claim is not None else "",
         device_count=len(allocation.devices.results) if allocation is not None else 0,

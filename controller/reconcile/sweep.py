@@ -15,9 +15,9 @@ import anyio
 from controller.api.dra import ResourceClaim
 from controller.api.names import pod_name
 from controller.api.pods import whole
-from controller.api.status import holders_of_unnamed
+from controller.api.status import holders_of_unrecorded
 from controller.api.workload import Workload
-from controller.reconcile.context import Tools
+from controller.reconcile.context import ReconcileContext
 from controller.runtime import logs
 from informers.api import ObjectKey
 from informers.errors import ApiError
@@ -75,9 +75,9 @@ class SweepStatistics:
 class Sweep:
     """Finds orphans, remembers since when they look like that, and releases them."""
 
-    def __init__(self, tools: Tools, wake: Callable[[Workload], None]) -> None:
-        self._tools = tools
-        self._wake = wake
+    def __init__(self, context: ReconcileContext, activate: Callable[[Workload], None]) -> None:
+        self._context = context
+        self._activate = activate
         self._suspects: dict[Orphan, float] = {}
         """When each is due, in the loop's time: a wall clock that is set back would cost a whole round."""
         self._released_kinds = dict.fromkeys(ORPHAN_KINDS.values(), 0)
@@ -101,7 +101,7 @@ class Sweep:
         now = anyio.current_time()
         found = list(self._orphans())
         self._suspects = {orphan: self._suspects.get(orphan, now + SUSPICION_SECONDS) for orphan in found}
-        self._wake_unnamed()
+        self._activate_unrecorded()
         for orphan, due in tuple(self._suspects.items()):
             if now >= due:
                 await self._release(orphan)
@@ -120,16 +120,16 @@ class Sweep:
         for ledger in self._ledgers():
             seats = [seat for seat in ledger.seats if self._is_orphan(seat)]
             yield from (OrphanSeat(ledger.claim_name, seat.ref) for seat in seats)
-            lonely = not ledger.seats or self._tools.claim(ledger.claim_name) is None
+            lonely = not ledger.seats or self._context.claim(ledger.claim_name) is None
             if lonely and len(seats) == len(ledger.seats) and not self._has_live_pod(ledger.claim_name):
                 yield OrphanLedger(ledger.claim_name, ledger.metadata.uid)
-        for claim in self._tools.caches.claims.store:
+        for claim in self._context.caches.claims.store:
             if self._is_orphan_claim(claim):
                 yield OrphanClaim(claim.metadata.name, claim.metadata.uid)
 
     def _ledgers(self) -> Iterator[ClaimLedger]:
         """The ledgers of our naming; an odd one that somebody made by hand is not ours."""
-        for ledger in self._tools.caches.ledgers.store:
+        for ledger in self._context.caches.ledgers.store:
             if ledger.is_well_named:
                 yield ledger
 
@@ -143,26 +143,26 @@ class Sweep:
         was_ours = any(owner.kind == CLAIM_LEDGERS_KIND for owner in claim.metadata.owner_references)
         if not is_claim_name(name) or not was_ours or claim.deleting:
             return False
-        return self._tools.ledger(name) is None and not self._has_live_pod(name)
+        return self._context.ledger(name) is None and not self._has_live_pod(name)
 
     def _runs(self, seat: Seat) -> bool:
-        key = ObjectKey(self._tools.settings.namespace, pod_name(seat.workload))
-        pod = whole(self._tools.caches.pods.store.get(key))
+        key = ObjectKey(self._context.settings.namespace, pod_name(seat.workload))
+        pod = whole(self._context.caches.pods.store.get(key))
         return pod is not None and pod.owned_by(seat.workload_uid) and not pod.finished
 
     def _has_live_pod(self, claim: str) -> bool:
-        return is_claim_name(claim) and bool(self._tools.ledgers.live_pods(claim))
+        return is_claim_name(claim) and bool(self._context.ledgers.live_pods(claim))
 
     def _workload(self, name: str) -> Workload | None:
-        key = ObjectKey(self._tools.settings.namespace, name)
-        return self._tools.caches.workloads.store.get(key)
+        key = ObjectKey(self._context.settings.namespace, name)
+        return self._context.caches.workloads.store.get(key)
 
-    def _wake_unnamed(self) -> None:
+    def _activate_unrecorded(self) -> None:
         """A seat that its Workload does not name wakes that Workload: repair knows what it is."""
         for ledger in self._ledgers():
-            for workload in holders_of_unnamed(ledger.claim_name, ledger.seats, self._workload):
+            for workload in holders_of_unrecorded(ledger.claim_name, ledger.seats, self._workload):
                 if not workload.terminal:
-                    self._wake(workload)
+                    self._activate(workload)
 
     # Releasing
 
@@ -181,40 +181,40 @@ class Sweep:
             case OrphanSeat(claim, ref):
                 if not await self._is_gone(ref):
                     return False
-                await self._tools.book.release(claim, [ref])
+                await self._context.book.release(claim, [ref])
             case OrphanLedger(claim, uid):
                 return await self._retire(claim, uid)
             case OrphanClaim(claim, uid):
-                fresh = await self._tools.fresh_claim(claim)
-                if fresh is None or fresh.metadata.uid != uid:
+                live = await self._context.read_live_claim(claim)
+                if live is None or live.metadata.uid != uid:
                     return False
-                if await self._tools.fresh_ledger(claim) is not None:
+                if await self._context.read_live_ledger(claim) is not None:
                     return False
-                await self._tools.ledgers.delete_claim(claim, uid)
+                await self._context.ledgers.delete_claim(claim, uid)
         return True
 
     async def _is_gone(self, ref: SeatRef) -> bool:
         """Whether fresh reads show neither a Workload of this UID that has not ended nor its Pod running."""
-        namespace = self._tools.settings.namespace
-        workload = await self._tools.writer.fresh_workload(ObjectKey(namespace, ref.workload))
+        namespace = self._context.settings.namespace
+        workload = await self._context.writer.read_live_workload(ObjectKey(namespace, ref.workload))
         if workload is not None and workload.uid == ref.workload_uid and not workload.terminal:
             return False
-        pod = await self._tools.fresh_pod(ref.workload)
+        pod = await self._context.read_live_pod(ref.workload)
         return pod is None or not pod.owned_by(ref.workload_uid) or pod.finished
 
     async def _retire(self, claim: str, uid: str) -> bool:
         """Retire a ledger that a fresh read shows with the same UID, and empty or without its claim."""
-        ledger = await self._tools.fresh_ledger(claim)
+        ledger = await self._context.read_live_ledger(claim)
         if ledger is None or ledger.metadata.uid != uid:
             return False
         refs = [seat.ref for seat in ledger.seats]
         if refs and not await self._is_abandoned(ledger):
             return False
-        await self._tools.book.release(claim, refs)
+        await self._context.book.release(claim, refs)
         return True
 
     async def _is_abandoned(self, ledger: ClaimLedger) -> bool:
-        if await self._tools.fresh_claim(ledger.claim_name) is not None:
+        if await self._context.read_live_claim(ledger.claim_name) is not None:
             return False
         gone = [await self._is_gone(seat.ref) for seat in ledger.seats]
         return all(gone)

@@ -8,22 +8,22 @@ from __future__ import annotations
 
 from controller.api.core import Pod
 from controller.api.names import FINALIZER, pod_name
-from controller.api.reasons import Code, Phase, sentence
-from controller.api.status import UNASSIGNED, Facts, Outcome, Verdict
+from controller.api.reasons import Phase, ReasonCode, sentence
+from controller.api.status import UNASSIGNED, PlacedUpdate, PlacementDetails, StatusUpdate
 from controller.api.workload import Workload
 from controller.cluster.object_writer import WorkloadGone
-from controller.reconcile.context import Tools, own_claim_names
+from controller.reconcile.context import ReconcileContext, own_claim_names
 from controller.reconcile.seat_booker import ContendedError
 from ledger.book import Contended
-from ledger.names import founding_claim_name, is_claim_name
+from ledger.names import is_claim_name, own_claim_name
 from ledger.state import ClaimLedger, SeatRef
 
 
 class Departure:
     """Ends workers, and releases what they held."""
 
-    def __init__(self, tools: Tools) -> None:
-        self._tools = tools
+    def __init__(self, context: ReconcileContext) -> None:
+        self._context = context
 
     async def delete(self, workload: Workload) -> Pod | None:
         """The Workload is being deleted: end its Pods, release every seat of this UID, drop the finalizer.
@@ -38,7 +38,7 @@ class Departure:
         await self._release_all(workload)
         kept = tuple(f for f in workload.metadata.finalizers if f != FINALIZER)
         try:
-            await self._tools.writer.set_finalizers(workload, kept)
+            await self._context.writer.set_finalizers(workload, kept)
         except WorkloadGone:
             return None
         return None
@@ -52,27 +52,27 @@ class Departure:
         running = [pod for pod in self._pods(workload) if not pod.finished]
         for pod in running:
             if pod.metadata.deletion_timestamp is None:
-                await self._tools.writer.delete_pod(pod, on_version=True)
-        if self._tools.seats(workload):
+                await self._context.writer.delete_pod(pod, on_version=True)
+        if self._context.seats(workload):
             await self.release_seats(workload)
         else:
             await self._retire_left_empty(workload.status.claim_name)
 
     async def _retire_left_empty(self, claim: str) -> None:
         """Finish a release that got as far as the seat: a ledger without seats goes, and then its claim."""
-        ledger = self._tools.ledger(claim) if is_claim_name(claim) else None
+        ledger = self._context.ledger(claim) if is_claim_name(claim) else None
         if ledger is not None and not ledger.seats:
             await self._release_from(claim, [])
 
-    async def fail(self, workload: Workload, code: Code, detail: str) -> None:
+    async def fail(self, workload: Workload, code: ReasonCode, detail: str) -> None:
         """The worker can never be placed: terminal status first, then what it held."""
         text = sentence(code, detail)
-        outcome = Outcome(phase=Phase.FAILED, reason=text, verdict=Verdict(False, code, text))
-        await self.withdraw(await self._tools.report(workload, outcome))
+        outcome = StatusUpdate(phase=Phase.FAILED, reason=text, verdict=PlacedUpdate(False, code, text))
+        await self.withdraw(await self._context.report(workload, outcome))
 
     async def release_seats(self, workload: Workload) -> None:
         """Release every seat of this UID, once a fresh read shows that no Pod of it runs on."""
-        pod = await self._tools.fresh_pod(workload.name)
+        pod = await self._context.read_live_pod(workload.name)
         if pod is not None and pod.owned_by(workload.uid) and not pod.finished:
             return
         for claim, refs in self._held(workload).items():
@@ -80,10 +80,10 @@ class Departure:
 
     async def reject(self, workload: Workload, message: str) -> Workload:
         """The API server refuses a worker for now (quota, Pod security, webhook): it holds on to nothing."""
-        return await self.clear(workload, Code.POD_REJECTED, message, message=message)
+        return await self.clear(workload, ReasonCode.POD_REJECTED, message, message=message)
 
     async def clear(
-        self, workload: Workload, code: Code, detail: str, *, message: str | None = None
+        self, workload: Workload, code: ReasonCode, detail: str, *, message: str | None = None
     ) -> Workload:
         """Take the assignment of a worker whose Pod is gone or has ended: the status, then what it held.
 
@@ -93,14 +93,14 @@ class Departure:
         named = workload.status.claim_name
         held = self._held(workload)
         text = sentence(code, detail)
-        outcome = Outcome(
+        outcome = StatusUpdate(
             phase=Phase.PENDING,
             reason=text,
-            verdict=Verdict(False, code, text if message is None else message),
+            verdict=PlacedUpdate(False, code, text if message is None else message),
             assignment=UNASSIGNED,
-            facts=Facts(),
+            facts=PlacementDetails(),
         )
-        cleared = await self._tools.report(workload, outcome)
+        cleared = await self._context.report(workload, outcome)
         for claim, refs in held.items():
             if not named or claim == named:
                 await self.release_shown_empty(cleared, claim, refs)
@@ -117,30 +117,30 @@ class Departure:
     def _held(self, workload: Workload) -> dict[str, list[SeatRef]]:
         """The bookings of this UID that the cache shows, by claim, in the order of names."""
         held: dict[str, list[SeatRef]] = {}
-        for claim, seat in self._tools.seats(workload):
+        for claim, seat in self._context.seats(workload):
             held.setdefault(claim, []).append(seat.ref)
         return held
 
     async def release_shown_empty(self, workload: Workload, claim: str, refs: list[SeatRef]) -> None:
         """Release bookings on one claim, once a fresh read shows that the worker's Pod is not there."""
-        pod = await self._tools.fresh_pod(workload.name)
+        pod = await self._context.read_live_pod(workload.name)
         if pod is None or pod.finished or claim not in pod.claim_names:
             await self.release_refs(claim, refs)
 
     def _pods(self, workload: Workload) -> tuple[Pod, ...]:
-        return self._tools.caches.pods_of(workload.uid)
+        return self._context.caches.pods_of(workload.uid)
 
     async def _ending_pod(self, workload: Workload) -> Pod | None:
         """A Pod of this UID that is left; all are asked to end. `None`: verifiably gone."""
         for pod in self._pods(workload):
             if pod.metadata.deletion_timestamp is None:
-                await self._tools.writer.delete_pod(pod)
+                await self._context.writer.delete_pod(pod)
         if left := self._pods(workload):
             # One and the same while it is there, or its age would begin anew at each look.
             return next((pod for pod in left if pod.metadata.name == pod_name(workload.name)), left[0])
         # The cache may lag behind a Pod that another process created a moment ago.
-        fresh = await self._tools.fresh_pod(workload.name)
-        return fresh if fresh is not None and fresh.owned_by(workload.uid) else None
+        live = await self._context.read_live_pod(workload.name)
+        return live if live is not None and live.owned_by(workload.uid) else None
 
     async def _release_all(self, workload: Workload) -> None:
         """Release every seat of a UID that gets no Pod any more, under whatever assignment it stands.
@@ -153,9 +153,11 @@ class Departure:
         if is_claim_name(workload.status.claim_name):
             held.setdefault(workload.status.claim_name, [])
         if held.keys().isdisjoint(own_claim_names(workload)):
-            held[founding_claim_name(workload.name, workload.uid)] = []
+            held[own_claim_name(workload.name, workload.uid)] = []
         for claim, refs in sorted(held.items()):
-            ledger = await self._release_from(claim, refs) if refs else await self._tools.fresh_ledger(claim)
+            ledger = (
+                await self._release_from(claim, refs) if refs else await self._context.read_live_ledger(claim)
+            )
             await self._release_left(workload, claim, ledger)
 
     async def _release_left(self, workload: Workload, claim: str, ledger: ClaimLedger | None) -> None:
@@ -173,7 +175,7 @@ class Departure:
 
     async def _release_from(self, claim: str, refs: list[SeatRef]) -> ClaimLedger | None:
         """Release these bookings; returns the ledger as it was left, if there is one still."""
-        released = await self._tools.book.release(claim, refs)
+        released = await self._context.book.release(claim, refs)
         if isinstance(released, Contended):
             raise ContendedError(claim)
         return released.ledger

@@ -7,18 +7,18 @@ from enum import Enum, auto
 from controller.api.core import Pod
 from controller.api.documents import pod_document
 from controller.api.names import ASSIGNMENT_ENV
-from controller.api.reasons import Code, Phase
-from controller.api.status import Assignment, Outcome, assignment_of
+from controller.api.reasons import Phase, ReasonCode
+from controller.api.status import Assignment, StatusUpdate, assignment_of
 from controller.api.workload import Workload
 from controller.cluster.caches import controlling_workload
-from controller.reconcile.context import Tools
+from controller.reconcile.context import ReconcileContext
 from controller.reconcile.seat_booker import ContendedError
 from controller.reconcile.teardown import Departure
 from informers.errors import AlreadyExists, BadRequest, Forbidden, Invalid, OutcomeUnknown, ServerError
 from placement.types import PreferredNode
 
 
-class Standing(Enum):
+class PodOwnership(Enum):
     """Whose Pod it is that has the worker's name."""
 
     ABSENT = auto()
@@ -40,16 +40,16 @@ class Creation(Enum):
     """The template can never become a Pod: the Workload has failed."""
 
 
-def standing_of(pod: Pod | None, workload: Workload) -> Standing:
+def ownership_of(pod: Pod | None, workload: Workload) -> PodOwnership:
     """Whose Pod it is, by controller reference: labels and names prove nothing."""
     if pod is None:
-        return Standing.ABSENT
+        return PodOwnership.ABSENT
     owner = controlling_workload(pod)
     if owner is None:
-        return Standing.FOREIGN
+        return PodOwnership.FOREIGN
     if owner.uid == workload.uid:
-        return Standing.OURS
-    return Standing.PREDECESSOR if owner.name == workload.name else Standing.FOREIGN
+        return PodOwnership.OURS
+    return PodOwnership.PREDECESSOR if owner.name == workload.name else PodOwnership.FOREIGN
 
 
 def assignment_on(pod: Pod, workload: Workload) -> Assignment:
@@ -61,19 +61,19 @@ def assignment_on(pod: Pod, workload: Workload) -> Assignment:
 class WorkerPods:
     """Creates and rebuilds the Pods of workers that have an assignment."""
 
-    def __init__(self, tools: Tools, departure: Departure) -> None:
-        self._tools = tools
+    def __init__(self, context: ReconcileContext, departure: Departure) -> None:
+        self._context = context
         self._departure = departure
 
     async def create(self, workload: Workload) -> Creation:
         """Create the Pod of an assignment that was committed in this reconcile."""
         document = pod_document(workload, assignment_of(workload), self._preferred_nodes(workload))
         try:
-            await self._tools.writer.create_pod(document)
+            await self._context.writer.create_pod(document)
         except (AlreadyExists, OutcomeUnknown, ServerError):
             return await self._read_back(workload)
         except (Invalid, BadRequest) as error:
-            await self._departure.fail(workload, Code.INVALID_TEMPLATE, error.message)
+            await self._departure.fail(workload, ReasonCode.INVALID_TEMPLATE, error.message)
             return Creation.FAILED
         except Forbidden as error:
             await self._departure.reject(workload, error.message)
@@ -86,26 +86,28 @@ class WorkerPods:
         Another process that is about to clear this assignment, by what it read before, then conflicts:
         otherwise it would see no Pod yet, and release the seat under the one that is made now.
         """
-        reason = self._tools.booked_reason(workload, workload.status.claim_name)
-        outcome = Outcome(phase=Phase.PLACING, reason=reason)
-        return await self.create(await self._tools.fence(workload, "the Pod is made again", outcome))
+        reason = self._context.booked_reason(workload, workload.status.claim_name)
+        outcome = StatusUpdate(phase=Phase.PLACING, reason=reason)
+        return await self.create(
+            await self._context.fencing_write(workload, "the Pod is made again", outcome)
+        )
 
     async def _read_back(self, workload: Workload) -> Creation:
         """Whose Pod answered the create, or whether a lost answer created ours."""
-        pod = await self._tools.fresh_pod(workload.name)
-        ours = standing_of(pod, workload) is Standing.OURS
+        pod = await self._context.read_live_pod(workload.name)
+        ours = ownership_of(pod, workload) is PodOwnership.OURS
         if pod is not None and ours and assignment_on(pod, workload) == assignment_of(workload):
             return Creation.CREATED
         if pod is None:
             # The server failed before it stored anything, and may go on failing.
             raise ContendedError(workload.name)
-        self._tools.look_again(workload)
+        self._context.requeue(workload)
         return Creation.WAIT
 
     def _preferred_nodes(self, workload: Workload) -> tuple[PreferredNode, ...]:
         """The order of the shapes once more, as preferences: `firstAvailable` orders within a node only."""
-        claim = self._tools.claim(workload.status.claim_name)
+        claim = self._context.claim(workload.status.claim_name)
         if claim is None or claim.allocated:
             return ()
-        request = self._tools.requests.of(workload)
-        return () if request is None else self._tools.fleet.preferred_nodes(request)
+        request = self._context.requests.of(workload)
+        return () if request is None else self._context.fleet.preferred_nodes(request)

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from controller.api.names import LEADER_LEASE
-from controller.config.nondeterminism import Chance
+from controller.config.nondeterminism import Nondeterminism
 from controller.config.settings import Settings
 from informers.api import Api
 from informers.leader.election import ElectionSettings, LeaderElector
@@ -32,7 +32,7 @@ class LeadershipStatistics:
 class Leadership:
     """Runs the work of a leader while this process is one."""
 
-    def __init__(self, api: Api, settings: Settings, chance: Chance) -> None:
+    def __init__(self, api: Api, settings: Settings, nondeterminism: Nondeterminism) -> None:
         self.elector: LeaderElector | None = None
         """`None` without leader election: then this process leads from the start."""
         self._leading = False
@@ -42,9 +42,9 @@ class Leadership:
                 name=LEADER_LEASE,
                 namespace=settings.lease_namespace,
                 host=settings.pod_name or socket.gethostname(),
-                unique_suffix=chance.new_id,
-                wall_clock=chance.now,
-                rng=chance.rng,
+                unique_suffix=nondeterminism.new_id,
+                wall_clock=nondeterminism.now,
+                rng=nondeterminism.rng,
                 settings=ElectionSettings(
                     lease_seconds=settings.lease_duration_seconds,
                     renew_deadline_seconds=settings.renew_deadline_seconds,

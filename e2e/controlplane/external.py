@@ -31,7 +31,7 @@ TOKEN_SECONDS = 24 * 3600  # a long session; the server may grant less
 DEPLOYMENT = f"/apis/apps/v1/namespaces/{CONTROLLER_NAMESPACE}/deployments/open-rl-scheduler"
 
 
-class Furnishing(StrEnum):
+class NodeSetup(StrEnum):
     """How nodes with GPUs come about."""
 
     NONE = "false"
@@ -45,7 +45,7 @@ class ExternalCluster(Cluster):
     pace = 3
 
     def __init__(
-        self, kubeconfig: Path, *, furnishing: Furnishing = Furnishing.NONE, worker_image: str = ""
+        self, kubeconfig: Path, *, furnishing: NodeSetup = NodeSetup.NONE, worker_image: str = ""
     ) -> None:
         self._kubeconfig = kubeconfig.absolute()
         self._furnishing = furnishing
@@ -96,9 +96,9 @@ class ExternalCluster(Cluster):
         return RealNodes(self.api)
 
     def furnish(self, fleet: Fleet) -> list[str]:
-        if self._furnishing is Furnishing.LABELS:
+        if self._furnishing is NodeSetup.LABELS:
             return self.nodes.furnish(fleet)
-        if self._furnishing is Furnishing.NODES:
+        if self._furnishing is NodeSetup.NODES:
             return super().furnish(fleet)
         raise Unsupported(
             f"{self!r} brings its own nodes: none are made there unless E2E_FURNISH=true,"
@@ -106,7 +106,7 @@ class ExternalCluster(Cluster):
         )
 
     def clear(self, namespace: str = WORKER_NAMESPACE) -> None:
-        if self._furnishing is not Furnishing.LABELS:
+        if self._furnishing is not NodeSetup.LABELS:
             super().clear(namespace)
             return
         clear_real(self.api, namespace)

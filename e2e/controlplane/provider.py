@@ -13,7 +13,7 @@ from pathlib import Path
 
 from e2e.controlplane.cluster import Cluster
 from e2e.controlplane.errors import InvalidArgument
-from e2e.controlplane.external import ExternalCluster, Furnishing
+from e2e.controlplane.external import ExternalCluster, NodeSetup
 from e2e.controlplane.local import ControlPlane, Options
 from e2e.controlplane.processes.binaries import ensure_binaries
 from e2e.kind.cluster import prepared_kind
@@ -73,11 +73,11 @@ def open_cluster(environment: Mapping[str, str], options: Options | None = None)
 
 
 def _existing(environment: Mapping[str, str]) -> Cluster:
-    furnish = environment.get(FURNISH_VARIABLE, "") or Furnishing.NONE
-    if furnish not in set(Furnishing):
+    furnish = environment.get(FURNISH_VARIABLE, "") or NodeSetup.NONE
+    if furnish not in set(NodeSetup):
         raise InvalidArgument(f"{FURNISH_VARIABLE}={furnish}: true, false or labels is expected")
     return ExternalCluster(
         Path(environment[KUBECONFIG_VARIABLE]),
-        furnishing=Furnishing(furnish),
+        furnishing=NodeSetup(furnish),
         worker_image=environment.get(WORKER_IMAGE_VARIABLE, ""),
     )

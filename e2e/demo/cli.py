@@ -21,7 +21,7 @@ from e2e.demo.stage import RealStage, set_up
 from simulation.command_line.exit_status import run_and_exit
 from simulation.demo.cli import INTERRUPTED_LINE
 from simulation.demo.performance import SIGNALS, perform, stay, until_interrupted
-from simulation.demo.plan import Plan, demo_command
+from simulation.demo.plan import DemoPlan, demo_command
 from simulation.demo.screen import Screen
 from simulation.demo.stage import DemoFailed, Interrupted
 
@@ -32,7 +32,7 @@ def cli(*, serve: bool, **options: int) -> None:
 
     The programs of the control plane are built on first use, which takes some minutes and needs Go.
     """
-    plan = Plan.checked(**options)
+    plan = DemoPlan.checked(**options)
     screen = Screen.on_standard_output(devices=plan.devices, limit=plan.limit)
     screen.say(f"{plan}, on a real Kubernetes {kubernetes_version()} with kwok in place of kubelets")
     with set_up(plan, screen.say) as stage:
@@ -52,7 +52,7 @@ def main() -> NoReturn:
     )
 
 
-def _play(stage: RealStage, plan: Plan, screen: Screen, *, serve: bool) -> None:
+def _play(stage: RealStage, plan: DemoPlan, screen: Screen, *, serve: bool) -> None:
     shown = False
 
     async def act() -> None:

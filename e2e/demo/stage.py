@@ -17,7 +17,7 @@ from e2e.demo.errors import ControllerFailed
 from e2e.harness.ledger_watch import LedgerWitness, witnessed_ledgers
 from e2e.harness.program import ControllerFault, ControllerProcess, running_controller
 from simulation.demo.handoff import Revision
-from simulation.demo.plan import Plan
+from simulation.demo.plan import DemoPlan
 from simulation.demo.stage import DemoFailed
 
 LOG_LINES = 10
@@ -55,7 +55,7 @@ class RealStage:
 
 
 @contextmanager
-def set_up(plan: Plan, progress: Progress) -> Iterator[RealStage]:
+def set_up(plan: DemoPlan, progress: Progress) -> Iterator[RealStage]:
     """Build what is missing, start everything, take it down again."""
     with ExitStack() as stack:
         plane = stack.enter_context(ControlPlane.start(Options(progress=progress)))

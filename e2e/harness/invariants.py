@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from e2e.controlplane import Object
-from e2e.harness.workloads import WORKLOADS, OpenRL
+from e2e.harness.workloads import WORKLOADS, WorkloadClient
 
 SETTLE_SECONDS = 45
 TERMINAL = {"Succeeded", "Failed"}
 
 
-def violations(openrl: OpenRL, *, limit: int) -> list[str]:
+def violations(openrl: WorkloadClient, *, limit: int) -> list[str]:
     """Everything that a settled cluster must not show (section 8)."""
     workloads = openrl.api.items(WORKLOADS)
     ledgers, claims, pods = openrl.ledgers(), openrl.claims(), openrl.pods()
@@ -94,7 +94,7 @@ def _claims(ledgers: list[Object], claims: list[Object]) -> Iterator[str]:
             yield f"{claim['metadata']['name']} is still ending"
 
 
-def await_settled(openrl: OpenRL, *, limit: int, running: int, waiting: int) -> None:
+def await_settled(openrl: WorkloadClient, *, limit: int, running: int, waiting: int) -> None:
     """Return once so many run and wait, and no invariant is broken; else name what is."""
     seen: list[str] = []
 

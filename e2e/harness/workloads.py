@@ -57,7 +57,7 @@ def one_gpu_nodes(cluster: Cluster, count: int) -> list[str]:
     return cluster.furnish(Fleet(nodes=count, shape=NodeShape(gpus=1)))
 
 
-class OpenRL:
+class WorkloadClient:
     """The objects of one cluster's workers' namespace; `pace` and `worker_image` are the cluster's."""
 
     def __init__(self, api: Api, *, pace: float = 1, worker_image: str = WORKER_IMAGE) -> None:

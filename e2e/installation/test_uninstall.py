@@ -18,7 +18,7 @@ from e2e.controlplane import WORKER_NAMESPACE, Cluster, ControlPlane, wait_until
 from e2e.controlplane.cluster import CHECKOUT, CRDS
 from e2e.controlplane.provider import Provider, chosen
 from e2e.harness.program import running_controller
-from e2e.harness.workloads import OpenRL, one_gpu_nodes, workload
+from e2e.harness.workloads import WorkloadClient, one_gpu_nodes, workload
 
 DOCUMENT = CHECKOUT / "docs" / "operations.md"
 NAMESPACE = f"/api/v1/namespaces/{WORKER_NAMESPACE}"
@@ -84,7 +84,7 @@ def shell(plane: ControlPlane, tmp_path: Path) -> Shell:
     return run
 
 
-def place(openrl: OpenRL) -> None:
+def place(openrl: WorkloadClient) -> None:
     """Three workers on two devices."""
     openrl.submit(workload("first"))
     openrl.await_phase("first", "Running")
@@ -95,7 +95,7 @@ def place(openrl: OpenRL) -> None:
 def place_and_go(plane: ControlPlane, log: Path) -> None:
     """The same, by a controller that is gone afterwards."""
     with running_controller(plane, log):
-        place(OpenRL(plane.api))
+        place(WorkloadClient(plane.api))
 
 
 def gone(cluster: Cluster) -> bool:
@@ -114,7 +114,7 @@ def await_gone(cluster: Cluster) -> None:
 def test_in_the_documented_order_nothing_is_left(plane: ControlPlane, shell: Shell, tmp_path: Path) -> None:
     workloads, rest = blocks()[0].splitlines()
     with running_controller(plane, tmp_path / "controller.log") as controller:
-        openrl = OpenRL(plane.api)
+        openrl = WorkloadClient(plane.api)
         place(openrl)
         openrl.submit(workload("waiter", shared=False))
         openrl.await_pending("waiter", "WaitingForCapacity")

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from e2e.controlplane.cluster import WORKER_IMAGE
 from e2e.controlplane.errors import MissingTool
-from e2e.controlplane.external import ExternalCluster, Furnishing
+from e2e.controlplane.external import ExternalCluster, NodeSetup
 from e2e.controlplane.nodes import CONTROL_PLANE
 from e2e.controlplane.processes.binaries import to_stderr
 from e2e.controlplane.processes.guard import Guard
@@ -47,7 +47,7 @@ class KindCluster(ExternalCluster):
     manifests = OVERLAY
 
     def __init__(self, tools: Tools, name: str, kubeconfig: Path, stack: ExitStack) -> None:
-        super().__init__(kubeconfig, furnishing=Furnishing.LABELS, worker_image=WORKER_IMAGE)
+        super().__init__(kubeconfig, furnishing=NodeSetup.LABELS, worker_image=WORKER_IMAGE)
         self.tools = tools
         self.name = name
         self._stack = stack

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from e2e.conftest import Start
 from e2e.controlplane import Cluster, Fleet, NodeShape
-from e2e.harness.workloads import PODS, OpenRL, one_gpu_nodes, workload
+from e2e.harness.workloads import PODS, WorkloadClient, one_gpu_nodes, workload
 from e2e.kind.cluster import KindCluster
 from e2e.kind.containers import process_environment
 
@@ -12,7 +12,7 @@ pytest_plugins = ("e2e.controlplane.fixtures",)
 
 
 def test_workers_of_one_claim_are_given_the_same_device_and_a_pair_two(
-    cluster: Cluster, openrl: OpenRL, start: Start
+    cluster: Cluster, openrl: WorkloadClient, start: Start
 ) -> None:
     assert isinstance(cluster, KindCluster)
     one_gpu_nodes(cluster, 1)

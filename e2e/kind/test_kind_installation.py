@@ -11,7 +11,7 @@ from e2e.conftest import Start
 from e2e.controlplane import CONTROLLER_NAMESPACE, WORKER_NAMESPACE, Cluster, wait_until
 from e2e.controlplane.api import Object
 from e2e.harness.manifest_objects import refused
-from e2e.harness.workloads import OpenRL, one_gpu_nodes, workload
+from e2e.harness.workloads import WorkloadClient, one_gpu_nodes, workload
 from e2e.kind.cluster import KindCluster
 from e2e.kind.containers import running_in_namespace
 from e2e.kind.deployment import CONTROLLER_PODS, RunningDeployment
@@ -68,7 +68,7 @@ def test_the_process_is_unprivileged_on_a_read_only_root_in_a_restricted_namespa
 
 
 def test_uninstalling_in_the_documented_order_leaves_nothing_and_installing_again_works(
-    cluster: Cluster, openrl: OpenRL, start: Start
+    cluster: Cluster, openrl: WorkloadClient, start: Start
 ) -> None:
     """Workloads first, then everything else: the order that manifests/kustomization.yaml asks for."""
     assert isinstance(cluster, KindCluster)

@@ -20,7 +20,7 @@ from e2e.harness.in_pod import LEASE
 from e2e.harness.invariants import await_settled
 from e2e.harness.ledger_watch import witnessed_ledgers
 from e2e.harness.pod_watch import witnessed_pods
-from e2e.harness.workloads import OpenRL, workload
+from e2e.harness.workloads import WorkloadClient, workload
 from e2e.kind.cluster import KindCluster
 from e2e.kind.containers import crash
 from e2e.kind.deployment import CONTROLLER_PODS, RunningDeployment
@@ -54,7 +54,7 @@ def installed(start: Start, cluster: Cluster) -> RunningDeployment:
 
 
 @contextmanager
-def storm(cluster: Cluster, openrl: OpenRL) -> Iterator[Callable[[], None]]:
+def storm(cluster: Cluster, openrl: WorkloadClient) -> Iterator[Callable[[], None]]:
     """Let the first workers in; yield what lets in the others. At the end, all must be as if nothing was."""
     assert WORKERS == NODES * GPUS * LIMIT, "every seat is taken in the end"
     with witnessed_ledgers(cluster) as ledgers, witnessed_pods(cluster, WORKER_NAMESPACE) as workers:
@@ -79,7 +79,7 @@ def storm(cluster: Cluster, openrl: OpenRL) -> Iterator[Callable[[], None]]:
 
 
 def test_a_rolling_update_during_a_storm_loses_no_seat_and_disturbs_no_worker(
-    cluster: Cluster, openrl: OpenRL, start: Start
+    cluster: Cluster, openrl: WorkloadClient, start: Start
 ) -> None:
     running = installed(start, cluster)
     before = {pod.name for pod in running.pods.pods}
@@ -95,7 +95,7 @@ def test_a_rolling_update_during_a_storm_loses_no_seat_and_disturbs_no_worker(
 
 
 def test_a_leader_whose_process_is_killed_during_a_storm_costs_time_and_nothing_else(
-    cluster: Cluster, openrl: OpenRL, start: Start
+    cluster: Cluster, openrl: WorkloadClient, start: Start
 ) -> None:
     assert isinstance(cluster, KindCluster)
     running = installed(start, cluster)
@@ -109,7 +109,7 @@ def test_a_leader_whose_process_is_killed_during_a_storm_costs_time_and_nothing_
 
 
 def test_a_leader_whose_pod_is_removed_by_force_during_a_storm_costs_time_and_nothing_else(
-    cluster: Cluster, openrl: OpenRL, start: Start
+    cluster: Cluster, openrl: WorkloadClient, start: Start
 ) -> None:
     running = installed(start, cluster)
 
@@ -122,7 +122,7 @@ def test_a_leader_whose_pod_is_removed_by_force_during_a_storm_costs_time_and_no
 
 
 def test_a_leader_that_is_asked_to_stop_under_load_ends_with_zero_and_hands_over_at_once(
-    cluster: Cluster, openrl: OpenRL, start: Start
+    cluster: Cluster, openrl: WorkloadClient, start: Start
 ) -> None:
     running = installed(start, cluster)
 

@@ -45,7 +45,7 @@ class _Bucket(Generic[T]):
         return self._ordered
 
 
-class IndexedObjects(Generic[T]):
+class Indexer(Generic[T]):
     """The objects and the buckets of every index."""
 
     def __init__(self, functions: Mapping[str, IndexFunction[T]]) -> None:
@@ -57,9 +57,9 @@ class IndexedObjects(Generic[T]):
         sizes = ", ".join(f"{index}={len(buckets)}" for index, buckets in self._buckets.items())
         return f"<IndexedObjects objects={len(self.objects)} buckets: {sizes or 'none'}>"
 
-    def empty_copy(self) -> IndexedObjects[T]:
+    def empty_copy(self) -> Indexer[T]:
         """No objects, the same indexes."""
-        return IndexedObjects(self._functions)
+        return Indexer(self._functions)
 
     def put(self, key: Key, obj: T) -> None:
         """Add `obj`, or put it in the place of the object that has this key."""

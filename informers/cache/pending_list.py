@@ -18,25 +18,23 @@ from typing import Final, Generic
 from msgspec import Struct
 
 from informers.api import Key, ObjectKey, T, UnreadableObject, plain_key, version_of
-from informers.cache.indexer import IndexedObjects
+from informers.cache.indexer import Indexer
 
 SLICE: Final = 250
 """Objects that are looked at, or told of, before other tasks get their turn: a few milliseconds."""
 
 
-class Step(Struct, Generic[T], frozen=True, gc=False):
+class Transition(Struct, Generic[T], frozen=True, gc=False):
     """What a list makes of one key; `None`: no object. The two differ."""
 
     old: T | None
     new: T | None
 
 
-class Replacement(Generic[T]):
+class PendingList(Generic[T]):
     """Filled page by page with `add` and `add_unreadable`; the store takes it over when it is complete."""
 
-    def __init__(
-        self, current: IndexedObjects[T], is_suspect: Callable[[Key], bool], slice_objects: int
-    ) -> None:
+    def __init__(self, current: Indexer[T], is_suspect: Callable[[Key], bool], slice_objects: int) -> None:
         self._slice_objects = slice_objects
         self._current = current
         self._is_suspect = is_suspect
@@ -46,8 +44,8 @@ class Replacement(Generic[T]):
         """What the list holds and cannot be decoded."""
         self.doubtful: dict[Key, T | None] = {}
         """What the list has at the keys that are not settled yet."""
-        self.gone: dict[Key, Step[T]] = {}
-        self.changed: dict[Key, Step[T]] = {}
+        self.gone: dict[Key, Transition[T]] = {}
+        self.changed: dict[Key, Transition[T]] = {}
         self.items = 0
         """Objects listed so far, unreadable ones included."""
         self._kept: set[Key] = set()
@@ -69,13 +67,13 @@ class Replacement(Generic[T]):
             self.doubtful[key] = listed
         elif known is None:
             self.contents.put(key, obj)
-            self.changed[key] = Step(None, obj)
+            self.changed[key] = Transition(None, obj)
         elif same(known, obj):
             self.contents.put(key, known)
             self.changed.pop(key, None)
         elif version_of(obj) > version_of(known):
             self.contents.put(key, obj)
-            self.changed[key] = Step(known, obj)
+            self.changed[key] = Transition(known, obj)
         else:
             self.contents.put(key, obj)
             self.doubtful[key] = obj
@@ -99,7 +97,7 @@ class Replacement(Generic[T]):
                     self.contents.put(key, obj)
                     self._kept.add(key)
                 else:
-                    self.gone[key] = Step(obj, None)
+                    self.gone[key] = Transition(obj, None)
             if number % self._slice_objects == 0:
                 yield
 
@@ -127,7 +125,7 @@ class Replacement(Generic[T]):
         else:
             self.contents.put(key, new)
         if new is not old:
-            (self.gone if new is None else self.changed)[key] = Step(old, new)
+            (self.gone if new is None else self.changed)[key] = Transition(old, new)
 
 
 def same(known: T, obj: T) -> bool:

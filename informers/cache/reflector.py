@@ -37,8 +37,8 @@ from informers.api import (
     version_number,
 )
 from informers.backoff import Backoff
-from informers.cache.pending_list import SLICE, Replacement
-from informers.cache.reflector_state import ListCause, Progress, ReflectorStatistics
+from informers.cache.pending_list import SLICE, PendingList
+from informers.cache.reflector_state import ListCause, ReflectorCounters, ReflectorStatistics
 from informers.cache.store import Store
 from informers.errors import (
     ApiError,
@@ -155,7 +155,7 @@ class Reflector(Generic[T]):
         self._backoff = Backoff(rng)
         self._state: State = Listing()
         self._problem: Problem | None = None
-        self._progress = Progress()
+        self._progress = ReflectorCounters()
 
     def __repr__(self) -> str:
         return f"<Reflector {self} {self._state} problem={self._problem}>"
@@ -218,7 +218,7 @@ class Reflector(Generic[T]):
         self._recovered()
         return Watching()
 
-    async def _read_list(self, resource_version: str, limit: int) -> tuple[str, Replacement[T]]:
+    async def _read_list(self, resource_version: str, limit: int) -> tuple[str, PendingList[T]]:
         """Read all pages aside. Returns the version that a watch has to go on from, and the objects."""
         listed = self._store.begin_replacement()
         version = token = ""
@@ -272,7 +272,7 @@ class Reflector(Generic[T]):
                 return Watching(fruitless)
             return self._watch_failed(error, fruitless)
         if not in_order:
-            older = WentBack("a bookmark is older than what was seen")
+            older = VersionRegressed("a bookmark is older than what was seen")
             return self._back_off("watch", older, then=Listing(cause=ListCause.WENT_BACK))
         if self._store.resource_version != began:
             return Watching()
@@ -363,5 +363,5 @@ class ClosedAtOnce(ApiError):
     """A watch was closed by the server as soon as it was opened."""
 
 
-class WentBack(ApiError):
+class VersionRegressed(ApiError):
     """The server named a version older than one that it had named before."""

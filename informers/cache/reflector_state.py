@@ -1,8 +1,8 @@
 """What a reflector counts of its lists and watches, under the names of client-go's reflector metrics.
 
-`Progress` is the writing side and belongs to one reflector; `ReflectorStatistics` is what others read. Every
-cause of a list is there from the start with 0, so that a rate over it works from the first scrape. Counting
-decides nothing: the reflector's states alone say what happens next.
+`ReflectorCounters` is the writing side and belongs to one reflector; `ReflectorStatistics` is what others
+read. Every cause of a list is there from the start with 0, so that a rate over it works from the first
+scrape. Counting decides nothing: the reflector's states alone say what happens next.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class ReflectorStatistics:
     """How long ago the reflector last did anything: each of its waits is bounded, so this is, too."""
 
 
-class Progress:
+class ReflectorCounters:
     """The counters of one reflector. Times are those of the event loop."""
 
     def __init__(self) -> None:

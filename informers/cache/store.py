@@ -36,11 +36,11 @@ from informers.api import (
     version_of,
 )
 from informers.cache.changes import Added, Change, Deleted, Synced, Updated
-from informers.cache.indexer import IndexedObjects, IndexFunction
-from informers.cache.pending_list import SLICE, Replacement, Step, same
+from informers.cache.indexer import Indexer, IndexFunction
+from informers.cache.pending_list import SLICE, PendingList, Transition, same
 from informers.cache.tombstones import FOR_EVER, Tombstones
 
-__all__ = ["ObjectKey", "Replacement", "Store", "StoreStatistics"]
+__all__ = ["ObjectKey", "PendingList", "Store", "StoreStatistics"]
 
 Subscriber = Callable[[Change[T]], None]
 
@@ -82,19 +82,19 @@ class Store(Generic[T]):
     ) -> None:
         self._selects = selects
         self._slice_objects = slice_objects
-        self._contents: IndexedObjects[T] = IndexedObjects(indexes or {})
+        self._contents: Indexer[T] = Indexer(indexes or {})
         self._unreadable: dict[ObjectKey, UnreadableObject] = {}
         self._tombstones = Tombstones()
         self._resource_version = ""
         self._synced = False
         self._stale_total = 0
         # The list that is being made ready; weak, so that one that failed is freed and void.
-        self._listing: ref[Replacement[T]] | None = None
+        self._listing: ref[PendingList[T]] | None = None
         self._subscribers: list[Subscriber[T]] = []
         self._telling = False
         self._untold: deque[Change[T]] = deque()
         # What the last list brought and has not told yet.
-        self._untold_steps: dict[Key, Step[T]] = {}
+        self._untold_steps: dict[Key, Transition[T]] = {}
         self._telling_initial = False
 
     def __repr__(self) -> str:
@@ -194,19 +194,19 @@ class Store(Generic[T]):
             self._tombstones.pass_version(version)
         self._tell(changes)
 
-    def begin_replacement(self) -> Replacement[T]:
+    def begin_replacement(self) -> PendingList[T]:
         """An empty list to be filled aside and given to `replace`; one that was begun before is void."""
-        listed = Replacement(self._contents, self._is_suspect, self._slice_objects)
+        listed = PendingList(self._contents, self._is_suspect, self._slice_objects)
         self._listing = ref(listed)
         return listed
 
-    def replace(self, listed: Replacement[T], resource_version: str, *, restored: bool = False) -> None:
+    def replace(self, listed: PendingList[T], resource_version: str, *, restored: bool = False) -> None:
         """Take in a whole list of `resource_version`, and tell all of it, in one step. See `replacing`."""
         for _ in self.replacing(listed, resource_version, restored=restored):
             pass
 
     def replacing(
-        self, listed: Replacement[T], resource_version: str, *, restored: bool = False
+        self, listed: PendingList[T], resource_version: str, *, restored: bool = False
     ) -> Iterator[None]:
         """The same in slices: the caller lets others run at each `yield`. The list counts all at once.
 
@@ -333,7 +333,7 @@ class Store(Generic[T]):
         """Whether more is known of `key` than the object that is shown."""
         return key in self._unreadable or key in self._tombstones
 
-    def _exchange(self, listed: Replacement[T], version: int, *, restored: bool) -> None:
+    def _exchange(self, listed: PendingList[T], version: int, *, restored: bool) -> None:
         """Settle what is in doubt, then show the list. What it has to tell waits in `_untold_steps`."""
         if self._listing is None or self._listing() is not listed:
             raise RuntimeError("this list was taken in already, or another one was begun after it")
@@ -349,7 +349,7 @@ class Store(Generic[T]):
         self._telling_initial = not self._synced
 
     def _merge(
-        self, listed: Replacement[T], key: ObjectKey, obj: T | None, version: int, *, restored: bool
+        self, listed: PendingList[T], key: ObjectKey, obj: T | None, version: int, *, restored: bool
     ) -> T | None:
         """What to hold at `key`, where a list of `version` has `obj` and perhaps an unreadable object."""
         current, unreadable = self.get(key), listed.unreadable.get(key)
@@ -379,7 +379,7 @@ class Store(Generic[T]):
             if number % self._slice_objects == 0:
                 yield
 
-    def _changes_of(self, step: Step[T], *, initial: bool) -> list[Change[T]]:
+    def _changes_of(self, step: Transition[T], *, initial: bool) -> list[Change[T]]:
         if step.new is None:
             return [Deleted(step.old)] if step.old is not None else []
         return self._transition(step.old, step.new, initial=initial)

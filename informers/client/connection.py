@@ -30,10 +30,10 @@ from aiohttp.client_middlewares import ClientHandlerType
 from kubernetes_asyncio.client import ApiClient
 from yarl import URL
 
-from informers.client.credentials import Material, Source
+from informers.client.credentials import ClientConfig, ConfigSource
 from informers.client.responses import foreign_errors
 from informers.client.sockets import lend_sockets
-from informers.client.write_guard import PermittedBody, refusals_of
+from informers.client.write_guard import GuardedBody, refusals_of
 from informers.errors import ConfigurationError, Unreachable
 
 logger = logging.getLogger(__name__)
@@ -59,7 +59,7 @@ Observer = Callable[[RequestObservation], None]
 
 
 @dataclass(frozen=True)
-class Call:
+class HttpRequest:
     """One request to be sent. `path` starts with `/api`, and it and `query` are percent-encoded already."""
 
     method: str
@@ -90,10 +90,10 @@ async def _send_once(request: aiohttp.ClientRequest, handler: ClientHandlerType)
         raise _ConnectionLost(str(error) or type(error).__name__) from error
 
 
-class Connection:
+class HttpPool:
     """A pool of connections with one set of TLS material; `ConfigurationError` if that is unusable."""
 
-    def __init__(self, material: Material, *, connections: int, user_agent: str) -> None:
+    def __init__(self, material: ClientConfig, *, connections: int, user_agent: str) -> None:
         configuration = material.configuration
         configuration.connection_pool_maxsize = connections
         self.base = str(configuration.host).rstrip("/")
@@ -131,7 +131,7 @@ class Connection:
 
     @asynccontextmanager
     async def send(
-        self, call: Call, authorization: str, observe: Observer
+        self, call: HttpRequest, authorization: str, observe: Observer
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """Send `call`, hand over the response at its headers, and close it in the end.
 
@@ -150,11 +150,13 @@ class Connection:
                 with anyio.CancelScope(shield=True):
                     await self.aclose()
 
-    async def _start(self, call: Call, authorization: str, observe: Observer) -> aiohttp.ClientResponse:
+    async def _start(
+        self, call: HttpRequest, authorization: str, observe: Observer
+    ) -> aiohttp.ClientResponse:
         headers = dict(call.headers)
         if authorization:
             headers["Authorization"] = authorization
-        body = None if call.body is None else PermittedBody(call.body)
+        body = None if call.body is None else GuardedBody(call.body)
         started = anyio.current_time()
         code = "<error>"
         try:
@@ -190,14 +192,14 @@ class Connection:
 
 
 @dataclass(frozen=True)
-class Access:
+class Session:
     """What to send the next request with. `loads` counts the readings from scratch after refusals."""
 
-    connection: Connection
-    material: Material = field(repr=False)
+    connection: HttpPool
+    material: ClientConfig = field(repr=False)
     loads: int = 0
 
-    def supersedes(self, refused: Access) -> bool:
+    def supersedes(self, refused: Session) -> bool:
         """Whether it is worth a try after `refused`: other credentials, or the same ones read again since."""
         ours, theirs = self.material, refused.material
         return self.loads > refused.loads or (ours.authorization, ours.tls_digest) != (
@@ -207,7 +209,7 @@ class Access:
 
 
 @dataclass(frozen=True)
-class AccessStatistics:
+class SessionStatistics:
     """`renewals` and `failed_renewals` since the start; `requests` are under way now, in `pools` pools."""
 
     renewals: int
@@ -216,14 +218,14 @@ class AccessStatistics:
     pools: int
 
 
-class Connections:
+class SessionManager:
     """The access of the moment, and its renewal. Made by `open_connections`."""
 
     def __init__(
         self,
-        source: Source,
-        access: Access,
-        make: Callable[[Material], Connection],
+        source: ConfigSource,
+        access: Session,
+        make: Callable[[ClientConfig], HttpPool],
         *,
         refresh_seconds: float = REFRESH_SECONDS,
     ) -> None:
@@ -247,16 +249,16 @@ class Connections:
         """Host and port of the server."""
         return self._current.connection.server
 
-    def statistics(self) -> AccessStatistics:
+    def statistics(self) -> SessionStatistics:
         """Numbers of the moment."""
-        return AccessStatistics(
+        return SessionStatistics(
             renewals=self._renewals,
             failed_renewals=self._failed_renewals,
             requests=sum(pool.requests for pool in self._pools),
             pools=sum(not pool.closed for pool in self._pools),
         )
 
-    def current(self) -> Access:
+    def current(self) -> Session:
         """The access to use now. Starts a refresh if one is due, without waiting for it."""
         if self._closed:
             raise Unreachable(f"{self.server}: the connection was closed on our side")
@@ -264,7 +266,7 @@ class Connections:
             self._renew(self._source.refresh, loads=0)
         return self._current
 
-    async def renew(self, refused: Access) -> Access:
+    async def renew(self, refused: Session) -> Session:
         """The access to use after the server refused `refused`: a newer one, if reading it worked."""
         if self._renewal is not None:
             await asyncio.wait([self._renewal])
@@ -283,7 +285,7 @@ class Connections:
         for pool in self._pools:
             await pool.aclose()
 
-    def _renew(self, read: Callable[[], Awaitable[Material]], *, loads: int) -> asyncio.Task[None]:
+    def _renew(self, read: Callable[[], Awaitable[ClientConfig]], *, loads: int) -> asyncio.Task[None]:
         # A task of its own, not the request's: a request that is cancelled must not end the renewal
         # that others wait for, and the next request must not wait for a slow plugin.
         if self._renewal is None:
@@ -291,7 +293,7 @@ class Connections:
             self._renewal = asyncio.get_running_loop().create_task(self._replace(read, loads))
         return self._renewal
 
-    async def _replace(self, read: Callable[[], Awaitable[Material]], loads: int) -> None:
+    async def _replace(self, read: Callable[[], Awaitable[ClientConfig]], loads: int) -> None:
         try:
             with self._renewal_scope:
                 await self._adopt(await read(), loads)
@@ -302,29 +304,29 @@ class Connections:
             self._refresh_at = anyio.current_time() + self._refresh_seconds
             self._renewal = None
 
-    async def _adopt(self, material: Material, loads: int) -> None:
+    async def _adopt(self, material: ClientConfig, loads: int) -> None:
         old = self._current
         connection = old.connection
         if material.tls_digest != old.material.tls_digest:
             connection = self._make(material)
             self._pools = [*(pool for pool in self._pools if not pool.closed), connection]
             logger.info("new connections to %s use the renewed TLS certificates", self.server)
-        self._current = Access(connection, material, old.loads + loads)
+        self._current = Session(connection, material, old.loads + loads)
         self._renewals += 1
         if connection is not old.connection:
             await old.connection.retire()
 
 
 async def open_connections(
-    source: Source, *, connections: int, user_agent: str, refresh_seconds: float = REFRESH_SECONDS
-) -> Connections:
+    source: ConfigSource, *, connections: int, user_agent: str, refresh_seconds: float = REFRESH_SECONDS
+) -> SessionManager:
     """Read the source and make the pool; nothing is sent yet. Raises `ConfigurationError`."""
 
-    def make(material: Material) -> Connection:
-        return Connection(material, connections=connections, user_agent=user_agent)
+    def make(material: ClientConfig) -> HttpPool:
+        return HttpPool(material, connections=connections, user_agent=user_agent)
 
     material = await source.load()
-    return Connections(source, Access(make(material), material), make, refresh_seconds=refresh_seconds)
+    return SessionManager(source, Session(make(material), material), make, refresh_seconds=refresh_seconds)
 
 
 def environment_proxy(url: str) -> str | None:
@@ -367,7 +369,7 @@ def _keep_alive(response: aiohttp.ClientResponse) -> None:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
 
 
-def _tls_problem(error: Exception, material: Material) -> str:
+def _tls_problem(error: Exception, material: ClientConfig) -> str:
     configuration = material.configuration
     files = (configuration.ssl_ca_cert, configuration.cert_file, configuration.key_file)
     named = ", ".join(file for file in files if file)

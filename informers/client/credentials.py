@@ -1,7 +1,7 @@
 """Where the server is and who we are: from a kubeconfig or a Pod's service account, by the official client.
 
 Everything that can change while the process runs (token, certificates, CA) is read again by its
-`Source`. The invariant: a source hands out a complete, usable `Material` or raises
+`ConfigSource`. The invariant: a source hands out a complete, usable `ClientConfig` or raises
 `ConfigurationError`; half a rotation (a token file that is missing or empty for a moment) is such an
 error, so whoever holds the previous material keeps it.
 
@@ -34,7 +34,7 @@ from kubernetes_asyncio.config.incluster_config import (
 )
 
 from informers.client.exec_plugin import Loader, utc_now
-from informers.client.kubeconfig import Choice, check
+from informers.client.kubeconfig import SelectedContext, check
 from informers.errors import ConfigurationError
 
 DEFAULT_KUBECONFIG = "~/.kube/config"
@@ -58,7 +58,7 @@ _LOAD_ERRORS = (
 
 
 @dataclass(frozen=True)
-class Material:
+class ClientConfig:
     """All that a connection needs. `tls_digest` changes exactly when the CA, certificate or key do."""
 
     configuration: Configuration = field(repr=False)
@@ -66,19 +66,19 @@ class Material:
     tls_digest: str
 
 
-class Source(Protocol):
+class ConfigSource(Protocol):
     """A place that material can be read from, as often as needed."""
 
-    async def load(self) -> Material:
+    async def load(self) -> ClientConfig:
         """Read everything from scratch. Raises `ConfigurationError`."""
 
-    async def refresh(self) -> Material:
+    async def refresh(self) -> ClientConfig:
         """Read again what may have expired or been rotated. Raises `ConfigurationError`."""
 
 
 def choose_source(
     *, kubeconfig: str | None, context: str | None, environ: Mapping[str, str] = os.environ
-) -> Source:
+) -> ConfigSource:
     """An explicit kubeconfig or `KUBECONFIG`, else the Pod's service account, else the default kubeconfig.
 
     A `context` means a kubeconfig. Raises `ConfigurationError` with one line.
@@ -106,15 +106,15 @@ class ServiceAccount:
     def __repr__(self) -> str:
         return f"<ServiceAccount token={self._token_file} ca={self._ca_file}>"
 
-    async def load(self) -> Material:
+    async def load(self) -> ClientConfig:
         """Read token and CA, off the event loop."""
         return await to_thread.run_sync(self._read)
 
-    async def refresh(self) -> Material:
+    async def refresh(self) -> ClientConfig:
         """Read token and CA again: both are rotated in place."""
         return await self.load()
 
-    def _read(self) -> Material:
+    def _read(self) -> ClientConfig:
         configuration = Configuration()
         # The client's own reload reads on the event loop and lets a half-written file fail a request.
         loader = InClusterConfigLoader(
@@ -131,7 +131,7 @@ class ServiceAccount:
 class Kubeconfig:
     """One context of a kubeconfig: a token, token file, certificate, credential plugin or OIDC login."""
 
-    def __init__(self, choice: Choice, *, now: Callable[[], datetime] = utc_now) -> None:
+    def __init__(self, choice: SelectedContext, *, now: Callable[[], datetime] = utc_now) -> None:
         self._choice = choice
         self._now = now
         self._loader: Loader | None = None
@@ -139,7 +139,7 @@ class Kubeconfig:
     def __repr__(self) -> str:
         return f"<Kubeconfig {self._choice}>"
 
-    async def load(self) -> Material:
+    async def load(self) -> ClientConfig:
         """Read the kubeconfig again and run its credential plugin, if there is one."""
         with self._one_line():
             loader = Loader(self._choice, self._now)
@@ -147,14 +147,14 @@ class Kubeconfig:
         self._loader = loader
         return material
 
-    async def refresh(self) -> Material:
+    async def refresh(self) -> ClientConfig:
         """Read the files again that it names; run the plugin if its credential is about to end."""
         if self._loader is None:
             return await self.load()
         with self._one_line():
             return await self._use(self._loader)
 
-    async def _use(self, loader: Loader) -> Material:
+    async def _use(self, loader: Loader) -> ClientConfig:
         configuration = Configuration()
         with anyio.fail_after(LOGIN_SECONDS):
             await loader.load_and_set(configuration)
@@ -171,7 +171,7 @@ class Kubeconfig:
             raise ConfigurationError(f"kubeconfig {self._choice}: {_one_line(error)}") from error
 
 
-def _material(configuration: Configuration) -> Material:
+def _material(configuration: Configuration) -> ClientConfig:
     # The client puts every scheme here, basic authentication too, and takes files as they are.
     scheme, _, secret = str(configuration.api_key.get("BearerToken", "")).partition(" ")
     secret = secret.strip()
@@ -179,7 +179,7 @@ def _material(configuration: Configuration) -> Material:
         raise ConfigException("the token is empty")
     if not secret.isprintable():
         raise ConfigException("the token is not a single line of text")
-    return Material(configuration, f"{scheme} {secret}".strip(), _digest(configuration))
+    return ClientConfig(configuration, f"{scheme} {secret}".strip(), _digest(configuration))
 
 
 def _digest(configuration: Configuration) -> str:

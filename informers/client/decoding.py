@@ -66,7 +66,7 @@ class Identity(msgspec.Struct, frozen=True, rename="camel", gc=False):
     resource_version: str = ""
 
 
-class Head(msgspec.Struct, frozen=True, gc=False):
+class TypeMeta(msgspec.Struct, frozen=True, gc=False):
     """The first thing to know about any answer: its kind and identity, empty where it does not say."""
 
     kind: str = ""
@@ -86,15 +86,15 @@ def struct_decoder(cls: type[S]) -> Callable[[bytes], S]:
     return decode
 
 
-_decode_head = struct_decoder(Head)
+_decode_head = struct_decoder(TypeMeta)
 
 
-def read_head(data: bytes | msgspec.Raw) -> Head:
+def read_head(data: bytes | msgspec.Raw) -> TypeMeta:
     """The kind and identity of an object, all empty if not even that can be read."""
     try:
         return _decode_head(bytes(data))
     except ValueError:
-        return Head()
+        return TypeMeta()
 
 
 def unreadable(identity: Identity, error: ValueError) -> UnreadableObject:

@@ -22,7 +22,7 @@ from kubernetes_asyncio.config import ConfigException
 from kubernetes_asyncio.config.dateutil import parse_rfc3339
 from kubernetes_asyncio.config.kube_config import FileOrData, KubeConfigLoader, KubeConfigMerger
 
-from informers.client.kubeconfig import Choice, ExecConfig
+from informers.client.kubeconfig import ExecConfig, SelectedContext
 
 # A new credential is asked for this long before the old one ends; clocks differ, and plugins are slow.
 RENEW_AHEAD = timedelta(minutes=5)
@@ -30,7 +30,7 @@ RENEW_AHEAD = timedelta(minutes=5)
 _STDERR_CHARACTERS = 300
 
 
-class ExecStatus(msgspec.Struct, frozen=True, rename="camel"):
+class ExecCredential(msgspec.Struct, frozen=True, rename="camel"):
     """What a plugin gives: a token or a certificate with its key, and the time until which it is good."""
 
     token: str = ""
@@ -41,13 +41,13 @@ class ExecStatus(msgspec.Struct, frozen=True, rename="camel"):
 
 class _ExecCredential(msgspec.Struct, frozen=True, rename="camel"):
     api_version: str
-    status: ExecStatus
+    status: ExecCredential
 
 
 class Loader(KubeConfigLoader):
     """The official client's loader of one context, with the plugin run by `run_plugin`."""
 
-    def __init__(self, choice: Choice, now: Callable[[], datetime]) -> None:
+    def __init__(self, choice: SelectedContext, now: Callable[[], datetime]) -> None:
         files = KubeConfigMerger(os.pathsep.join(map(str, choice.paths)))
         super().__init__(config_dict=files.config, active_context=choice.context, config_base_path=None)
         self._now = now
@@ -76,7 +76,7 @@ class Loader(KubeConfigLoader):
         return True
 
 
-async def run_plugin(config: ExecConfig, folder: Path) -> ExecStatus:
+async def run_plugin(config: ExecConfig, folder: Path) -> ExecCredential:
     """Run a plugin; a path to it is relative to `folder`. Raises `ConfigException`."""
     command = str(folder / config.command) if os.sep in config.command else config.command
     info = {
@@ -102,7 +102,7 @@ async def run_plugin(config: ExecConfig, folder: Path) -> ExecStatus:
     return _read(command, config.api_version, done.stdout)
 
 
-def _read(command: str, api_version: str, output: bytes) -> ExecStatus:
+def _read(command: str, api_version: str, output: bytes) -> ExecCredential:
     try:
         credential = msgspec.json.decode(output, type=_ExecCredential)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
@@ -117,7 +117,7 @@ def _read(command: str, api_version: str, output: bytes) -> ExecStatus:
     return status
 
 
-def _file(status: ExecStatus, field: str) -> str:
+def _file(status: ExecCredential, field: str) -> str:
     # TLS contexts are loaded from files; the client keeps such files until the process ends.
     holder = FileOrData({field: getattr(status, field)}, "", data_key_name=field, base64_file_content=False)
     return str(holder.as_file())

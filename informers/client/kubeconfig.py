@@ -26,7 +26,7 @@ from informers.errors import ConfigurationError
 
 
 @dataclass(frozen=True)
-class Choice:
+class SelectedContext:
     """The context that was chosen, and found sound."""
 
     paths: tuple[Path, ...]
@@ -105,7 +105,7 @@ class _Named(Protocol):
 N = TypeVar("N", bound=_Named)
 
 
-def check(kubeconfig: str, context: str | None) -> Choice:
+def check(kubeconfig: str, context: str | None) -> SelectedContext:
     """Read the files of `kubeconfig` (`KUBECONFIG` syntax, first definition wins) and check one context.
 
     `context` is its name, the current context if `None`. Raises `ConfigurationError`.
@@ -126,7 +126,7 @@ def check(kubeconfig: str, context: str | None) -> Choice:
         users = [(path, item) for path, file in files for item in file.users or ()]
         user_path, named = _find(by_context, "user", chosen.context.user, users)
         _check_user(f"kubeconfig {user_path}: user {named.name!r}", user_path, named.user or _User())
-    return Choice(tuple(paths), wanted)
+    return SelectedContext(tuple(paths), wanted)
 
 
 def _existing(kubeconfig: str) -> list[Path]:

@@ -26,11 +26,11 @@ import msgspec
 from informers.api import Json, Page, PatchType, Preconditions, Resource, Selectors, T, WatchEvent
 from informers.client.connection import (
     REFRESH_SECONDS,
-    AccessStatistics,
-    Call,
-    Connections,
+    HttpRequest,
     Observer,
     RequestObservation,
+    SessionManager,
+    SessionStatistics,
     open_connections,
 )
 from informers.client.credentials import choose_source
@@ -46,7 +46,7 @@ CONNECTIONS = 64
 
 
 @dataclass(frozen=True)
-class Limits:
+class Timeouts:
     """How long things may take, in seconds.
 
     `request_seconds` bounds a get or a write and `list_seconds` one page of a list, from end to end: an
@@ -66,7 +66,7 @@ class Limits:
             raise ValueError("connect_seconds must be positive and less than the limits of requests")
 
 
-_LIMITS = Limits()
+_LIMITS = Timeouts()
 _EVERYTHING = Selectors()
 _UNCHECKED = Preconditions()
 _SUCCESS = 2  # the class of HTTP codes
@@ -77,7 +77,7 @@ class TransportStatistics:
     """Counts since the start (`watch`, `requests`), the state of connections and credentials (`access`)."""
 
     watch: WatchCounts
-    access: AccessStatistics
+    access: SessionStatistics
     requests: RequestStatistics
 
 
@@ -89,7 +89,7 @@ async def connect(
     connections: int = CONNECTIONS,
     user_agent: str = "informers",
     observe: Observer | None = None,
-    limits: Limits = _LIMITS,
+    limits: Timeouts = _LIMITS,
     environ: Mapping[str, str] = os.environ,
 ) -> AsyncIterator[KubeApi]:
     """An API for `kubeconfig` (else `KUBECONFIG`), else in-cluster, else for the default kubeconfig.
@@ -118,9 +118,9 @@ class KubeApi:
 
     def __init__(
         self,
-        connections: Connections,
+        connections: SessionManager,
         *,
-        limits: Limits = _LIMITS,
+        limits: Timeouts = _LIMITS,
         observe: Observer | None = None,
     ) -> None:
         self._connections = connections
@@ -263,10 +263,10 @@ class KubeApi:
         body: Json | list[Json] | None = None,
         headers: Mapping[str, str] | None = None,
         timeout: aiohttp.ClientTimeout | None = None,
-    ) -> Call:
+    ) -> HttpRequest:
         encoded = None if body is None else msgspec.json.encode(body)
         content = {} if body is None else {"Content-Type": "application/json"}
-        return Call(
+        return HttpRequest(
             method=method,
             resource=str(resource),
             path=path,
@@ -276,13 +276,13 @@ class KubeApi:
             timeout=timeout or self._request_timeout,
         )
 
-    async def _exchange(self, call: Call) -> bytes:
+    async def _exchange(self, call: HttpRequest) -> bytes:
         async with self._response(call) as response:
             with foreign_errors(str(call)):
                 return await response.read()
 
     @asynccontextmanager
-    async def _response(self, call: Call) -> AsyncIterator[aiohttp.ClientResponse]:
+    async def _response(self, call: HttpRequest) -> AsyncIterator[aiohttp.ClientResponse]:
         """A successful response, at its headers."""
         access = self._connections.current()
         for retry_refused in (True, False):
@@ -308,7 +308,7 @@ class KubeApi:
         )
 
 
-async def _pieces(response: aiohttp.ClientResponse, call: Call) -> AsyncGenerator[bytes, None]:
+async def _pieces(response: aiohttp.ClientResponse, call: HttpRequest) -> AsyncGenerator[bytes, None]:
     with foreign_errors(str(call)):
         while piece := await response.content.readany():
             yield piece
@@ -340,7 +340,7 @@ def _selectors(selectors: Selectors) -> dict[str, str]:
     return {"labelSelector": selectors.labels, "fieldSelector": selectors.fields}
 
 
-async def _failure(call: Call, response: aiohttp.ClientResponse) -> ApiError:
+async def _failure(call: HttpRequest, response: aiohttp.ClientResponse) -> ApiError:
     retry_after = response.headers.get("Retry-After")
     try:
         with foreign_errors(str(call)):

@@ -182,7 +182,7 @@ def ask_permit() -> None:
         check()
 
 
-class PermittedBody(aiohttp.BytesPayload):
+class GuardedBody(aiohttp.BytesPayload):
     """Bytes that are written only if `ask_permit` allows it; `refusal` is what it raised."""
 
     refusal: ApiError | None = None
@@ -198,7 +198,7 @@ class PermittedBody(aiohttp.BytesPayload):
 
 
 @contextmanager
-def refusals_of(body: PermittedBody | None) -> Iterator[None]:
+def refusals_of(body: GuardedBody | None) -> Iterator[None]:
     """Raise the refusal itself where aiohttp reports a body that it could not send."""
     try:
         yield

@@ -89,7 +89,7 @@ class Reference:
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class EventBody:
     """What stays the same in an event and its repeats."""
 
     regarding: Reference
@@ -110,7 +110,7 @@ class Event:
         return self.regarding.namespace or NAMESPACE_OF_CLUSTER_SCOPE
 
 
-def event_body(event: Event, name: str, *, controller: str, instance: str) -> dict[str, Any]:
+def event_body(event: EventBody, name: str, *, controller: str, instance: str) -> dict[str, Any]:
     """The body that creates an event."""
     body: dict[str, Any] = {
         "apiVersion": EVENTS.api_version,
@@ -135,7 +135,7 @@ def series_body(count: int, last: datetime) -> dict[str, Any]:
     return {"series": {"count": count, "lastObservedTime": micro_time(last)}}
 
 
-def event_name(event: Event, random_bits: int) -> str:
+def event_name(event: EventBody, random_bits: int) -> str:
     """`<object>.<time><random>`: kubectl lists by name, and so in the order in which things happened.
 
     The kind stands for a name that no event may bear. `random_bits` are 32.

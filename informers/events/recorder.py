@@ -5,8 +5,9 @@ repeats within `finish_seconds`. Not events wait to be sent, but series of which
 so that any number of repeats costs one write per `refresh_seconds`, and what is recorded while the server is
 away is told once it is back. A series waits at most once, and at most `pending_max` wait.
 
-Events are best effort: what cannot be sent is dropped and counted (`Drop`), and a restart begins new series.
-So nothing may depend on them, and everything that somebody must act on belongs into the object's status.
+Events are best effort: what cannot be sent is dropped and counted (`DropReason`), and a restart begins new
+series. So nothing may depend on them, and everything that somebody must act on belongs into the object's
+status.
 
 Needs the verbs create and patch on `events.events.k8s.io`, in the namespaces of the objects.
 """
@@ -38,14 +39,14 @@ from informers.errors import (
 from informers.events.object import (
     CODE_CHARACTERS_MAX,
     EVENTS,
-    Event,
+    EventBody,
     EventType,
     Reference,
     event_body,
     event_name,
     series_body,
 )
-from informers.events.series import Allowances, Series, SeriesKey, SeriesMemory, object_key
+from informers.events.series import EventSeriesCache, ObjectRateLimits, Series, SeriesKey, object_key
 
 logger = logging.getLogger(__name__)
 
@@ -74,7 +75,7 @@ class RecorderLimits:
     retry_limit_seconds: float = 30.0
 
 
-class Drop(Enum):
+class DropReason(Enum):
     """Why something was recorded that nobody will read: the label of a counter."""
 
     OBJECT_LIMIT = "object_limit"
@@ -95,13 +96,13 @@ class Drop(Enum):
 
 @dataclass(frozen=True)
 class RecorderStatistics:
-    """Counters since the start, and gauges as of now; every `Drop` is there from the start."""
+    """Counters since the start, and gauges as of now; every `DropReason` is there from the start."""
 
     recorded_total: int
     created_total: int
     refreshed_total: int
     """Writes of a series that went on."""
-    dropped_total: Mapping[Drop, int]
+    dropped_total: Mapping[DropReason, int]
     pending: int
     series: int
     objects: int
@@ -138,8 +139,8 @@ class EventRecorder:
         self._now = now
         self._rng = rng
         self._limits = limits
-        self._memory = SeriesMemory(finish_seconds=limits.finish_seconds, series_max=limits.memory_max)
-        self._allowances = Allowances(
+        self._memory = EventSeriesCache(finish_seconds=limits.finish_seconds, series_max=limits.memory_max)
+        self._allowances = ObjectRateLimits(
             burst=limits.object_burst,
             refill_seconds=limits.object_refill_seconds,
             objects_max=limits.memory_max,
@@ -162,7 +163,7 @@ class EventRecorder:
         self._recorded = 0
         self._created = 0
         self._refreshed = 0
-        self._dropped = dict.fromkeys(Drop, 0)
+        self._dropped = dict.fromkeys(DropReason, 0)
 
     def __repr__(self) -> str:
         state = "closed" if self._closing else f"pending={self._pending()} series={len(self._memory)}"
@@ -188,17 +189,17 @@ class EventRecorder:
         statement, and not only another wording.
         """
         try:
-            event = Event(regarding, type_, reason, action, note, related, self._now())
+            event = EventBody(regarding, type_, reason, action, note, related, self._now())
             self._recorded += 1
             self._observe(event, SeriesKey.of(event, distinct), anyio.current_time())
         except Exception:
             # Telling must never fail those who act.
             logger.exception("%r: event %s about %s was not recorded", self, reason, regarding)
-            self._dropped[Drop.UNFORESEEN] += 1
+            self._dropped[DropReason.UNFORESEEN] += 1
 
-    def _observe(self, event: Event, key: SeriesKey, now: float) -> None:
+    def _observe(self, event: EventBody, key: SeriesKey, now: float) -> None:
         if self._closing:
-            self._dropped[Drop.CLOSED] += 1
+            self._dropped[DropReason.CLOSED] += 1
             return
         series = self._memory.find(key, now)
         full = self._pending() >= self._limits.pending_max
@@ -208,11 +209,11 @@ class EventRecorder:
             if series.scheduled:
                 return
         if full:
-            self._dropped[Drop.OVERFLOW] += 1
+            self._dropped[DropReason.OVERFLOW] += 1
             return
         if series is None:
             if not self._allowances.take(object_key(event.regarding), now):
-                self._dropped[Drop.OBJECT_LIMIT] += 1
+                self._dropped[DropReason.OBJECT_LIMIT] += 1
                 return
             series = Series(key, event, now, event.time)
             self._memory.keep(series)
@@ -253,7 +254,7 @@ class EventRecorder:
         left = self._pending()
         if left:
             logger.warning("%r: %d events were not sent before the end", self, left)
-        self._dropped[Drop.CLOSED] += left
+        self._dropped[DropReason.CLOSED] += left
         self._due.clear()
         self._sending = None
         return not left
@@ -328,27 +329,27 @@ class EventRecorder:
                 self._created += 1
                 self._settle(series, 1)
             case Forbidden() | NotFound():
-                self._drop(series, Drop.FORBIDDEN, self._warning_once(), error)
+                self._drop(series, DropReason.FORBIDDEN, self._warning_once(), error)
             case ApiError() if error.retryable and not isinstance(error, Conflict):
                 self._retry(series, error)
             case ApiError():
-                self._drop(series, Drop.REJECTED, logging.DEBUG, error)
+                self._drop(series, DropReason.REJECTED, logging.DEBUG, error)
             case _:
                 logger.error("%r: sending an event failed unforeseen", self, exc_info=error)
-                self._drop(series, Drop.UNFORESEEN, logging.DEBUG, error)
+                self._drop(series, DropReason.UNFORESEEN, logging.DEBUG, error)
 
     def _retry(self, series: Series, error: ApiError) -> None:
         series.unanswered = not series.on_server
         delay_seconds = self._retries.fail(series)
         if self._closing or self._retries.failures(series) >= self._limits.tries_max:
-            self._drop(series, Drop.RETRIES, self._warning_once(), error)
+            self._drop(series, DropReason.RETRIES, self._warning_once(), error)
             return
         if isinstance(error, (TooManyRequests, ServerError)):
             delay_seconds = max(delay_seconds, error.retry_after_seconds or 0.0)
         logger.debug("%r: %s again in %.3f s: %s", self, series.name, delay_seconds, error)
         self._schedule(series, anyio.current_time() + delay_seconds)
 
-    def _drop(self, series: Series, why: Drop, level: int, error: Exception) -> None:
+    def _drop(self, series: Series, why: DropReason, level: int, error: Exception) -> None:
         """Give up this write. A later repeat may tell of the whole series."""
         self._dropped[why] += 1
         logger.log(level, "%r: event %s was dropped: %s: %s", self, series.name, type(error).__name__, error)

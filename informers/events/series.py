@@ -12,7 +12,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from datetime import datetime
 
-from informers.events.object import Event, EventType, Reference
+from informers.events.object import EventBody, EventType, Reference
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class SeriesKey:
     distinct: str
 
     @classmethod
-    def of(cls, event: Event, distinct: str) -> SeriesKey:
+    def of(cls, event: EventBody, distinct: str) -> SeriesKey:
         """The key of an event; `distinct` is whatever else makes it another one."""
         subject = object_key(event.regarding)
         return cls(subject, event.type, event.reason, event.action, event.related, distinct)
@@ -38,7 +38,7 @@ class Series:
     """An event with its repeats, and what the API server has been told of it."""
 
     key: SeriesKey
-    event: Event
+    event: EventBody
     observed_at: float
     """When it was last recorded."""
     last: datetime
@@ -61,7 +61,7 @@ class Series:
         self.observed_at, self.last = now, wall
 
 
-class SeriesMemory:
+class EventSeriesCache:
     """The series that go on: each ends `finish_seconds` after its last event, `series_max` are kept."""
 
     def __init__(self, *, finish_seconds: float, series_max: int) -> None:
@@ -93,7 +93,7 @@ class SeriesMemory:
             self._series.popitem(last=False)
 
 
-class Allowances:
+class ObjectRateLimits:
     """Per object, `burst` events at once and one more every `refill_seconds`; `objects_max` are kept."""
 
     def __init__(self, *, burst: int, refill_seconds: float, objects_max: int) -> None:

@@ -60,7 +60,7 @@ class StrayCancellation(Exception):
     """A reconcile let out a cancellation that was not meant for it (such as that of a task it awaited)."""
 
 
-class Outcome(Enum):
+class ResultLabel(Enum):
     """The `result` label of `controller_runtime_reconcile_total`."""
 
     SUCCESS = "success"
@@ -74,7 +74,7 @@ class Outcome(Enum):
 class RunnerStatistics:
     """What controller-runtime reports as `controller_runtime_*`; all outcomes are there from the start."""
 
-    reconciles_total: Mapping[Outcome, int]
+    reconciles_total: Mapping[ResultLabel, int]
     terminal_errors_total: int
     """Part of the errors."""
     timeouts_total: int
@@ -86,7 +86,7 @@ class RunnerStatistics:
     @property
     def errors_total(self) -> int:
         """All errors but quiet ones."""
-        return self.reconciles_total[Outcome.ERROR]
+        return self.reconciles_total[ResultLabel.ERROR]
 
 
 class ReconcileRunner(Generic[K]):
@@ -117,14 +117,14 @@ class ReconcileRunner(Generic[K]):
         self._stopped: anyio.Event | None = None
         # Workers between taking a key and giving it back.
         self._active = 0
-        self._outcomes = dict.fromkeys(Outcome, 0)
+        self._outcomes = dict.fromkeys(ResultLabel, 0)
         self._terminal_errors = 0
         self._timeouts = 0
         self._seconds = Histogram()
 
     def __repr__(self) -> str:
         workers = f"active={self._active}/{self._max_concurrent_reconciles}"
-        return f"<ReconcileRunner {self._queue.name!r} {workers} errors={self._outcomes[Outcome.ERROR]}>"
+        return f"<ReconcileRunner {self._queue.name!r} {workers} errors={self._outcomes[ResultLabel.ERROR]}>"
 
     async def run(self) -> None:
         """Work until the queue shuts down; being cancelled cancels the running reconciles."""
@@ -201,19 +201,19 @@ class ReconcileRunner(Generic[K]):
         if isinstance(outcome, Result):
             self._queue.forget(key)
             if outcome.requeue_after_seconds is None:
-                self._outcomes[Outcome.SUCCESS] += 1
+                self._outcomes[ResultLabel.SUCCESS] += 1
             else:
-                self._outcomes[Outcome.REQUEUE_AFTER] += 1
+                self._outcomes[ResultLabel.REQUEUE_AFTER] += 1
                 self._queue.add_after(key, outcome.requeue_after_seconds)
         elif isinstance(outcome, self._quiet):
-            self._outcomes[Outcome.REQUEUE] += 1
+            self._outcomes[ResultLabel.REQUEUE] += 1
             delay_seconds = self._queue.add_rate_limited(key)
             logger.debug("%s %s: again in %.3f s: %s", self._queue.name, key, delay_seconds, outcome)
         else:
             self._settle_error(key, outcome)
 
     def _settle_error(self, key: K, error: Exception) -> None:
-        self._outcomes[Outcome.ERROR] += 1
+        self._outcomes[ResultLabel.ERROR] += 1
         if isinstance(error, TerminalError):
             self._terminal_errors += 1
             self._queue.forget(key)

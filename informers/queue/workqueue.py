@@ -238,7 +238,7 @@ class WorkQueue(Generic[K]):
         if self._timer is not None:
             self._timer.cancel()
         while self._getters:
-            self._wake_one()
+            self._activate_one()
 
     async def drain(self, deadline_seconds: float) -> bool:
         """Shut down and wait for the keys in work; false if some are not done after `deadline_seconds`."""
@@ -293,7 +293,7 @@ class WorkQueue(Generic[K]):
             ready = _Ready(rank, next(self._sequence), anyio.current_time())
             self._ready[key] = ready
             self._adds += 1
-            self._wake_one()
+            self._activate_one()
         elif rank < ready.rank:
             self._depth[-ready.rank[0]] -= 1
             ready.rank, ready.sequence = rank, next(self._sequence)
@@ -374,11 +374,11 @@ class WorkQueue(Generic[K]):
             await getter.wait()
         except BaseException:
             if getter.is_set():  # Woken for a key that it will not take any more.
-                self._wake_one()
+                self._activate_one()
             else:
                 self._getters.remove(getter)
             raise
 
-    def _wake_one(self) -> None:
+    def _activate_one(self) -> None:
         if self._getters:
             self._getters.popleft().set()

@@ -15,7 +15,7 @@ from simulation.apiserver.documents import Document, Record, format_time
 from simulation.apiserver.kinds import Kind
 from simulation.apiserver.server import ApiServer
 from simulation.apiserver.store import Change
-from simulation.engine.event_queue import Agenda
+from simulation.engine.event_queue import EventQueue
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Stage:
     """Where the actors of one cluster act."""
 
     server: ApiServer
-    agenda: Agenda
+    agenda: EventQueue
     delays: Delays
     now: Callable[[], datetime]
 

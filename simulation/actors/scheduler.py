@@ -40,7 +40,7 @@ class _Waiting:
     key: ObjectKey
     attempts: int = 0
     not_before_seconds: float = 0.0
-    wants_room: bool = False
+    is_waiting: bool = False
 
 
 class Scheduler(Actor):
@@ -85,7 +85,7 @@ class Scheduler(Actor):
             self._try_later(pod.key, pod.uid)
         ended = change.type is WatchEventType.DELETED or _phase(pod) in FINAL_PHASES
         if ended and pod.document["spec"].get("nodeName"):
-            self._wake(lambda waiting: waiting.wants_room)
+            self._wake(lambda waiting: waiting.is_waiting)
 
     def _on_claim(self, change: Change) -> None:
         before = _status(change.before) if change.before is not None else {}
@@ -131,24 +131,24 @@ class Scheduler(Actor):
                 self._waiting.pop(uid, None)
                 self._reserve(pod, verdict)
             case Unschedulable():
-                self._keep_waiting(pod, wants_room=verdict.wants_room)
+                self._keep_waiting(pod, is_waiting=verdict.is_waiting)
                 self._refuse(pod, "Unschedulable", verdict.message)
                 if verdict.given_up is not None:
                     self._stage.server.edit(CLAIMS, verdict.given_up, _clear, subresource="status")
             case Errored(message):
-                self._keep_waiting(pod, wants_room=False)
+                self._keep_waiting(pod, is_waiting=False)
                 self._refuse(pod, "SchedulerError", message)
                 waiting = self._waiting[uid]
                 self._try_later(key, uid, waiting.not_before_seconds - anyio.current_time())
             case Gated():
                 self._waiting.setdefault(uid, _Waiting(key))
 
-    def _keep_waiting(self, pod: Record, *, wants_room: bool) -> None:
+    def _keep_waiting(self, pod: Record, *, is_waiting: bool) -> None:
         waiting = self._waiting.setdefault(pod.uid, _Waiting(pod.key))
         backoff_seconds = min(BACKOFF_MIN_SECONDS * 2**waiting.attempts, BACKOFF_MAX_SECONDS)
         waiting.attempts += 1
         waiting.not_before_seconds = anyio.current_time() + backoff_seconds
-        waiting.wants_room = wants_room
+        waiting.is_waiting = is_waiting
         self._try_later(pod.key, pod.uid, FLUSH_SECONDS)
 
     def _refuse(self, pod: Record, reason: str, message: str) -> None:

@@ -46,7 +46,7 @@ class Unschedulable:
     """No node takes it."""
 
     message: str
-    wants_room: bool = False
+    is_waiting: bool = False
     """Whether the end of another Pod may help."""
     given_up: ObjectKey | None = None
     """A claim whose allocation kept it from a node and is used by nobody else: PostFilter clears it."""
@@ -81,7 +81,7 @@ class _Refusals:
     def verdict(self) -> Unschedulable:
         return Unschedulable(
             f"0/{self.nodes} nodes are available: {_counted(self.reasons)}. {self._afterwards()}",
-            wants_room=any(reason in self.reasons for reason in ROOM_REASONS),
+            is_waiting=any(reason in self.reasons for reason in ROOM_REASONS),
             given_up=self.given_up,
         )
 

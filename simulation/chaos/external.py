@@ -27,7 +27,7 @@ from simulation.apiserver.kinds import (
 )
 from simulation.apiserver.store import Store
 from simulation.chaos.scenario import Act
-from simulation.checks.invariants import Watchdog
+from simulation.checks.invariants import InvariantChecker
 from simulation.cluster.deployment import Deployment
 from simulation.cluster.nodes import DRIVER, NodeShape, slice_name
 from simulation.cluster.simulated import SimulatedCluster
@@ -37,10 +37,10 @@ MARK = "example.com/touched"
 """An annotation that means nothing to anybody."""
 
 
-class Hands:
+class ExternalActors:
     """Everybody else."""
 
-    def __init__(self, cluster: SimulatedCluster, watchdog: Watchdog, trace: Trace) -> None:
+    def __init__(self, cluster: SimulatedCluster, watchdog: InvariantChecker, trace: Trace) -> None:
         self._cluster = cluster
         self._server = cluster.server
         self._watchdog = watchdog

@@ -12,28 +12,28 @@ from random import Random
 import anyio
 from anyio.abc import TaskGroup
 
-from simulation.chaos.external import Hands
+from simulation.chaos.external import ExternalActors
 from simulation.chaos.scenario import Scenario
-from simulation.checks.coverage import Sometimes
-from simulation.cluster.deployment import Deployment, Replica, Surroundings
-from simulation.engine.fault_plan import Parameters, Plan
+from simulation.checks.coverage import CoveragePoints
+from simulation.cluster.deployment import Deployment, Replica, ReplicaContext
+from simulation.engine.fault_plan import FaultPlan, Parameters
 from simulation.engine.random_streams import happens
 
 Disturb = Callable[[Random, Parameters], Awaitable[None]]
 
 
-class Disturbances:
+class PeriodicFaults:
     """All periodic faults of one run."""
 
     def __init__(
         self,
-        around: Surroundings,
+        around: ReplicaContext,
         *,
-        plan: Plan,
+        plan: FaultPlan,
         scenario: Scenario,
         deployment: Deployment,
-        hands: Hands,
-        sometimes: Sometimes,
+        hands: ExternalActors,
+        sometimes: CoveragePoints,
     ) -> None:
         self._around = around
         self._plan = plan

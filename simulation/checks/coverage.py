@@ -95,7 +95,7 @@ def missing(hits: Mapping[str, int]) -> list[str]:
     return [name for name in POINTS if not hits.get(name)]
 
 
-class Sometimes:
+class CoveragePoints:
     """Counts the points of one run."""
 
     def __init__(self, server: ApiServer, trace: Trace) -> None:

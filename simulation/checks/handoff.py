@@ -54,7 +54,7 @@ class _Try:
     """Whether the oldest of them took another seat: the end of the worker had made room for that, too."""
 
 
-class HandOver:
+class HandOffCheck:
     """Frees seats of one cluster and sees who gets them. To be made at the start of the run."""
 
     def __init__(self, cluster: SimulatedCluster) -> None:

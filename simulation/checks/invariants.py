@@ -1,7 +1,7 @@
 """The contract's invariants (section 8) as checks on a simulated cluster; each violation is one sentence.
 
-`Watchdog` looks at every single write and collects what must never happen, whoever writes; `at_rest` says
-what a cluster must not show once everything has settled. Both read the server only, in their own words:
+`InvariantChecker` looks at every single write and collects what must never happen, whoever writes; `at_rest`
+says what a cluster must not show once everything has settled. Both read the server only, in their own words:
 nothing of the controller's own judgement is used.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Self
 
 from informers.api import WatchEventType
-from ledger.names import founding_claim_name
+from ledger.names import own_claim_name
 from placement.quantity import parse_bytes
 from simulation.apiserver.documents import Document, Record
 from simulation.apiserver.kinds import CLAIMS, LEDGERS, NODES, PODS, WORKLOADS
@@ -24,7 +24,7 @@ from simulation.cluster.simulated import SimulatedCluster
 TERMINAL = ("Succeeded", "Failed")
 
 
-class Watchdog:
+class InvariantChecker:
     """Checks each write of one cluster as it is made. `limit` 0 is no limit.
 
     A test that breaks the rules by hand (takes a seat away, say) does so in a `with watchdog` block; where
@@ -134,7 +134,7 @@ class Watchdog:
             # One on a claim of others that no status names is the sweep's: no cache need show it yet.
             known = {
                 change.record.document.get("status", {}).get("claimName"),
-                founding_claim_name(name, uid),
+                own_claim_name(name, uid),
             }
             left = [
                 seat

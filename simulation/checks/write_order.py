@@ -21,7 +21,7 @@ CREATION_LATE_SECONDS = 120.0
 """So long a Pod's creation may be on its way from a process that did not know that its worker had ended."""
 
 
-class OrderWatch:
+class WriteOrderChecker:
     """Checks each write of one server.
 
     `by_hand` tells whether the present write is somebody's who may break the rules, `writer` which process

@@ -16,8 +16,8 @@ from simulation.actors.namespaces import NamespaceController
 from simulation.actors.scheduler import Scheduler
 from simulation.apiserver.server import ApiServer
 from simulation.apiserver.watches import Watches
-from simulation.cluster.nodes import Furnishing
-from simulation.engine.event_queue import Agenda
+from simulation.cluster.nodes import NodeSetup
+from simulation.engine.event_queue import EventQueue
 from simulation.engine.random_streams import Streams
 
 
@@ -36,7 +36,7 @@ class ControlPlane:
         self.streams = Streams(seed)
         self.server = ApiServer(now=now, new_uid=new_uid, namespaces=namespaces)
         self.watches = Watches(self.server.store, self.server.replicas)
-        self.agenda = Agenda()
+        self.agenda = EventQueue()
         stream = self.streams.stream
         stage = Stage(self.server, self.agenda, delays, now)
         self.scheduler = Scheduler(stage, stream("scheduler"))
@@ -44,4 +44,4 @@ class ControlPlane:
         self.kubelet = Kubelet(stage, stream("kubelet"))
         self.garbage_collector = GarbageCollector(stage, stream("garbage collector"))
         self.namespace_controller = NamespaceController(stage, stream("namespace controller"))
-        self.fleet = Furnishing(self.server)
+        self.fleet = NodeSetup(self.server)

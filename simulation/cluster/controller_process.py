@@ -13,7 +13,7 @@ from datetime import datetime
 
 import anyio
 
-from controller.config.nondeterminism import Chance
+from controller.config.nondeterminism import Nondeterminism
 from controller.config.settings import Settings
 from controller.controller import Controller
 from controller.main import operate
@@ -55,10 +55,12 @@ class SimulatedProcess:
         await self._ended.wait()
 
 
-def compose(api: Api, lease_api: Api, settings: Settings, chance: Chance) -> tuple[Controller, Leadership]:
+def compose(
+    api: Api, lease_api: Api, settings: Settings, nondeterminism: Nondeterminism
+) -> tuple[Controller, Leadership]:
     """The controller and its leadership as `controller.main` puts them together."""
-    leadership = Leadership(lease_api, settings, chance)
-    controller = Controller(GuardedApi(api, leadership.may_write, free=(EVENTS,)), settings, chance)
+    leadership = Leadership(lease_api, settings, nondeterminism)
+    controller = Controller(GuardedApi(api, leadership.may_write, free=(EVENTS,)), settings, nondeterminism)
     return controller, leadership
 
 
@@ -80,9 +82,11 @@ async def simulated_controller(
     """
     client = cluster.client(identity, interceptor=interceptor, latency_seconds=latency_seconds)
     series = f"{len(cluster.clients) % 15 + 1:x}"
-    chance = Chance(cluster.rng(f"process {identity}"), now or cluster.clock, cluster.identifiers(series))
+    nondeterminism = Nondeterminism(
+        cluster.rng(f"process {identity}"), now or cluster.clock, cluster.identifiers(series)
+    )
     settings = settings.model_copy(update={"pod_name": settings.pod_name or identity})
-    controller, leadership = compose(client, client, settings, chance)
+    controller, leadership = compose(client, client, settings, nondeterminism)
     stop, ended = anyio.Event(), anyio.Event()
 
     async def run(scope: anyio.CancelScope) -> None:

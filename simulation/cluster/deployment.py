@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 import anyio
 from anyio.abc import TaskGroup
 
-from controller.config.nondeterminism import Chance
+from controller.config.nondeterminism import Nondeterminism
 from controller.config.settings import Settings
 from controller.controller import Controller
 from controller.main import operate
@@ -81,7 +81,7 @@ class Replica:
 
 
 @dataclass
-class Surroundings:
+class ReplicaContext:
     """What every replica is connected to."""
 
     cluster: SimulatedCluster
@@ -101,7 +101,7 @@ class Surroundings:
 class Deployment:
     """Replicas `name-0`, `name-1`, ... and their successors."""
 
-    def __init__(self, around: Surroundings, name: str, settings: Settings, *, replicas: int) -> None:
+    def __init__(self, around: ReplicaContext, name: str, settings: Settings, *, replicas: int) -> None:
         self._around = around
         self._name = name
         self._rng = around.streams.stream(f"deployment {name}")
@@ -156,7 +156,9 @@ class Deployment:
         clock = ProcessClock(rng.uniform(-1, 1))
         identifiers = around.streams.identifiers(name)
         with inside(process):
-            controller, leadership = compose(client, lease_client, settings, Chance(rng, clock, identifiers))
+            controller, leadership = compose(
+                client, lease_client, settings, Nondeterminism(rng, clock, identifiers)
+            )
         clients = (client, lease_client)
         replica = Replica(slot, process, link, clients, clock, settings, controller, leadership)
         return replica

@@ -17,7 +17,7 @@ from informers.client.responses import error_for_response
 from informers.errors import ApiError, OutcomeUnknown, Unreachable
 from simulation.apiserver.interception import Apply, Request
 from simulation.apiserver.kinds import EVENTS, LEASES
-from simulation.engine.fault_plan import Plan
+from simulation.engine.fault_plan import FaultPlan
 from simulation.engine.random_streams import happens
 from simulation.engine.trace import Trace
 from simulation.engine.virtual_loop import VirtualLoop
@@ -30,7 +30,7 @@ REFUSALS: tuple[tuple[int, str | None], ...] = ((429, "1"), (500, None), (503, N
 
 
 @dataclass
-class Fate:
+class CallFault:
     """What becomes of one call. Times are one way."""
 
     there_seconds: float
@@ -71,7 +71,7 @@ class Link:
 class Network:
     """All links. `healthy` turns every fault off."""
 
-    def __init__(self, loop: VirtualLoop, context: Context, plan: Plan, trace: Trace) -> None:
+    def __init__(self, loop: VirtualLoop, context: Context, plan: FaultPlan, trace: Trace) -> None:
         self._loop = loop
         self.context = context
         """Where nobody runs: what the world itself does."""
@@ -109,9 +109,9 @@ class Network:
 
     # On its way there.
 
-    def _fate(self, link: Link, request: Request) -> Fate:
+    def _fate(self, link: Link, request: Request) -> CallFault:
         rng = link.rng
-        fate = Fate(self._one_way(rng), self._one_way(rng))
+        fate = CallFault(self._one_way(rng), self._one_way(rng))
         if self.healthy:
             return fate
         if link.dies_at_next and request.writes and request.kind not in {EVENTS, LEASES}:
@@ -122,17 +122,17 @@ class Network:
             code, retry_after = rng.choice(REFUSALS)
             fate.error = error_for_response(str(request), code, retry_after, b"")
             return fate
-        chance = rng.random()
+        nondeterminism = rng.random()
         for name in ("lost-answers", "lost-requests", "late-writes"):
             rate = value(name, "rate")
-            if chance < rate:
+            if nondeterminism < rate:
                 fate.lost_answer = name == "lost-answers"
                 fate.lost_request = name == "lost-requests"
                 if name == "late-writes" and request.writes and request.kind is not LEASES:
                     fate.late_seconds = rng.random() * value(name, "seconds")
                 return fate
-            chance -= rate
-        if request.writes and chance < value("rogue-writes", "rate"):
+            nondeterminism -= rate
+        if request.writes and nondeterminism < value("rogue-writes", "rate"):
             fate.rogue = True
         return fate
 
@@ -147,7 +147,7 @@ class Network:
     # There, and back.
 
     def _arrive(
-        self, link: Link, request: Request, apply: Apply, answer: asyncio.Future[bytes], fate: Fate
+        self, link: Link, request: Request, apply: Apply, answer: asyncio.Future[bytes], fate: CallFault
     ) -> None:
         if link.cut or fate.lost_request:
             self._note(request, "lost request" if fate.lost_request else "cut off")
@@ -203,7 +203,7 @@ class Network:
         link: Link,
         answer: asyncio.Future[bytes],
         outcome: bytes | ApiError,
-        fate: Fate,
+        fate: CallFault,
         *,
         local: bool = False,
     ) -> None:

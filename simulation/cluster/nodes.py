@@ -33,7 +33,7 @@ class NodeShape:
         return {**enabled, **{f"openrl.io/{role}": "true" for role in self.roles}, **self.labels}
 
 
-class Furnishing:
+class NodeSetup:
     """Nodes and devices of one cluster, written as administrators and drivers do."""
 
     def __init__(self, server: ApiServer) -> None:

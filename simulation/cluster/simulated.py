@@ -29,7 +29,7 @@ from simulation.apiserver.client import ApiClient, Latency, no_latency
 from simulation.apiserver.interception import Interceptor, Request, pass_through
 from simulation.apiserver.store import Change
 from simulation.cluster.control_plane import ControlPlane
-from simulation.cluster.workloads import OpenRL
+from simulation.cluster.workloads import WorkloadClient
 from simulation.engine.wall_clock import EPOCH, WallClock
 
 WORKER_NAMESPACE = "openrl-system"
@@ -82,7 +82,7 @@ class SimulatedCluster(ControlPlane):
             namespaces=namespaces,
             delays=delays or Delays(),
         )
-        self.openrl = OpenRL(self.server, WORKER_NAMESPACE)
+        self.openrl = WorkloadClient(self.server, WORKER_NAMESPACE)
         self.audit: list[AuditEntry] = []
         self.clients: list[ApiClient] = []
         self._changed = anyio.Event()
@@ -122,11 +122,11 @@ class SimulatedCluster(ControlPlane):
         """A source of UUIDs that count; `series`, a hexadecimal digit, tells them from those of others."""
         numbers = count(1)
 
-        def fresh() -> str:
+        def live() -> str:
             number = next(numbers)
             return f"{number:08x}-{series}000-4000-8000-{number:012x}"
 
-        return fresh
+        return live
 
     # Clients.
 

@@ -41,7 +41,7 @@ def worker_pod_name(workload_name: str) -> str:
     return f"orw-{workload_name}"
 
 
-class OpenRL:
+class WorkloadClient:
     """The objects of one workers' namespace. Everything returned is a copy."""
 
     def __init__(self, server: ApiServer, namespace: str) -> None:

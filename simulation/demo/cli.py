@@ -18,7 +18,7 @@ from controller.config.settings import PROGRAM
 from simulation.command_line import exit_status
 from simulation.demo.embedded import EmbeddedStage, embedded_stage
 from simulation.demo.performance import perform, stay, until_interrupted
-from simulation.demo.plan import Plan, demo_command
+from simulation.demo.plan import DemoPlan, demo_command
 from simulation.demo.screen import Screen
 from simulation.demo.stage import DemoFailed, Interrupted
 
@@ -32,14 +32,14 @@ def cli(*, serve: bool, **options: int) -> None:
     It needs no cluster, no containers and no GPUs: the API server, the scheduler and the kubelets are models
     of real ones, and the controller is the real program.
     """
-    plan = Plan.checked(**options)
+    plan = DemoPlan.checked(**options)
     screen = Screen.on_standard_output(devices=plan.devices, limit=plan.limit)
     screen.say(f"{plan}, in a cluster in memory; the controller runs with --max-seats-per-claim={plan.limit}")
     anyio.run(_play, plan, screen, serve)
     screen.say("Everything was stopped and removed.")
 
 
-async def _play(plan: Plan, screen: Screen, serve: bool) -> None:
+async def _play(plan: DemoPlan, screen: Screen, serve: bool) -> None:
     shown = False
 
     async def act() -> None:

@@ -65,7 +65,7 @@ class WaitingRow:
 
 
 @dataclass(frozen=True)
-class Picture:
+class ClusterView:
     """One look at the cluster. Workers are in order of creation, claims by node and device."""
 
     workers: tuple[Worker, ...]
@@ -101,13 +101,13 @@ class Picture:
         return sum(len(row.devices) for row in self.claims)
 
 
-def read_picture(
+def read_view(
     workloads: Iterable[Document], ledgers: Iterable[Document], claims: Iterable[Document]
-) -> Picture:
+) -> ClusterView:
     """Turn the lists of the three kinds into a picture."""
     seats = {ledger["spec"]["claimName"]: ledger["spec"].get("seats") or [] for ledger in ledgers}
-    workers = sorted(workloads, key=_seniority)
-    return Picture(tuple(map(_worker, workers)), tuple(sorted(_claim_rows(claims, seats), key=_place)))
+    workers = sorted(workloads, key=_creation_order)
+    return ClusterView(tuple(map(_worker, workers)), tuple(sorted(_claim_rows(claims, seats), key=_place)))
 
 
 def group_by_reason(reasons: Iterable[tuple[str, str]]) -> tuple[WaitingRow, ...]:
@@ -119,7 +119,7 @@ def group_by_reason(reasons: Iterable[tuple[str, str]]) -> tuple[WaitingRow, ...
     return tuple(WaitingRow(tuple(names), reason) for reason, names in groups.items())
 
 
-def _seniority(workload: Document) -> tuple[str, str, int]:
+def _creation_order(workload: Document) -> tuple[str, str, int]:
     # The API server counts whole seconds; fft-2 shall come before fft-10 all the same.
     kind, _, number = workload["metadata"]["name"].partition("-")
     return workload["metadata"].get("creationTimestamp", ""), kind, int(number) if number.isdecimal() else 0

@@ -19,7 +19,7 @@ from simulation.apiserver.kinds import LEDGERS
 from simulation.apiserver.store import Change
 from simulation.cluster.nodes import NodeShape
 from simulation.demo.handoff import Revision
-from simulation.demo.plan import Plan
+from simulation.demo.plan import DemoPlan
 from simulation.demo.program import ControllerProcess, running_controller
 from simulation.embedded.cluster import EmbeddedCluster
 
@@ -59,7 +59,7 @@ class EmbeddedStage:
 
 
 @asynccontextmanager
-async def embedded_stage(plan: Plan) -> AsyncIterator[EmbeddedStage]:
+async def embedded_stage(plan: DemoPlan) -> AsyncIterator[EmbeddedStage]:
     """Start everything; stop and remove it at the end. Raises `DemoFailed`, `OSError`."""
     with tempfile.TemporaryDirectory(prefix="open-rl-scheduler-demo-") as folder:
         async with EmbeddedCluster(seed=plan.seed) as cluster:

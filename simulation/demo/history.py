@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from simulation.demo.cluster_view import Picture, State, Worker
+from simulation.demo.cluster_view import ClusterView, State, Worker
 
 
 @dataclass(frozen=True)
@@ -40,12 +40,12 @@ class History:
         """What is known of each worker by name, in the order of coming."""
         return dict(self._records)
 
-    def see(self, picture: Picture, now_seconds: float) -> None:
+    def see(self, view: ClusterView, now_seconds: float) -> None:
         """Take in one more picture."""
-        for worker in picture.workers:
+        for worker in view.workers:
             known = self._records.get(worker.name) or Record(worker, came_seconds=now_seconds)
             self._records[worker.name] = _updated(known, worker, now_seconds)
-        present = {worker.name for worker in picture.workers}
+        present = {worker.name for worker in view.workers}
         for name, record in self._records.items():
             if name not in present and record.left_seconds is None:
                 self._records[name] = replace(record, left_seconds=now_seconds)

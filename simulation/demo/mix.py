@@ -24,7 +24,7 @@ LATE_SHARERS = 2
 TEAMS = ("team-a", "team-b", "team-c")
 
 
-class Kind(Enum):
+class WorkerShape(Enum):
     """What a worker asks for; the value begins its name."""
 
     FFT = "fft"
@@ -56,13 +56,13 @@ class Mix:
         """
         devices = nodes * gpus
         pair_fits = gpus > 1
-        alone = [_name(Kind.PAIR, 1)] if pair_fits and devices >= WITH_A_PAIR else []
+        alone = [_name(WorkerShape.PAIR, 1)] if pair_fits and devices >= WITH_A_PAIR else []
         free = devices - 2 * len(alone)
         if free > 1:
-            alone.append(_name(Kind.LORA, 1))
+            alone.append(_name(WorkerShape.LORA, 1))
             free -= 1
         seats = free * limit
-        late = [_name(Kind.LORA, 2)] + ([_name(Kind.PAIR, 2)] if pair_fits else [])
+        late = [_name(WorkerShape.LORA, 2)] + ([_name(WorkerShape.PAIR, 2)] if pair_fits else [])
         least = len(alone) + seats + len(late) + 1
         if least > WORKERS_MAX:
             raise UnfitMix(
@@ -75,9 +75,11 @@ class Mix:
             allowed = f"{least} to {WORKERS_MAX} for {fleet} at limit {limit}"
             raise UnfitMix(f"--workers: {workers} is not allowed: {allowed}")
         sharers = 1 + (usual if workers is None else workers) - least
-        late_sharing = [_name(Kind.FFT, seats + n) for n in range(1, sharers + 1)]
+        late_sharing = [_name(WorkerShape.FFT, seats + n) for n in range(1, sharers + 1)]
         return cls(
-            tuple(alone), tuple(_name(Kind.FFT, n) for n in range(1, seats + 1)), (*late_sharing, *late)
+            tuple(alone),
+            tuple(_name(WorkerShape.FFT, n) for n in range(1, seats + 1)),
+            (*late_sharing, *late),
         )
 
     @property
@@ -86,9 +88,9 @@ class Mix:
         return len(self.alone) + len(self.sharing) + len(self.late)
 
 
-def kind_of(name: str) -> Kind:
+def kind_of(name: str) -> WorkerShape:
     """The kind of a worker of the mix."""
-    return Kind(name.partition("-")[0])
+    return WorkerShape(name.partition("-")[0])
 
 
 def manifest(name: str, *, gpu_memory_bytes: int) -> Document:
@@ -96,11 +98,11 @@ def manifest(name: str, *, gpu_memory_bytes: int) -> Document:
     kind = kind_of(name)
     number = int(name.partition("-")[2])
     owner = TEAMS[number % len(TEAMS)]
-    quarters = 1 if kind is Kind.LORA else 3
+    quarters = 1 if kind is WorkerShape.LORA else 3
     memory = whole_gib(gpu_memory_bytes * quarters // 4)
-    if kind is Kind.FFT:
+    if kind is WorkerShape.FFT:
         return workload(name, memory=memory, ownerID=owner)
-    if kind is Kind.LORA:
+    if kind is WorkerShape.LORA:
         return workload(name, memory=memory, shared=False, ownerID=owner)
     return workload(name, memory=memory, shared=False, devices=2, trainingKind="fft", ownerID=owner)
 
@@ -116,7 +118,7 @@ def listed(names: Sequence[str]) -> str:
     return ", ".join(f"{run[0]} to {run[-1]}" if len(run) > NAMED_ALONE else ", ".join(run) for run in runs)
 
 
-def _name(kind: Kind, number: int) -> str:
+def _name(kind: WorkerShape, number: int) -> str:
     return f"{kind.value}-{number}"
 
 

@@ -10,7 +10,7 @@ import anyio
 from informers.client.transport import connect
 from informers.errors import ApiError
 from simulation.cluster.simulated import WORKER_NAMESPACE
-from simulation.demo.plan import Plan
+from simulation.demo.plan import DemoPlan
 from simulation.demo.screen import Screen
 from simulation.demo.stage import DemoFailed, Interrupted, Stage
 from simulation.demo.story import Story
@@ -20,7 +20,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 WATCH_INTERVAL_SECONDS = 0.5
 
 
-async def perform(stage: Stage, plan: Plan, screen: Screen) -> None:
+async def perform(stage: Stage, plan: DemoPlan, screen: Screen) -> None:
     """Play the story and sum it up. Raises `DemoFailed`, and what `stage.require_alive` raises."""
     try:
         async with connect(kubeconfig=str(stage.kubeconfig), user_agent="open-rl-scheduler-demo") as api:

@@ -22,7 +22,7 @@ MEMORY_MAX_GIB = 1024
 
 
 @dataclass(frozen=True)
-class Plan:
+class DemoPlan:
     """A fleet of equal nodes, the limit of seats, and who comes. `seed` chooses what a story leaves open."""
 
     nodes: int
@@ -51,7 +51,7 @@ class Plan:
     @classmethod
     def checked(
         cls, *, nodes: int, gpus: int, gpu_memory: int, limit: int, workers: int | None, seed: int
-    ) -> Plan:
+    ) -> DemoPlan:
         """A plan that makes a story. Raises `click.UsageError`."""
         try:
             mix = Mix.for_fleet(nodes=nodes, gpus=gpus, limit=limit, workers=workers)
@@ -107,7 +107,7 @@ OPTIONS = (
 
 
 def demo_command(cannot_work: str) -> Callable[[Callable[..., None]], click.Command]:
-    """Make a demo's command of a function that takes `serve` and what `Plan.checked` does.
+    """Make a demo's command of a function that takes `serve` and what `DemoPlan.checked` does.
 
     `cannot_work` says what ends it with exit status 2.
     """

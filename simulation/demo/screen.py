@@ -13,7 +13,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from simulation.demo.cluster_view import ClaimRow, Picture, State, WaitingRow, Worker
+from simulation.demo.cluster_view import ClaimRow, ClusterView, State, WaitingRow, Worker
 from simulation.demo.summary import Ending, SummaryRow, conclusions, summary_rows, waits
 
 PLAIN_WIDTH = 110
@@ -72,15 +72,15 @@ class Screen:
         """Text of the story, above the table. Only the terminal breaks its lines: paths can be copied."""
         self.console.print(Text(text, style=style), soft_wrap=True)
 
-    def update(self, picture: Picture) -> None:
+    def update(self, view: ClusterView) -> None:
         """Redraw the table, if there is a live one."""
         if self._live is not None:
-            self._live.update(self._drawn(picture))
+            self._live.update(self._drawn(view))
 
-    def snapshot(self, picture: Picture) -> None:
+    def snapshot(self, view: ClusterView) -> None:
         """Print the table once, if there is no live one."""
         if self._live is None:
-            self.console.print(self._drawn(picture))
+            self.console.print(self._drawn(view))
 
     def summary(self, ending: Ending) -> None:
         """Print the end of the story."""
@@ -90,19 +90,19 @@ class Screen:
         for sentence in conclusions(ending, devices=self._devices, limit=self._limit):
             self.say(sentence)
 
-    def _drawn(self, picture: Picture) -> RenderableType:
-        return draw(picture, devices=self._devices, limit=self._limit)
+    def _drawn(self, view: ClusterView) -> RenderableType:
+        return draw(view, devices=self._devices, limit=self._limit)
 
 
-def draw(picture: Picture, *, devices: int, limit: int) -> RenderableType:
+def draw(view: ClusterView, *, devices: int, limit: int) -> RenderableType:
     """The claims with their seats, those who wait with their reasons, and a line of totals."""
-    parts: list[RenderableType] = ["", claims_table(picture, limit), ""]
-    if picture.waiting:
-        parts += [waiting_table("Waiting", picture.waiting), ""]
-    return Group(*parts, totals(picture, devices), "")
+    parts: list[RenderableType] = ["", claims_table(view, limit), ""]
+    if view.waiting:
+        parts += [waiting_table("Waiting", view.waiting), ""]
+    return Group(*parts, totals(view, devices), "")
 
 
-def claims_table(picture: Picture, limit: int) -> Table:
+def claims_table(view: ClusterView, limit: int) -> Table:
     """One row for each allocated claim."""
     table = _table()
     table.add_column("Node", no_wrap=True)
@@ -110,16 +110,16 @@ def claims_table(picture: Picture, limit: int) -> Table:
     table.add_column("Claim", no_wrap=True)
     table.add_column("Seats", no_wrap=True)
     table.add_column("Who sits there")
-    for row in picture.claims:
+    for row in view.claims:
         seats = "exclusive" if row.exclusive else f"{len(row.workers)} of {limit}"
-        table.add_row(row.node, " ".join(row.devices), row.claim, seats, _seated(row, picture))
+        table.add_row(row.node, " ".join(row.devices), row.claim, seats, _seated(row, view))
     return table
 
 
-def _seated(row: ClaimRow, picture: Picture) -> Text:
+def _seated(row: ClaimRow, view: ClusterView) -> Text:
     text = Text()
     for name in row.workers:
-        worker = picture.worker(name)
+        worker = view.worker(name)
         text.append(", " if text else "")
         text.append(_described(name, worker), style=_STYLES[worker.state] if worker else "dim")
     return text
@@ -145,11 +145,11 @@ def _table() -> Table:
     return Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
 
 
-def totals(picture: Picture, devices: int) -> Text:
+def totals(view: ClusterView, devices: int) -> Text:
     """How much is in use and how many are where."""
-    counts = ", ".join(f"{len(names)} {state.value}" for state in State if (names := picture.in_state(state)))
+    counts = ", ".join(f"{len(names)} {state.value}" for state in State if (names := view.in_state(state)))
     return Text(
-        f"{picture.devices_in_use} of {devices} GPUs in use; workers: {counts or 'none yet'}", style="bold"
+        f"{view.devices_in_use} of {devices} GPUs in use; workers: {counts or 'none yet'}", style="bold"
     )
 
 

@@ -12,10 +12,10 @@ from random import Random
 
 import anyio
 
-from simulation.demo.cluster_view import Picture, State
+from simulation.demo.cluster_view import ClusterView, State
 from simulation.demo.history import History
 from simulation.demo.mix import listed, manifest
-from simulation.demo.plan import Plan
+from simulation.demo.plan import DemoPlan
 from simulation.demo.screen import TITLE, Screen
 from simulation.demo.stage import DemoFailed, Stage
 from simulation.demo.summary import Drain, Ending, Handover, above_limit, broken_promises
@@ -31,14 +31,14 @@ ACT_SECONDS = 60.0
 class _Seen:
     """What was waited for, and when it was there: reading it takes time, too."""
 
-    picture: Picture
+    view: ClusterView
     seconds: float
 
 
 class Story:
     """One performance on an empty cluster with a running controller."""
 
-    def __init__(self, stage: Stage, workplace: Workplace, plan: Plan, screen: Screen) -> None:
+    def __init__(self, stage: Stage, workplace: Workplace, plan: DemoPlan, screen: Screen) -> None:
         self._stage = stage
         self._workplace = workplace
         self._plan = plan
@@ -57,10 +57,10 @@ class Story:
         await self._overfill()
         handover = await self._give_a_seat_back()
         drain = await self._drain_a_node()
-        picture = await self._look()
+        view = await self._look()
         revisions = list(self._stage.revisions())
-        self._require_promises(broken_promises(picture, limit=self._plan.limit, revisions=revisions))
-        return Ending(picture, anyio.current_time(), self._history.records, revisions, handover, drain)
+        self._require_promises(broken_promises(view, limit=self._plan.limit, revisions=revisions))
+        return Ending(view, anyio.current_time(), self._history.records, revisions, handover, drain)
 
     async def _fill(self) -> None:
         if self._mix.alone:
@@ -76,8 +76,8 @@ class Story:
     async def _overfill(self) -> None:
         self._act(f"{listed(self._mix.late)}: come to a full fleet; each says why it waits")
         await self._submit(self._mix.late)
-        picture = await self._await_all(self._mix.late, State.WAITING)
-        self._require_promises(broken_promises(picture, limit=self._plan.limit, revisions=()))
+        view = await self._await_all(self._mix.late, State.WAITING)
+        self._require_promises(broken_promises(view, limit=self._plan.limit, revisions=()))
 
     async def _give_a_seat_back(self) -> Handover:
         giver, waiting = self._rng.choice(self._mix.sharing), set(self._mix.late)
@@ -85,11 +85,11 @@ class Story:
         asked_seconds = anyio.current_time()
         await self._workplace.delete(giver)
 
-        def taken(picture: Picture) -> bool:
-            return picture.worker(giver) is None and bool(waiting & set(picture.in_state(State.RUNNING)))
+        def taken(view: ClusterView) -> bool:
+            return view.worker(giver) is None and bool(waiting & set(view.in_state(State.RUNNING)))
 
         seen = await self._await(taken, f"nobody who waits takes the place of {giver}")
-        taker = next(name for name in seen.picture.in_state(State.RUNNING) if name in waiting)
+        taker = next(name for name in seen.view.in_state(State.RUNNING) if name in waiting)
         return Handover(giver, taker, asked_seconds)
 
     async def _drain_a_node(self) -> Drain:
@@ -100,18 +100,18 @@ class Story:
         asked_seconds = anyio.current_time()
         await self._workplace.drain(node)
 
-        def settled(picture: Picture) -> bool:
-            left = all(worker.node != node for worker in picture.workers if worker.state is State.RUNNING)
-            return left and picture.at_rest
+        def settled(view: ClusterView) -> bool:
+            left = all(worker.node != node for worker in view.workers if worker.state is State.RUNNING)
+            return left and view.at_rest
 
         after = await self._await(settled, f"what ran on {node} neither moves nor waits")
-        moved = tuple(name for name in after.picture.in_state(State.RUNNING) if name in lost)
+        moved = tuple(name for name in after.view.in_state(State.RUNNING) if name in lost)
         self._act(f"{node} is opened again; its GPUs go to those who wait")
         reopened_seconds = anyio.current_time()
         await self._workplace.reopen(node)
 
-        def full(picture: Picture) -> bool:
-            return picture.at_rest and picture.working_devices == self._plan.devices
+        def full(view: ClusterView) -> bool:
+            return view.at_rest and view.working_devices == self._plan.devices
 
         again = await self._await(full, f"the GPUs of {node} are not all at work again")
         return Drain(node, lost, moved, asked_seconds, after.seconds, reopened_seconds, again.seconds)
@@ -126,24 +126,24 @@ class Story:
         memory_bytes = self._plan.gpu_memory_bytes
         await self._workplace.submit(manifest(name, gpu_memory_bytes=memory_bytes) for name in names)
 
-    async def _await_all(self, names: Sequence[str], state: State) -> Picture:
-        def reached(picture: Picture) -> bool:
-            return set(names) <= set(picture.in_state(state))
+    async def _await_all(self, names: Sequence[str], state: State) -> ClusterView:
+        def reached(view: ClusterView) -> bool:
+            return set(names) <= set(view.in_state(state))
 
         seen = await self._await(reached, f"{listed(names)} are not all {state.value}")
-        return seen.picture
+        return seen.view
 
-    async def _await(self, reached: Callable[[Picture], bool], what: str) -> _Seen:
+    async def _await(self, reached: Callable[[ClusterView], bool], what: str) -> _Seen:
         """Look again and again until it is reached; show what it came to, to a reader for a while."""
-        picture = await self._look()
+        view = await self._look()
         with anyio.move_on_after(ACT_SECONDS):
-            while not reached(picture):
+            while not reached(view):
                 await anyio.sleep(LOOK_INTERVAL_SECONDS)
-                picture = await self._look()
-        self._screen.snapshot(picture)
-        if not reached(picture):
+                view = await self._look()
+        self._screen.snapshot(view)
+        if not reached(view):
             raise DemoFailed(f"{what}: not within {ACT_SECONDS:g} s")
-        seen = _Seen(picture, anyio.current_time())
+        seen = _Seen(view, anyio.current_time())
         if self._screen.live:
             await self._linger()
         return seen
@@ -154,13 +154,13 @@ class Story:
                 await anyio.sleep(LOOK_INTERVAL_SECONDS)
                 await self._look()
 
-    async def _look(self) -> Picture:
+    async def _look(self) -> ClusterView:
         self._stage.require_alive()
         self._require_promises(list(above_limit(self._plan.limit, self._stage.revisions())))
-        picture = await self._workplace.look()
-        self._history.see(picture, anyio.current_time())
-        self._screen.update(picture)
-        return picture
+        view = await self._workplace.look()
+        self._history.see(view, anyio.current_time())
+        self._screen.update(view)
+        return view
 
     @staticmethod
     def _require_promises(broken: Sequence[str]) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from simulation.demo.cluster_view import ClaimRow, Picture, State, WaitingRow, group_by_reason
+from simulation.demo.cluster_view import ClaimRow, ClusterView, State, WaitingRow, group_by_reason
 from simulation.demo.handoff import Revision, find_handoff
 from simulation.demo.history import Record
-from simulation.demo.mix import Kind, kind_of, listed
+from simulation.demo.mix import WorkerShape, kind_of, listed
 
 LIMIT_WORDS = "shared claims hold at most"
 """How a waiting worker's reason names the seat limit."""
@@ -41,7 +41,7 @@ class Drain:
 class Ending:
     """All that is known at the end. Seconds are of one monotonic clock."""
 
-    picture: Picture
+    view: ClusterView
     now_seconds: float
     records: Mapping[str, Record]
     revisions: Sequence[Revision]
@@ -62,7 +62,7 @@ class SummaryRow:
 
 def summary_rows(ending: Ending) -> list[SummaryRow]:
     """One row for each worker, in the order of coming."""
-    claims = {row.claim: row for row in ending.picture.claims}
+    claims = {row.claim: row for row in ending.view.claims}
     return [
         SummaryRow(
             worker=name,
@@ -102,12 +102,10 @@ def _waited(record: Record, now_seconds: float) -> str:
 
 def conclusions(ending: Ending, *, devices: int, limit: int) -> Iterator[str]:
     """The sentences below the rows."""
-    picture, revisions = ending.picture, ending.revisions
-    running, waiting = picture.in_state(State.RUNNING), picture.in_state(State.WAITING)
+    view, revisions = ending.view, ending.revisions
+    running, waiting = view.in_state(State.RUNNING), view.in_state(State.WAITING)
     ledgers = {revision.ledger for revision in revisions}
-    yield (
-        f"Now: {len(running)} running on {picture.devices_in_use} of {devices} GPUs, {len(waiting)} waiting."
-    )
+    yield (f"Now: {len(running)} running on {view.devices_in_use} of {devices} GPUs, {len(waiting)} waiting.")
     yield (
         f"Limit: no ledger ever held more than {most_seats(revisions)} of {limit} seats: {len(revisions)} "
         f"versions of {len(ledgers)} ledgers were seen."
@@ -154,9 +152,9 @@ def most_seats(revisions: Iterable[Revision]) -> int:
     return max((len(revision.seats) for revision in revisions), default=0)
 
 
-def broken_promises(picture: Picture, *, limit: int, revisions: Iterable[Revision]) -> list[str]:
+def broken_promises(view: ClusterView, *, limit: int, revisions: Iterable[Revision]) -> list[str]:
     """What must never be seen, one clause each; empty if all is well."""
-    return [*above_limit(limit, revisions), *_misleading_reasons(picture)]
+    return [*above_limit(limit, revisions), *_misleading_reasons(view)]
 
 
 def above_limit(limit: int, revisions: Iterable[Revision]) -> Iterator[str]:
@@ -166,10 +164,10 @@ def above_limit(limit: int, revisions: Iterable[Revision]) -> Iterator[str]:
             yield f"{revision.ledger} held {len(revision.seats)} seats at a limit of {limit}"
 
 
-def _misleading_reasons(picture: Picture) -> Iterator[str]:
+def _misleading_reasons(view: ClusterView) -> Iterator[str]:
     """A worker that could share says that it waits at the limit; one that never shares does not."""
-    for row in picture.waiting:
+    for row in view.waiting:
         names_limit = LIMIT_WORDS in row.reason
         for name in row.workers:
-            if names_limit != (kind_of(name) is Kind.FFT):
+            if names_limit != (kind_of(name) is WorkerShape.FFT):
                 yield f"{name} waits with a reason that is not its own: {row.reason}"

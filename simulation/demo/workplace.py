@@ -18,7 +18,7 @@ from ledger.names import MANAGED_SELECTOR
 from simulation.apiserver import kinds
 from simulation.apiserver.documents import Document
 from simulation.apiserver.kinds import Kind
-from simulation.demo.cluster_view import Picture, read_picture
+from simulation.demo.cluster_view import ClusterView, read_view
 
 _EVERYTHING = Selectors()
 OURS = Selectors(labels=MANAGED_SELECTOR)
@@ -43,9 +43,9 @@ class Workplace:
         """Ask for the deletion of a Workload."""
         await self._api.delete(WORKLOADS, name, self._namespace)
 
-    async def look(self) -> Picture:
+    async def look(self) -> ClusterView:
         """How things are. The lists are read one after the other."""
-        return read_picture(
+        return read_view(
             await self._list(WORKLOADS), await self._list(LEDGERS), await self._list(CLAIMS, OURS)
         )
 

@@ -29,7 +29,7 @@ from simulation.apiserver.store import StoreStatistics
 from simulation.cluster.control_plane import ControlPlane
 from simulation.cluster.simulated import CONTROLLER_NAMESPACE, WORKER_NAMESPACE
 from simulation.embedded.application import Frontend
-from simulation.engine.event_queue import AgendaStatistics
+from simulation.engine.event_queue import EventQueueStatistics
 from simulation.engine.random_streams import Streams
 
 HOST = "127.0.0.1"
@@ -51,7 +51,7 @@ class EmbeddedStatistics:
     """What there is, what the actors have to do, and how many watches are open."""
 
     store: StoreStatistics
-    agenda: AgendaStatistics
+    agenda: EventQueueStatistics
     watches: int
 
 

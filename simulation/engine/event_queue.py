@@ -27,14 +27,14 @@ class _Entry:
 
 
 @dataclass(frozen=True)
-class AgendaStatistics:
+class EventQueueStatistics:
     """Sizes and counts."""
 
     pending: int
     done: int
 
 
-class Agenda:
+class EventQueue:
     """Entries to be carried out in loop time. What an entry raises ends `run`."""
 
     def __init__(self) -> None:
@@ -47,9 +47,9 @@ class Agenda:
     def __repr__(self) -> str:
         return f"<Agenda pending={len(self._pending)} done={self._done}>"
 
-    def statistics(self) -> AgendaStatistics:
+    def statistics(self) -> EventQueueStatistics:
         """Numbers of this moment."""
-        return AgendaStatistics(len(self._pending), self._done)
+        return EventQueueStatistics(len(self._pending), self._done)
 
     def after(self, seconds: float, key: EntryKey, act: Callable[[], None]) -> None:
         """Do `act` in that time. An entry of this key that is due no later stays in its place."""

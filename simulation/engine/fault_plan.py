@@ -128,7 +128,7 @@ FAULTS: Mapping[str, Fault] = {
 
 
 @dataclass(frozen=True)
-class Plan:
+class FaultPlan:
     """The faults of one run: those that are on, with their parameters."""
 
     drawn: Mapping[str, Parameters]
@@ -145,7 +145,7 @@ class Plan:
         return self.drawn.get(name, {}).get(parameter, 0.0)
 
 
-def draw_plan(streams: Streams, *, without: Collection[str] = ()) -> Plan:
+def draw_plan(streams: Streams, *, without: Collection[str] = ()) -> FaultPlan:
     """The plan of a seed; faults in `without` are off, whatever was drawn."""
     drawn: dict[str, Parameters] = {}
     for name, fault in FAULTS.items():
@@ -153,7 +153,7 @@ def draw_plan(streams: Streams, *, without: Collection[str] = ()) -> Plan:
         on, parameters = rng.random() < fault.probability, fault.draw(rng)
         if on and name not in without:
             drawn[name] = parameters
-    return Plan(drawn)
+    return FaultPlan(drawn)
 
 
 def _described(name: str, parameters: Parameters) -> str:

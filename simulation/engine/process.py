@@ -16,7 +16,7 @@ from contextvars import ContextVar
 from enum import Enum
 
 
-class State(Enum):
+class ProcessState(Enum):
     """What the loop does with the callbacks of a process."""
 
     RUNNING = "running"
@@ -30,7 +30,7 @@ class VirtualProcess:
     def __init__(self, name: str, *, rate: float = 1.0) -> None:
         self.name = name
         self.rate = rate
-        self.state = State.RUNNING
+        self.state = ProcessState.RUNNING
         self.held: list[asyncio.Handle] = []
         """What it would have run while it was frozen or dead."""
 
@@ -40,7 +40,7 @@ class VirtualProcess:
     @property
     def alive(self) -> bool:
         """Whether it was not killed."""
-        return self.state is not State.DEAD
+        return self.state is not ProcessState.DEAD
 
 
 OWNER: ContextVar[VirtualProcess | None] = ContextVar("OWNER", default=None)

@@ -31,7 +31,7 @@ from typing import Any, NoReturn, TypeVar, TypeVarTuple, Unpack
 
 import anyio
 
-from simulation.engine.process import OWNER, State, VirtualProcess
+from simulation.engine.process import OWNER, ProcessState, VirtualProcess
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -124,28 +124,28 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def freeze(self, process: VirtualProcess) -> None:
         """Run nothing of it until it is thawed."""
-        if process.state is State.RUNNING:
-            process.state = State.FROZEN
+        if process.state is ProcessState.RUNNING:
+            process.state = ProcessState.FROZEN
             self._halted += 1
 
     def thaw(self, process: VirtualProcess) -> None:
         """Let it go on, with all that became due meanwhile."""
-        if process.state is State.FROZEN:
+        if process.state is ProcessState.FROZEN:
             self._resume(process)
 
     def kill(self, process: VirtualProcess) -> None:
         """Run nothing of it any more."""
-        if process.state is State.RUNNING:
+        if process.state is ProcessState.RUNNING:
             self._halted += 1
-        process.state = State.DEAD
+        process.state = ProcessState.DEAD
 
     def bury(self, process: VirtualProcess) -> None:
         """The run is over: let the tasks of a dead process be cancelled like all others."""
-        if process.state is State.DEAD:
+        if process.state is ProcessState.DEAD:
             self._resume(process)
 
     def _resume(self, process: VirtualProcess) -> None:
-        process.state = State.RUNNING
+        process.state = ProcessState.RUNNING
         self._halted -= 1
         # Through `_ready` in the order in which they became due.
         self._ready.extend(held for held in process.held if isinstance(held, _Callback))
@@ -228,7 +228,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
                 continue
             if self._halted:
                 process = handle._context.get(OWNER)  # noqa: SLF001 - ours
-                if process is not None and process.state is not State.RUNNING:
+                if process is not None and process.state is not ProcessState.RUNNING:
                     process.held.append(handle)
                     continue
             try:

@@ -21,7 +21,7 @@ import anyio
 from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from simulation.run.simulate import Outcome
+from simulation.run.simulate import RunOutcome
 
 CHUNK = 8
 RUN_SECONDS_MAX = 180.0
@@ -58,7 +58,7 @@ class Worker:
                     self._process.kill()
                 await self._process.aclose()
 
-    async def run(self, seed: int, without: Collection[str]) -> Outcome:
+    async def run(self, seed: int, without: Collection[str]) -> RunOutcome:
         """Run a seed. Raises `WorkerFailed`."""
         process = self._process
         if process is None or process.stdin is None or process.stdout is None:
@@ -72,7 +72,7 @@ class Worker:
             raise WorkerFailed(f"seed {seed} hangs: no end after {RUN_SECONDS_MAX:g} s") from error
         except (anyio.EndOfStream, anyio.IncompleteRead, anyio.BrokenResourceError) as error:
             raise WorkerFailed(f"the process that ran seed {seed} ended") from error
-        outcome: Outcome = pickle.loads(base64.b64decode(line))  # noqa: S301 - from our own child
+        outcome: RunOutcome = pickle.loads(base64.b64decode(line))  # noqa: S301 - from our own child
         return outcome
 
 
@@ -80,13 +80,18 @@ class Batch:
     """Runs seeds and tells `report` of each once both of its runs are over."""
 
     def __init__(
-        self, seeds: Iterator[int], *, without: Collection[str], jobs: int, report: Callable[[Outcome], None]
+        self,
+        seeds: Iterator[int],
+        *,
+        without: Collection[str],
+        jobs: int,
+        report: Callable[[RunOutcome], None],
     ) -> None:
         self._seeds = seeds
         self._without = tuple(without)
         self._jobs = jobs
         self._report = report
-        self._first: dict[int, Outcome] = {}
+        self._first: dict[int, RunOutcome] = {}
         self._queues: tuple[list[int], list[int]] = ([], [])
 
     def __repr__(self) -> str:
@@ -110,7 +115,7 @@ class Batch:
             self._queues[1].extend(reversed(chunk))
         return self._queues[half].pop(0) if self._queues[half] else None
 
-    def _done(self, outcome: Outcome) -> None:
+    def _done(self, outcome: RunOutcome) -> None:
         first = self._first.pop(outcome.seed, None)
         if first is None:
             self._first[outcome.seed] = outcome

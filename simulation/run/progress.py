@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from simulation.run.report import Summary, replay_command, run_report
-from simulation.run.simulate import Outcome
+from simulation.run.simulate import RunOutcome
 
 REPORTS_MAX = 5
 """So many failures are shown in full."""
@@ -64,7 +64,7 @@ class BatchProgress:
         self._bar.stop()
         self.summary.real_seconds = self._now() - self._began
 
-    def done(self, outcome: Outcome) -> None:
+    def done(self, outcome: RunOutcome) -> None:
         """Both runs of a seed are over."""
         self.summary.add(outcome)
         if not outcome.passed:
@@ -79,7 +79,7 @@ class BatchProgress:
         failed = len(self.summary.failed)
         return f"{failed} failed" if failed else "all passed"
 
-    def _tell(self, outcome: Outcome) -> None:
+    def _tell(self, outcome: RunOutcome) -> None:
         self._bar.stop()
         if len(self.summary.failed) <= REPORTS_MAX:
             for line in run_report(outcome, without=self._without):

@@ -13,7 +13,7 @@ import anyio
 
 from simulation.apiserver.documents import Document, Record
 from simulation.apiserver.kinds import LEDGERS, PODS
-from simulation.chaos.external import Hands
+from simulation.chaos.external import ExternalActors
 from simulation.checks.invariants import seats_of
 from simulation.cluster.simulated import SimulatedCluster
 
@@ -21,10 +21,10 @@ SOON_SECONDS = 30.0
 """Ample for a repair that nothing disturbs, and for two that get into each other's way."""
 
 
-class Mending:
+class RepairCheck:
     """Breaks a cluster at rest and sees it mended."""
 
-    def __init__(self, cluster: SimulatedCluster, hands: Hands) -> None:
+    def __init__(self, cluster: SimulatedCluster, hands: ExternalActors) -> None:
         self._cluster = cluster
         self._hands = hands
         self.rounds = 0

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from simulation.checks.coverage import BATCH_MIN, POINTS, missing
 from simulation.engine.fault_plan import FAULTS
 from simulation.engine.trace import TraceEvent
-from simulation.run.simulate import Outcome
+from simulation.run.simulate import RunOutcome
 
 EVENTS_SHOWN = 40
 FAILURES_SHOWN = 12
@@ -27,7 +27,7 @@ def replay_command(seed: int, without: Collection[str] = ()) -> str:
     return " ".join(["python -m simulation --seed", str(seed), *(f"--without {name}" for name in without)])
 
 
-def run_report(outcome: Outcome, *, without: Collection[str] = ()) -> Iterator[str]:
+def run_report(outcome: RunOutcome, *, without: Collection[str] = ()) -> Iterator[str]:
     """The lines about one run; its last events only if it failed."""
     verdict = "passed" if outcome.passed else "FAILED"
     minutes = f"{outcome.seconds / 60:.1f} virtual minutes"
@@ -75,7 +75,7 @@ class Summary:
     faults: Counter[str] = field(default_factory=Counter)
     points: Counter[str] = field(default_factory=Counter)
 
-    def add(self, outcome: Outcome) -> None:
+    def add(self, outcome: RunOutcome) -> None:
         """Count a run, and its second run with it."""
         self.seeds += 1
         self.virtual_seconds += outcome.seconds

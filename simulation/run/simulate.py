@@ -20,17 +20,17 @@ from pathlib import Path
 import structlog
 
 from simulation.chaos.scenario import Scenario, draw_scenario
-from simulation.engine.fault_plan import Plan, draw_plan
+from simulation.engine.fault_plan import FaultPlan, draw_plan
 from simulation.engine.ordered_scopes import ordered_scopes
 from simulation.engine.random_streams import Streams
 from simulation.engine.trace import TraceEvent
 from simulation.engine.tripwire import tripwire
 from simulation.engine.virtual_loop import run_virtual
-from simulation.run.simulated_run import World
+from simulation.run.simulated_run import SimulatedRun
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RunOutcome:
     """What came of a run."""
 
     seed: int
@@ -38,7 +38,7 @@ class Outcome:
     """Equal for two runs if and only if all that happened in them was."""
     failures: tuple[str, ...]
     """One sentence for each thing that was wrong; empty for a run that passed."""
-    plan: Plan
+    plan: FaultPlan
     scenario: str
     seconds: float
     """Virtual time that passed."""
@@ -60,8 +60,8 @@ def simulate(
     without: Collection[str] = (),
     around: AbstractContextManager[object] | None = None,
     scenario: Scenario | None = None,
-    plan: Plan | None = None,
-) -> Outcome:
+    plan: FaultPlan | None = None,
+) -> RunOutcome:
     """Run one seed; the faults in `without` are off. Raises nothing for what goes wrong in the run.
 
     A `scenario` or a `plan` that is given stands for the one that the seed would draw.
@@ -73,7 +73,7 @@ def simulate(
         world = run_virtual(_run, streams, scenario, plan)
     trace = world.trace
     failures = (*world.failures, *(f"nothing can replay this: {line}" for line in trips.lines()))
-    return Outcome(
+    return RunOutcome(
         seed=seed,
         digest=trace.digest,
         failures=failures,
@@ -86,8 +86,8 @@ def simulate(
     )
 
 
-async def _run(streams: Streams, scenario: Scenario, plan: Plan) -> World:
-    world = World(streams, scenario, plan)
+async def _run(streams: Streams, scenario: Scenario, plan: FaultPlan) -> SimulatedRun:
+    world = SimulatedRun(streams, scenario, plan)
     try:
         await world.live()
     except Exception as error:  # noqa: BLE001 - whatever broke is a failure of the run, and said

@@ -12,28 +12,28 @@ from contextvars import copy_context
 import anyio
 from anyio.abc import TaskGroup
 
-from informers.queue.runner import Outcome
+from informers.queue.runner import ResultLabel
 from simulation.apiserver.interception import Request
 from simulation.apiserver.kinds import EVENTS, LEASES
 from simulation.apiserver.store import Change
-from simulation.chaos.external import Hands
-from simulation.chaos.periodic import Disturbances
+from simulation.chaos.external import ExternalActors
+from simulation.chaos.periodic import PeriodicFaults
 from simulation.chaos.scenario import CHAOS_SECONDS, Scenario
 from simulation.checks.bounded_work import wasteful
-from simulation.checks.coverage import Sometimes
+from simulation.checks.coverage import CoveragePoints
 from simulation.checks.end_state import end_faults
-from simulation.checks.handoff import HandOver
-from simulation.checks.invariants import Watchdog
+from simulation.checks.handoff import HandOffCheck
+from simulation.checks.invariants import InvariantChecker
 from simulation.checks.liveness import BOUND_SECONDS, Liveness
-from simulation.checks.write_order import OrderWatch
-from simulation.cluster.deployment import Deployment, Replica, Surroundings
+from simulation.checks.write_order import WriteOrderChecker
+from simulation.cluster.deployment import Deployment, Replica, ReplicaContext
 from simulation.cluster.network import Link, Network
 from simulation.cluster.simulated import NotSettled, SimulatedCluster
-from simulation.engine.fault_plan import Plan
+from simulation.engine.fault_plan import FaultPlan
 from simulation.engine.random_streams import Streams, happens
 from simulation.engine.trace import Trace
 from simulation.engine.virtual_loop import running_virtual_loop
-from simulation.run.repair_phase import Mending
+from simulation.run.repair_phase import RepairCheck
 
 MEMORY_OF_LIMITS_SECONDS = 120.0
 """So long after the end of a process a write of its may arrive: the limit that it went by still counts."""
@@ -41,10 +41,10 @@ MEMORY_OF_LIMITS_SECONDS = 120.0
 VIOLATIONS_MAX = 20
 
 
-class World:
+class SimulatedRun:
     """One run. `failures` is what was wrong in it."""
 
-    def __init__(self, streams: Streams, scenario: Scenario, plan: Plan) -> None:
+    def __init__(self, streams: Streams, scenario: Scenario, plan: FaultPlan) -> None:
         self._streams = streams
         self._scenario = scenario
         self._plan = plan
@@ -55,16 +55,18 @@ class World:
         self.trace = Trace(lambda: loop.world_seconds)
         self.cluster = SimulatedCluster(seed=streams.seed, delays=scenario.delays)
         self.network = Network(self._loop, copy_context(), plan, self.trace)
-        self.watchdog = Watchdog(self.cluster, limit=self._limit, lands_late=lambda: self.network.lands_late)
-        self._order = OrderWatch(
+        self.watchdog = InvariantChecker(
+            self.cluster, limit=self._limit, lands_late=lambda: self.network.lands_late
+        )
+        self._order = WriteOrderChecker(
             self.cluster.server,
             lambda: loop.world_seconds,
             by_hand=lambda: self.watchdog.looks_away,
             writer=lambda: self.network.writer,
         )
-        self._handover = HandOver(self.cluster)
-        self.hands = Hands(self.cluster, self.watchdog, self.trace)
-        self._points = Sometimes(self.cluster.server, self.trace)
+        self._handover = HandOffCheck(self.cluster)
+        self.hands = ExternalActors(self.cluster, self.watchdog, self.trace)
+        self._points = CoveragePoints(self.cluster.server, self.trace)
         self.network.observe = self._on_send
         self.network.rogue = self.hands.touch
         self._liveness = Liveness(self.cluster, self.network, clocks_agree=plan.of("clock-jumps") is None)
@@ -98,7 +100,7 @@ class World:
                 tasks.cancel_scope.cancel()
 
     async def _live(self, tasks: TaskGroup) -> None:
-        around = Surroundings(
+        around = ReplicaContext(
             self.cluster,
             self._loop,
             self.network,
@@ -112,7 +114,7 @@ class World:
             around, "controller", self._scenario.settings, replicas=self._scenario.replicas
         )
         self.deployment.start()
-        disturbances = Disturbances(
+        disturbances = PeriodicFaults(
             around,
             plan=self._plan,
             scenario=self._scenario,
@@ -194,7 +196,7 @@ class World:
             wrong = self._end_state()
             if not self._scenario.ample:
                 wrong += await self._handover.judge(limit=limit)
-            mending = Mending(self.cluster, self.hands)
+            mending = RepairCheck(self.cluster, self.hands)
             wrong += await mending.judge(limit=limit)
             self._points.hit("handed on at rest", self._handover.rounds)
             self._points.hit("mended at rest", mending.rounds)
@@ -208,7 +210,7 @@ class World:
         total = 0
         for replica in self._replicas():
             counts = replica.controller.runner.statistics().reconciles_total
-            total += counts[Outcome.ERROR] + counts[Outcome.REQUEUE]
+            total += counts[ResultLabel.ERROR] + counts[ResultLabel.REQUEUE]
         return total
 
     def _end_state(self) -> list[str]:

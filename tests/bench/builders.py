@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from bench.contender import Kind
-from bench.samples import Facts, Sample
+from bench.contender import ContenderInfo
+from bench.samples import RunEnvironment, Sample
 from e2e.controlplane import Request, RequestKind
 
 
@@ -14,7 +14,7 @@ def request(verb: str, resource: str) -> Request:
     return Request(kind, "openrl-system", "worker", 200, "agent", "2026-01-01T00:00:00.000000Z")
 
 
-def sample(scenario: str, kind: Kind = Kind.CONTROLLER, **changes: Any) -> Sample:
+def sample(scenario: str, kind: ContenderInfo = ContenderInfo.CONTROLLER, **changes: Any) -> Sample:
     """100 placements in 4 s unless told otherwise."""
     fields: dict[str, Any] = {
         "scenario": scenario,
@@ -32,7 +32,7 @@ def sample(scenario: str, kind: Kind = Kind.CONTROLLER, **changes: Any) -> Sampl
     return Sample(**(fields | changes))
 
 
-def facts(**changes: Any) -> Facts:
+def facts(**changes: Any) -> RunEnvironment:
     fields: dict[str, Any] = {
         "commit": "0123abcd",
         "modified": False,
@@ -41,4 +41,4 @@ def facts(**changes: Any) -> Facts:
         "software": {"Python": "3.11.7"},
         "arguments": ["--rounds", "3"],
     }
-    return Facts(**(fields | changes))
+    return RunEnvironment(**(fields | changes))

@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from bench.contender import Contender, Kind
-from bench.runner import Plan, turns
+from bench.contender import Contender, ContenderInfo
+from bench.runner import BenchPlan, turns
 from bench.scenarios.catalog import INFORMERS, ON_CLUSTER, TITLES
 from bench.scenarios.decision import Decision
 from bench.scenarios.placement import Placement
 
-ONE, TWO = Contender(Kind.CONTROLLER, 4), Contender(Kind.BARE_WRITER, 4)
+ONE, TWO = Contender(ContenderInfo.CONTROLLER, 4), Contender(ContenderInfo.BARE_WRITER, 4)
 
 
 def test_contenders_take_turns_and_change_places_every_round() -> None:
@@ -16,7 +16,7 @@ def test_contenders_take_turns_and_change_places_every_round() -> None:
 
 
 def test_a_plan_without_names_measures_everything_in_the_catalogs_order() -> None:
-    plan = Plan.of([], quick=False, rounds=None)
+    plan = BenchPlan.of([], quick=False, rounds=None)
 
     assert plan.decision is not None
     informers = [scenario.name for scenario in plan.informers]
@@ -24,7 +24,7 @@ def test_a_plan_without_names_measures_everything_in_the_catalogs_order() -> Non
 
 
 def test_a_plan_measures_what_is_named_and_nothing_else() -> None:
-    plan = Plan.of(["late", "shared-40"], quick=False, rounds=None)
+    plan = BenchPlan.of(["late", "shared-40"], quick=False, rounds=None)
 
     assert plan.decision is None
     assert plan.informers == ()
@@ -33,7 +33,7 @@ def test_a_plan_measures_what_is_named_and_nothing_else() -> None:
 
 
 def test_the_informers_can_be_named_together() -> None:
-    plan = Plan.of(["informers"], quick=False, rounds=None)
+    plan = BenchPlan.of(["informers"], quick=False, rounds=None)
 
     assert plan.decision is None
     assert plan.scenarios == ()
@@ -41,13 +41,13 @@ def test_the_informers_can_be_named_together() -> None:
 
 
 def test_rounds_that_are_asked_for_replace_each_scenarios_own() -> None:
-    plan = Plan.of(["shared-40"], quick=False, rounds=7)
+    plan = BenchPlan.of(["shared-40"], quick=False, rounds=7)
 
     assert plan.rounds_of(plan.scenarios[0]) == 7
 
 
 def test_a_quick_plan_is_one_round_of_small_scenarios() -> None:
-    plan = Plan.of([], quick=True, rounds=None)
+    plan = BenchPlan.of([], quick=True, rounds=None)
 
     assert {plan.rounds_of(scenario) for scenario in plan.scenarios} == {1}
     for small, full in zip(plan.scenarios, ON_CLUSTER, strict=True):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from bench.contender import Kind
+from bench.contender import ContenderInfo
 from bench.errors import BenchError
 from bench.report.details import all_tables
 from bench.report.document import BEGIN, END, with_results
@@ -47,7 +47,7 @@ def test_a_dedicated_placement_is_six_writes_and_no_read() -> None:
 def test_speed_is_compared_round_by_round_with_the_bare_writer() -> None:
     seen = rows(
         *(sample("dedicated-400", round=number, seconds=5.0 * number) for number in (1, 2, 3)),
-        *(sample("dedicated-400", Kind.BARE_WRITER, round=n, seconds=4.0 * n) for n in (3, 2, 1)),
+        *(sample("dedicated-400", ContenderInfo.BARE_WRITER, round=n, seconds=4.0 * n) for n in (3, 2, 1)),
     )
 
     assert seen["placements per second", "dedicated-400, 4 at once"] == (
@@ -60,7 +60,8 @@ def test_speed_is_compared_round_by_round_with_the_bare_writer() -> None:
 
 def test_cpu_is_that_of_one_placement() -> None:
     seen = rows(
-        sample("dedicated-100", cpu_seconds=1.01), sample("dedicated-100", Kind.BARE_WRITER, cpu_seconds=0.2)
+        sample("dedicated-100", cpu_seconds=1.01),
+        sample("dedicated-100", ContenderInfo.BARE_WRITER, cpu_seconds=0.2),
     )
 
     assert seen["CPU per placement", "dedicated-100, 4 at once"] == (
@@ -123,7 +124,7 @@ def results() -> Results:
         facts=facts(),
         samples=[
             sample("dedicated-100", latencies={"created to running": [0.5, 1.0]}, events=200),
-            sample("dedicated-100", Kind.BARE_WRITER),
+            sample("dedicated-100", ContenderInfo.BARE_WRITER),
             decision_sample(100, 1e-6),
         ],
     )

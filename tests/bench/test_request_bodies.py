@@ -10,17 +10,17 @@ import msgspec
 from bench.request_bodies import DEVICE_GIB, DRIVER, Placement
 from bench.request_bodies import Workload as BareWorkload
 from controller.api.documents import claim_document, pod_document
-from controller.api.reasons import Code, Phase, sentence
+from controller.api.reasons import Phase, ReasonCode, sentence
 from controller.api.requests import build_request
-from controller.api.status import Assignment, Facts, Outcome, Verdict, status_patch
+from controller.api.status import Assignment, PlacedUpdate, PlacementDetails, StatusUpdate, status_patch
 from controller.api.workload import Workload
 from e2e.controlplane import WORKER_NAMESPACE
 from e2e.harness.workloads import workload
-from ledger.names import founding_claim_name, ledger_name
+from ledger.names import ledger_name, own_claim_name
 from ledger.state import Seat, ledger_document
 from placement.device_request import device_requests
 from placement.quantity import canonical_bytes, whole_gib
-from placement.types import Tier
+from placement.types import DeviceShape
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=UTC)
 ASSIGNMENT_ID = "11111111-2222-3333-4444-555555555555"
@@ -36,9 +36,9 @@ DOCUMENT: dict[str, Any] = {
 }
 OURS = Workload.model_validate(DOCUMENT)
 BARE = Placement.of(msgspec.convert(DOCUMENT, BareWorkload), ASSIGNMENT_ID)
-CLAIM = founding_claim_name(OURS.name, OURS.uid)
+CLAIM = own_claim_name(OURS.name, OURS.uid)
 ASSIGNMENT = Assignment(CLAIM, ASSIGNMENT_ID)
-TIERS = (Tier(1, DEVICE_GIB),)
+TIERS = (DeviceShape(1, DEVICE_GIB),)
 REQUEST = build_request(OURS, 0)
 MEMORY = whole_gib(REQUEST.memory_bytes)
 
@@ -73,22 +73,24 @@ def test_the_pod_is_the_same() -> None:
 
 
 def test_the_assignment_is_committed_with_the_same_patch() -> None:
-    outcome = Outcome(
+    outcome = StatusUpdate(
         phase=Phase.PLACING,
-        reason=sentence(Code.CREATED_CLAIM, TIERS[0].name),
+        reason=sentence(ReasonCode.CREATED_CLAIM, TIERS[0].name),
         assignment=ASSIGNMENT,
-        facts=Facts(memory_per_device=MEMORY),
+        facts=PlacementDetails(memory_per_device=MEMORY),
     )
 
     assert BARE.placing_patch("42") == status_patch(OURS, outcome, NOW)
 
 
 def test_a_running_pod_is_reported_with_the_same_patch() -> None:
-    outcome = Outcome(
+    outcome = StatusUpdate(
         phase=Phase.RUNNING,
         reason="",
-        verdict=Verdict(True, Code.PLACED),
-        facts=Facts(pod_name=BARE.pod, node_name="node-1", device_count=1, memory_per_device=MEMORY),
+        verdict=PlacedUpdate(True, ReasonCode.PLACED),
+        facts=PlacementDetails(
+            pod_name=BARE.pod, node_name="node-1", device_count=1, memory_per_device=MEMORY
+        ),
     )
 
     assert BARE.running_patch("42", "node-1", NOW) == status_patch(OURS, outcome, NOW)

@@ -170,7 +170,7 @@ async def test_nothing_is_remembered_of_a_worker_that_went_while_it_was_looked_a
             cluster.openrl.submit(workload("worker"))
         await anyio.sleep(60)
         assert cluster.openrl.pod("worker") is not None
-        assert repr(process.controller.memory.ages) == f"<Ages workers={again:d} waiting={again:d}>"
+        assert repr(process.controller.local_state.ages) == f"<Ages workers={again:d} waiting={again:d}>"
 
 
 async def test_of_a_worker_that_has_ended_only_the_last_look_is_remembered(cluster: SimulatedCluster) -> None:
@@ -180,4 +180,4 @@ async def test_of_a_worker_that_has_ended_only_the_last_look_is_remembered(clust
         cluster.kubelet.succeed(cluster.openrl.pod_key("worker"))
         await cluster.settle()
         assert row(cluster, "worker")[0] == "Succeeded"
-        assert repr(process.controller.memory.ages) == "<Ages workers=1 waiting=0>"
+        assert repr(process.controller.local_state.ages) == "<Ages workers=1 waiting=0>"

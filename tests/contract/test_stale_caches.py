@@ -15,10 +15,10 @@ import pytest
 from controller.reconcile.local_state import FIRST_HOLD_SECONDS
 from informers.api import ObjectKey
 from informers.errors import Forbidden
-from ledger.names import founding_claim_name, ledger_name
+from ledger.names import ledger_name, own_claim_name
 from simulation.apiserver.kinds import CLAIMS, LEDGERS, PODS, WORKLOADS, Kind
 from simulation.chaos.scripted import Faults, Refuse
-from simulation.checks.invariants import Watchdog, at_rest
+from simulation.checks.invariants import InvariantChecker, at_rest
 from simulation.cluster.controller_process import simulated_controller
 from simulation.cluster.simulated import SimulatedCluster
 from simulation.cluster.workloads import workload
@@ -74,7 +74,7 @@ async def test_a_seat_that_the_cache_does_not_show_yet_goes_with_its_worker(
 async def test_a_successors_pod_is_not_taken_for_a_predecessors(cluster: SimulatedCluster) -> None:
     """A Workload is deleted and submitted again; the old cache shows the old one and the new one's Pod."""
     cluster.fleet.add_nodes(1)
-    watchdog = Watchdog(cluster)
+    watchdog = InvariantChecker(cluster)
     async with two_controllers(cluster):
         await submit(cluster, "worker")
         let_lag(cluster, WORKLOADS, LEDGERS, CLAIMS)
@@ -95,7 +95,7 @@ async def test_a_successors_pod_is_not_taken_for_a_predecessors(cluster: Simulat
 async def test_a_seat_that_another_one_is_releasing_is_not_booked_again(cluster: SimulatedCluster) -> None:
     """The old cache shows no deletion: to it the seat is lost and to be repaired."""
     cluster.fleet.add_nodes(1)
-    watchdog = Watchdog(cluster)
+    watchdog = InvariantChecker(cluster)
     async with two_controllers(cluster):
         await submit(cluster, "worker")
         let_lag(cluster, WORKLOADS)
@@ -204,7 +204,7 @@ def edit_labels(cluster: SimulatedCluster, kind: Kind, name: str, labels: dict[s
 async def delete_behind_a_booking(cluster: SimulatedCluster, name: str) -> None:
     """Delete a worker for whom a process booked that died between the ledger of its claim and the claim."""
     uid = cluster.server.get(WORKLOADS, name, NAMESPACE).uid
-    claim = founding_claim_name(name, uid)
+    claim = own_claim_name(name, uid)
     spec = {"claimName": claim, "seats": [foreign_seat(name, uid=uid)]}
     labels = MANAGED | {"openrl.io/claim": claim}
     body = {"metadata": {"name": ledger_name(claim), "labels": labels}, "spec": spec}

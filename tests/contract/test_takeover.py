@@ -15,7 +15,7 @@ from e2e.takeover.case import Case, Names, Object, cases, finish, lay_down, move
 from e2e.takeover.comparing import Picture, beside_the_seats, faults
 from informers.api import ObjectKey
 from simulation.apiserver.kinds import CLAIMS, LEDGERS, PODS, WORKLOADS
-from simulation.checks.invariants import Watchdog, at_rest
+from simulation.checks.invariants import InvariantChecker, at_rest
 from simulation.cluster.controller_process import simulated_controller
 from simulation.cluster.nodes import NodeShape
 from simulation.cluster.simulated import SimulatedCluster
@@ -94,7 +94,7 @@ async def test_what_is_seated_stays_what_is_orphaned_goes_and_then_all_is_quiet(
     cluster: SimulatedCluster, case: Case
 ) -> None:
     stage, names, before = await left_behind(cluster, case)
-    watchdog, mark = Watchdog(cluster, limit=case.limit), len(cluster.audit)
+    watchdog, mark = InvariantChecker(cluster, limit=case.limit), len(cluster.audit)
     async with simulated_controller(cluster, settings_of(case)):
         if case.expectation.swept:
             await anyio.sleep(SWEPT_SECONDS)
@@ -144,7 +144,7 @@ async def test_a_newcomers_seat_changes_no_seat_beside_it(cluster: SimulatedClus
 async def test_two_controllers_take_over_as_one_does(cluster: SimulatedCluster, case: Case) -> None:
     """Leader election only saves work: here nobody elects."""
     stage, names, before = await left_behind(cluster, case)
-    watchdog = Watchdog(cluster, limit=case.limit)
+    watchdog = InvariantChecker(cluster, limit=case.limit)
     async with AsyncExitStack() as stack:
         for name in ("one", "other"):
             await stack.enter_async_context(
@@ -163,7 +163,7 @@ async def taken_over_twice(case: Case, number: int) -> str:
     """A leader takes over and dies at its request of that number, once it is applied; a replica stood by."""
     async with SimulatedCluster() as cluster:
         stage, names, before = await left_behind(cluster, case)
-        watchdog, settings = Watchdog(cluster, limit=case.limit), settings_of(case, leader_elect=True)
+        watchdog, settings = InvariantChecker(cluster, limit=case.limit), settings_of(case, leader_elect=True)
         async with simulated_controller(cluster, settings, identity="leader", synced=False) as leader:
             crash_at = CrashAt(leader.client, number, applied=True)
             leader.client.interceptor = crash_at

@@ -15,7 +15,7 @@ from informers.errors import Forbidden, TooManyRequests
 from simulation.apiserver.documents import Document
 from simulation.apiserver.kinds import CLAIMS, LEDGERS, PODS, WORKLOADS
 from simulation.chaos.scripted import Faults, Refuse
-from simulation.checks.invariants import Watchdog, at_rest
+from simulation.checks.invariants import InvariantChecker, at_rest
 from simulation.cluster.controller_process import simulated_controller
 from simulation.cluster.simulated import SimulatedCluster
 from simulation.cluster.workloads import workload
@@ -168,7 +168,7 @@ async def test_a_waiters_pod_that_a_finalizer_holds_keeps_it_on_its_old_claim(
 ) -> None:
     """No move before the Pod is gone: the new seat is given back, then the status says what is true."""
     cluster.fleet.add_nodes(1)
-    watchdog = Watchdog(cluster, limit=2)
+    watchdog = InvariantChecker(cluster, limit=2)
     async with simulated_controller(cluster, LIMIT_OF_TWO):
         await submit(cluster, "founder", "second", "waiter")
         own = claim_of(cluster, "waiter")
@@ -244,15 +244,15 @@ async def test_an_abandoned_claim_is_not_taken_again_while_its_seat_is_still_to_
         await submit(cluster, "founder")
         cluster.scheduler.pause()
         await submit(cluster, "worker")
-        wedged = claim_of(cluster, "founder")
-        assert claim_of(cluster, "worker") == wedged
+        stuck = claim_of(cluster, "founder")
+        assert claim_of(cluster, "worker") == stuck
         give_verdict(cluster, "worker")
         busy = faults.add(Refuse(partial(TooManyRequests, "busy")), verb="patch", kind=LEDGERS)
         await anyio.sleep(125)
         assert busy.hits == 1
-        assert claim_of(cluster, "worker") not in {"", wedged}
+        assert claim_of(cluster, "worker") not in {"", stuck}
         cluster.scheduler.resume()
         await cluster.settle()
     assert row(cluster, "worker")[0] == "Running"
-    assert claim_of(cluster, "worker") != wedged
+    assert claim_of(cluster, "worker") != stuck
     assert at_rest(cluster) == []

@@ -16,23 +16,23 @@ from typing import Any
 from controller.api.core import NODES, Node, Pod
 from controller.api.dra import CLAIMS, SLICES, ResourceClaim, ResourceSlice
 from controller.api.pods import PODS, whole
-from controller.api.requests import Requests
+from controller.api.requests import PlacementRequests
 from controller.api.status import timestamp
 from controller.api.workload import WORKLOADS, Workload
 from controller.cluster.caches import CLAIM_LEDGERS, Caches, make_caches
 from controller.cluster.claim_locks import SeatBookInTurn
-from controller.cluster.fleet_updater import Picture
-from controller.cluster.ledger_client import KubeLedgerApi
-from controller.cluster.object_writer import Writer
-from controller.config.nondeterminism import Chance
+from controller.cluster.fleet_updater import FleetUpdater
+from controller.cluster.ledger_client import LedgerClient
+from controller.cluster.object_writer import ObjectWriter
+from controller.config.nondeterminism import Nondeterminism
 from controller.config.settings import Settings
-from controller.observe.counters import Tally
+from controller.observe.counters import Counters
 from controller.observe.events import WorkloadEvents, make_recorder
-from controller.queue.activation import HandOut, lane_of
-from controller.queue.scheduling_queue import WaitingLine
-from controller.queue.self_writes import Echoes
-from controller.reconcile.context import Tools
-from controller.reconcile.local_state import Memory
+from controller.queue.activation import ActivationPlanner, equivalence_class_of
+from controller.queue.scheduling_queue import SchedulingQueue
+from controller.queue.self_writes import SelfWriteFilter
+from controller.reconcile.context import ReconcileContext
+from controller.reconcile.local_state import LocalState
 from informers.api import Api, ObjectKey
 from ledger.names import MANAGED_LABEL, MANAGED_VALUE, ledger_name
 from ledger.state import ClaimLedger
@@ -246,14 +246,16 @@ class Parts:
 
     def __post_init__(self) -> None:
         self.caches: Caches = make_caches(self.api, NAMESPACE, Random(0))
-        self.requests = Requests(self.max_seats_per_claim)
+        self.requests = PlacementRequests(self.max_seats_per_claim)
         self.fleet = Fleet(DRIVER)
-        self.line = WaitingLine()
-        self.picture = Picture(self.caches, self.fleet, self.requests, NAMESPACE)
-        self.memory = Memory.empty(self.caches, NAMESPACE, self.clock, self.clock.monotonic)
-        refused = self.refused or self.memory.refused.of
-        self.hand_out = HandOut(self.caches, self.fleet, self.line, self.requests, refused)
-        self.picture.connect()
+        self.scheduling_queue = SchedulingQueue()
+        self.fleet_updater = FleetUpdater(self.caches, self.fleet, self.requests, NAMESPACE)
+        self.local_state = LocalState.empty(self.caches, NAMESPACE, self.clock, self.clock.monotonic)
+        refused = self.refused or self.local_state.refused.of
+        self.activation_planner = ActivationPlanner(
+            self.caches, self.fleet, self.scheduling_queue, self.requests, refused
+        )
+        self.fleet_updater.connect()
 
     def put(self, *objects: Workload | Node | ResourceSlice | ResourceClaim | ClaimLedger | Pod) -> None:
         """Let the caches show these."""
@@ -289,31 +291,31 @@ class Parts:
         worker = workload(name, meta={"creationTimestamp": at(minutes=age)}, status=status, **spec)
         self.put(worker)
         key = ObjectKey.of(worker)
-        self.line.join(key, worker.seniority, lane_of(self.requests.of(worker)))
+        self.scheduling_queue.join(key, worker.creation_order, equivalence_class_of(self.requests.of(worker)))
         return key
 
 
-def tools(parts: Parts, settings: Settings | None = None, **changes: Any) -> Tools:
+def context(parts: Parts, settings: Settings | None = None, **changes: Any) -> ReconcileContext:
     """What reconcile steps work with; `changes` replace parts of it."""
     settings = settings or Settings(device_driver=DRIVER, device_class=DRIVER)
     ids = count(1)
-    chance = Chance(Random(0), parts.clock, lambda: f"id-{next(ids)}")
-    ledgers = KubeLedgerApi(parts.api, parts.caches, NAMESPACE)
+    nondeterminism = Nondeterminism(Random(0), parts.clock, lambda: f"id-{next(ids)}")
+    ledgers = LedgerClient(parts.api, parts.caches, NAMESPACE)
     made: dict[str, Any] = {
         "settings": settings,
         "caches": parts.caches,
         "fleet": parts.fleet,
-        "line": parts.line,
+        "line": parts.scheduling_queue,
         "requests": parts.requests,
-        "writer": Writer(parts.api, parts.caches),
+        "writer": ObjectWriter(parts.api, parts.caches),
         "ledgers": ledgers,
-        "book": SeatBookInTurn(ledgers, chance.new_id),
-        "events": WorkloadEvents(make_recorder(parts.api, settings, chance)),
-        "tally": Tally(parts.clock),
-        "memory": parts.memory,
+        "book": SeatBookInTurn(ledgers, nondeterminism.new_id),
+        "events": WorkloadEvents(make_recorder(parts.api, settings, nondeterminism)),
+        "tally": Counters(parts.clock),
+        "local_state": parts.local_state,
         "now": parts.clock,
-        "look_again": lambda _: None,
+        "requeue": lambda _: None,
         "declined": lambda _: None,
-        "echoes": Echoes(lambda _: None, lambda _: None),
+        "echoes": SelfWriteFilter(lambda _: None, lambda _: None),
     }
-    return Tools(**(made | changes))
+    return ReconcileContext(**(made | changes))

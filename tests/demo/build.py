@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from simulation.apiserver.documents import Document
-from simulation.demo.cluster_view import Picture, State, Worker
+from simulation.demo.cluster_view import ClusterView, State, Worker
 from simulation.demo.handoff import Revision
 from simulation.demo.history import Record
 from simulation.demo.summary import Drain, Ending, Handover
@@ -48,7 +48,7 @@ def revisions(*steps: tuple[str, Sequence[str]]) -> list[Revision]:
 
 
 def ending(
-    picture: Picture,
+    view: ClusterView,
     records: Sequence[Record],
     seen: Sequence[Revision] = (),
     *,
@@ -56,4 +56,4 @@ def ending(
     taker: str = "fft-2",
 ) -> Ending:
     by_name = {record.worker.name: record for record in records}
-    return Ending(picture, 10.0, by_name, seen, Handover(giver, taker, asked_seconds=1.5), DRAIN)
+    return Ending(view, 10.0, by_name, seen, Handover(giver, taker, asked_seconds=1.5), DRAIN)

@@ -4,34 +4,34 @@ from __future__ import annotations
 
 import pytest
 
-from simulation.demo.cluster_view import ClaimRow, State, WaitingRow, read_picture
+from simulation.demo.cluster_view import ClaimRow, State, WaitingRow, read_view
 from tests.demo.build import BUSY, FULL, claim, ledger, workload
 
 
 def test_a_claim_is_shown_with_its_devices_and_the_seats_of_its_ledger() -> None:
-    picture = read_picture([], [ledger("c", "fft-1", "fft-2")], [claim("c", "gpu-node-1", "gpu-1")])
+    view = read_view([], [ledger("c", "fft-1", "fft-2")], [claim("c", "gpu-node-1", "gpu-1")])
 
-    assert picture.claims == (ClaimRow("c", "gpu-node-1", ("gpu-1",), ("fft-1", "fft-2"), exclusive=False),)
+    assert view.claims == (ClaimRow("c", "gpu-node-1", ("gpu-1",), ("fft-1", "fft-2"), exclusive=False),)
 
 
 def test_a_claim_on_two_devices_is_one_row() -> None:
-    picture = read_picture(
+    view = read_view(
         [], [ledger("c", "pair-1", exclusive=True)], [claim("c", "gpu-node-0", "gpu-1", "gpu-0")]
     )
 
-    assert picture.claims == (ClaimRow("c", "gpu-node-0", ("gpu-0", "gpu-1"), ("pair-1",), exclusive=True),)
-    assert picture.devices_in_use == 2
+    assert view.claims == (ClaimRow("c", "gpu-node-0", ("gpu-0", "gpu-1"), ("pair-1",), exclusive=True),)
+    assert view.devices_in_use == 2
 
 
 def test_the_pending_claim_of_a_waiter_is_no_row() -> None:
-    picture = read_picture([], [ledger("c", "fft-1")], [claim("c")])
+    view = read_view([], [ledger("c", "fft-1")], [claim("c")])
 
-    assert picture.claims == ()
-    assert picture.devices_in_use == 0
+    assert view.claims == ()
+    assert view.devices_in_use == 0
 
 
 def test_a_claim_whose_ledger_is_gone_has_nobody_on_it() -> None:
-    (row,) = read_picture([], [], [claim("c", "gpu-node-0")]).claims
+    (row,) = read_view([], [], [claim("c", "gpu-node-0")]).claims
 
     assert row.workers == ()
 
@@ -39,7 +39,7 @@ def test_a_claim_whose_ledger_is_gone_has_nobody_on_it() -> None:
 def test_claims_stand_in_order_of_node_and_device() -> None:
     claims = [claim("a", "n-1", "gpu-0"), claim("b", "n-0", "gpu-1"), claim("c", "n-0", "gpu-0")]
 
-    assert [row.claim for row in read_picture([], [], claims).claims] == ["c", "b", "a"]
+    assert [row.claim for row in read_view([], [], claims).claims] == ["c", "b", "a"]
 
 
 @pytest.mark.parametrize(
@@ -54,20 +54,20 @@ def test_claims_stand_in_order_of_node_and_device() -> None:
     ],
 )
 def test_a_phase_is_shown_as_a_state(phase: str, state: State) -> None:
-    (shown,) = read_picture([workload("fft-1", phase)], [], []).workers
+    (shown,) = read_view([workload("fft-1", phase)], [], []).workers
 
     assert shown.state is state
 
 
 def test_a_worker_that_is_being_deleted_leaves_whatever_its_phase() -> None:
-    picture = read_picture([workload("fft-1", "Running", leaving=True)], [], [])
+    view = read_view([workload("fft-1", "Running", leaving=True)], [], [])
 
-    assert picture.in_state(State.LEAVING) == ("fft-1",)
-    assert picture.in_state(State.RUNNING) == ()
+    assert view.in_state(State.LEAVING) == ("fft-1",)
+    assert view.in_state(State.RUNNING) == ()
 
 
 def test_those_who_wait_for_one_reason_share_a_row_and_the_oldest_comes_first() -> None:
-    picture = read_picture(
+    view = read_view(
         [
             workload("fft-10", "Pending", reason=FULL),
             workload("lora-2", "Pending", reason=BUSY),
@@ -79,4 +79,4 @@ def test_those_who_wait_for_one_reason_share_a_row_and_the_oldest_comes_first() 
         [],
     )
 
-    assert picture.waiting == (WaitingRow(("pair-9", "lora-2"), BUSY), WaitingRow(("fft-9", "fft-10"), FULL))
+    assert view.waiting == (WaitingRow(("pair-9", "lora-2"), BUSY), WaitingRow(("fft-9", "fft-10"), FULL))

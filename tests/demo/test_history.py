@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from simulation.demo.cluster_view import Picture, State, Worker
+from simulation.demo.cluster_view import ClusterView, State, Worker
 from simulation.demo.history import History
 from tests.demo.build import BUSY, FULL, worker
 
 
-def seen(*workers: Worker) -> Picture:
-    return Picture(workers, ())
+def seen(*workers: Worker) -> ClusterView:
+    return ClusterView(workers, ())
 
 
 def test_a_worker_waited_from_when_it_came_until_it_ran() -> None:

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from placement.types import GIB
-from simulation.demo.mix import WORKERS_MAX, Kind, Mix, UnfitMix, kind_of, listed, manifest
+from simulation.demo.mix import WORKERS_MAX, Mix, UnfitMix, WorkerShape, kind_of, listed, manifest
 from simulation.demo.plan import GPUS_MAX, LIMIT_MAX, NODES_MAX
 
 
 def gpus_taken(names: tuple[str, ...]) -> int:
-    return sum(2 if kind_of(name) is Kind.PAIR else 1 for name in names)
+    return sum(2 if kind_of(name) is WorkerShape.PAIR else 1 for name in names)
 
 
 def test_three_nodes_of_two_gpus_get_a_worker_of_each_kind_seated_and_waiting() -> None:
@@ -33,7 +33,9 @@ def test_every_seat_is_filled_and_each_kind_that_fits_the_fleet_waits(
     mix = Mix.for_fleet(nodes=nodes, gpus=gpus, limit=limit)
 
     assert len(mix.sharing) == (nodes * gpus - gpus_taken(mix.alone)) * limit > 0
-    assert {kind_of(name) for name in mix.late} == set(Kind) - (set() if gpus > 1 else {Kind.PAIR})
+    assert {kind_of(name) for name in mix.late} == set(WorkerShape) - (
+        set() if gpus > 1 else {WorkerShape.PAIR}
+    )
     names = (*mix.alone, *mix.sharing, *mix.late)
     assert len(set(names)) == len(names) == mix.total <= WORKERS_MAX
 

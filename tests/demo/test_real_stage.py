@@ -10,10 +10,10 @@ import pytest
 from e2e.controlplane import ControlPlane, ControlPlaneError
 from e2e.controlplane.errors import NotReady
 from e2e.demo import stage
-from simulation.demo.plan import Plan
+from simulation.demo.plan import DemoPlan
 from simulation.demo.stage import DemoFailed
 
-PLAN = Plan.checked(nodes=2, gpus=2, gpu_memory=2**33, limit=2, workers=None, seed=0)
+PLAN = DemoPlan.checked(nodes=2, gpus=2, gpu_memory=2**33, limit=2, workers=None, seed=0)
 
 
 class Plane:

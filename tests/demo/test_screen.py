@@ -7,12 +7,12 @@ import io
 import pytest
 from rich.console import Console
 
-from simulation.demo.cluster_view import ClaimRow, Picture, State
+from simulation.demo.cluster_view import ClaimRow, ClusterView, State
 from simulation.demo.history import Record
 from simulation.demo.screen import Screen
 from tests.demo.build import BUSY, FULL, ending, worker
 
-PICTURE = Picture(
+VIEW = ClusterView(
     (
         worker("fft-1", State.RUNNING, claim="claim-fft-1-0a1b2c3d", node="gpu-node-0"),
         worker("fft-4", State.STARTING, claim="claim-fft-1-0a1b2c3d", node="gpu-node-0"),
@@ -41,7 +41,7 @@ def lines(output: io.StringIO) -> list[str]:
 @pytest.mark.parametrize("width", [80, 120])
 def test_a_claim_is_one_line_with_its_seats_of_the_limit_and_who_is_not_running_yet(width: int) -> None:
     shown, output = screen(width)
-    shown.snapshot(PICTURE)
+    shown.snapshot(VIEW)
 
     row = "gpu-node-0   gpu-0         claim-fft-1-0a1b2c3d    2 of 2      fft-1, fft-4"
     assert any(line.startswith(row) for line in lines(output))
@@ -52,7 +52,7 @@ def test_a_claim_is_one_line_with_its_seats_of_the_limit_and_who_is_not_running_
 
 def test_a_reason_is_shown_in_full_beside_all_who_give_it() -> None:
     shown, output = screen(120)
-    shown.snapshot(PICTURE)
+    shown.snapshot(VIEW)
 
     assert f"fft-7, fft-8   {FULL}" in lines(output)
     assert f"lora-2         {BUSY}" in lines(output)
@@ -60,14 +60,14 @@ def test_a_reason_is_shown_in_full_beside_all_who_give_it() -> None:
 
 def test_the_totals_leave_out_states_that_nobody_is_in() -> None:
     shown, output = screen(80)
-    shown.snapshot(PICTURE)
+    shown.snapshot(VIEW)
 
     assert "3 of 4 GPUs in use; workers: 1 starting, 2 running, 3 waiting" in lines(output)
 
 
 def test_no_empty_table_is_drawn_where_nobody_waits() -> None:
     shown, output = screen(80)
-    shown.snapshot(Picture(PICTURE.workers[:1], PICTURE.claims))
+    shown.snapshot(ClusterView(VIEW.workers[:1], VIEW.claims))
 
     assert "Reason" not in output.getvalue()
 
@@ -75,7 +75,7 @@ def test_no_empty_table_is_drawn_where_nobody_waits() -> None:
 def test_without_a_terminal_only_snapshots_are_printed() -> None:
     shown, output = screen(80)
     with shown:
-        shown.update(PICTURE)
+        shown.update(VIEW)
 
     assert not output.getvalue()
 
@@ -83,8 +83,8 @@ def test_without_a_terminal_only_snapshots_are_printed() -> None:
 def test_on_a_terminal_the_table_is_redrawn_and_no_snapshot_is_printed_beside_it() -> None:
     shown, output = screen(80, live=True)
     with shown:
-        shown.update(PICTURE)
-        shown.snapshot(Picture((), ()))
+        shown.update(VIEW)
+        shown.snapshot(ClusterView((), ()))
 
     assert "fft-7, fft-8" in output.getvalue()
     assert "0 of 4 GPUs in use" not in output.getvalue()
@@ -112,8 +112,8 @@ def test_a_long_path_is_not_broken() -> None:
 
 def test_the_tables_of_the_summary_fit_80_columns() -> None:
     shown, output = screen(80)
-    records = [Record(member, 0.0, ran_seconds=1.0, waited_for=member.reason) for member in PICTURE.workers]
-    shown.summary(ending(PICTURE, records, giver="fft-1", taker="fft-4"))
+    records = [Record(member, 0.0, ran_seconds=1.0, waited_for=member.reason) for member in VIEW.workers]
+    shown.summary(ending(VIEW, records, giver="fft-1", taker="fft-4"))
 
     tables = [line for line in lines(output) if ": " not in line or "Waiting" in line]
     assert max(map(len, tables)) <= 80

@@ -19,7 +19,7 @@ from simulation.cluster.controller_process import SETTINGS, SimulatedProcess, si
 from simulation.cluster.nodes import NodeShape
 from simulation.cluster.simulated import WORKER_NAMESPACE, SimulatedCluster
 from simulation.demo.handoff import Revision
-from simulation.demo.plan import Plan
+from simulation.demo.plan import DemoPlan
 from simulation.demo.screen import Screen
 from simulation.demo.stage import DemoFailed
 from simulation.demo.story import READING_SECONDS, Story
@@ -28,7 +28,7 @@ from tests.virtualtime import VIRTUAL_BACKEND, VirtualBackend
 
 pytestmark = pytest.mark.anyio
 
-PLAN = Plan.checked(nodes=2, gpus=2, gpu_memory=80 * GIB, limit=2, workers=None, seed=0)
+PLAN = DemoPlan.checked(nodes=2, gpus=2, gpu_memory=80 * GIB, limit=2, workers=None, seed=0)
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ async def test_what_is_measured_is_the_controller_and_not_the_reader() -> None:
     assert drain.reopened_seconds - drain.settled_seconds == pytest.approx(READING_SECONDS)
     assert drain.full_seconds - drain.reopened_seconds < READING_SECONDS
     assert ending.records[handover.taker].ran_seconds is not None
-    assert ending.picture.working_devices == PLAN.devices
+    assert ending.view.working_devices == PLAN.devices
 
 
 async def test_a_limit_that_does_not_hold_fails_the_demo() -> None:

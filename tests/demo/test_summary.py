@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from simulation.demo.cluster_view import ClaimRow, Picture, State
+from simulation.demo.cluster_view import ClaimRow, ClusterView, State
 from simulation.demo.history import Record
 from simulation.demo.summary import SummaryRow, broken_promises, conclusions, summary_rows, waits
 from tests.demo.build import BUSY, FULL, ending, revisions, worker
@@ -21,11 +21,11 @@ RECORDS = [
     Record(PAIRED, 1.0, ran_seconds=1.25),
     Record(WAITER, 1.0, waited_for=BUSY),
 ]
-PICTURE = Picture((TAKER, PAIRED, WAITER), (SHARED, PAIR))
+VIEW = ClusterView((TAKER, PAIRED, WAITER), (SHARED, PAIR))
 
 
 def test_each_worker_has_a_row_with_where_with_whom_and_how_long() -> None:
-    assert summary_rows(ending(PICTURE, RECORDS)) == [
+    assert summary_rows(ending(VIEW, RECORDS)) == [
         SummaryRow("fft-1", "left n-0", "", "0.5 s"),
         SummaryRow("fft-2", "runs on n-0", "fft-3", "1.0 s"),
         SummaryRow("pair-1", "runs on 2 GPUs of n-1", "alone", "0.2 s"),
@@ -34,7 +34,7 @@ def test_each_worker_has_a_row_with_where_with_whom_and_how_long() -> None:
 
 
 def test_whoever_waited_is_listed_with_the_reason_even_if_it_runs_now() -> None:
-    rows = waits(ending(PICTURE, RECORDS))
+    rows = waits(ending(VIEW, RECORDS))
 
     assert [(row.workers, row.reason) for row in rows] == [(("fft-2",), FULL), (("lora-1",), BUSY)]
 
@@ -42,7 +42,7 @@ def test_whoever_waited_is_listed_with_the_reason_even_if_it_runs_now() -> None:
 def test_the_conclusions_count_use_limit_and_the_hand_off_of_a_seat() -> None:
     seen = revisions(("x", ["fft-1", "fft-3"]), ("x", ["fft-3"]), ("x", ["fft-3", "fft-2"]))
 
-    now, limit, handoff, _ = conclusions(ending(PICTURE, RECORDS, seen), devices=4, limit=2)
+    now, limit, handoff, _ = conclusions(ending(VIEW, RECORDS, seen), devices=4, limit=2)
 
     assert now == "Now: 2 running on 3 of 4 GPUs, 1 waiting."
     assert limit == "Limit: no ledger ever held more than 2 of 2 seats: 3 versions of 1 ledgers were seen."
@@ -53,7 +53,7 @@ def test_the_conclusions_count_use_limit_and_the_hand_off_of_a_seat() -> None:
 
 
 def test_the_drain_tells_who_moved_and_who_waited() -> None:
-    *_, drain = conclusions(ending(PICTURE, RECORDS), devices=4, limit=1)
+    *_, drain = conclusions(ending(VIEW, RECORDS), devices=4, limit=1)
 
     assert drain == (
         "Drain: fft-2, fft-3 lost n-0; after 500 ms fft-3 ran elsewhere and fft-2 waited. "
@@ -62,7 +62,7 @@ def test_the_drain_tells_who_moved_and_who_waited() -> None:
 
 
 def test_a_gpu_that_was_given_anew_is_not_called_a_seat() -> None:
-    *_, handoff, _ = conclusions(ending(PICTURE, RECORDS, revisions(("x", ["fft-1"]))), devices=4, limit=1)
+    *_, handoff, _ = conclusions(ending(VIEW, RECORDS, revisions(("x", ["fft-1"]))), devices=4, limit=1)
 
     assert handoff == "Hand-off: the GPU of fft-1 went to fft-2, which ran 500 ms after the deletion."
 
@@ -70,13 +70,13 @@ def test_a_gpu_that_was_given_anew_is_not_called_a_seat() -> None:
 def test_a_ledger_above_the_limit_breaks_a_promise() -> None:
     seen = revisions(("x", ["a", "b"]), ("x", ["a", "b", "c"]))
 
-    assert broken_promises(PICTURE, limit=2, revisions=seen) == ["x held 3 seats at a limit of 2"]
-    assert broken_promises(PICTURE, limit=3, revisions=seen) == []
+    assert broken_promises(VIEW, limit=2, revisions=seen) == ["x held 3 seats at a limit of 2"]
+    assert broken_promises(VIEW, limit=3, revisions=seen) == []
 
 
 def test_only_the_reason_of_a_worker_that_could_share_names_the_limit() -> None:
-    right = Picture((worker("fft-1", State.WAITING, reason=FULL), WAITER), ())
-    wrong = Picture(
+    right = ClusterView((worker("fft-1", State.WAITING, reason=FULL), WAITER), ())
+    wrong = ClusterView(
         (worker("fft-1", State.WAITING, reason=BUSY), worker("lora-1", State.WAITING, reason=FULL)), ()
     )
 

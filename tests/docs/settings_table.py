@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from controller.config.settings import OPTIONS, Group, Option, Settings
+from controller.config.settings import OPTIONS, HelpSection, Option, Settings
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "configuration.md"
@@ -15,7 +15,7 @@ BEGIN, END = "<!-- settings: begin, written by `make docs` -->", "<!-- settings:
 def settings_section() -> str:
     """One table for each group of settings, in the order of the help."""
     lines: list[str] = []
-    for group in Group:
+    for group in HelpSection:
         lines += [f"### {group.value}", "", "| flag | variable | default | meaning |", "|---|---|---|---|"]
         lines += [_row(field, option) for field, option in OPTIONS.items() if option.group is group]
         lines.append("")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from controller.api.reasons import Code, Phase
+from controller.api.reasons import Phase, ReasonCode
 from tests.docs.settings_table import PAGE, written_page
 
 TEXT = PAGE.read_text(encoding="utf-8")
@@ -16,7 +16,7 @@ def test_the_settings_are_those_of_the_program() -> None:
 
 
 def test_every_reason_code_is_explained_once_and_in_the_order_of_the_code() -> None:
-    assert [row["code"] for row in ROW.finditer(TEXT)] == [code.value for code in Code]
+    assert [row["code"] for row in ROW.finditer(TEXT)] == [code.value for code in ReasonCode]
 
 
 def test_the_phases_are_those_of_the_status() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from controller.api.reasons import Code
+from controller.api.reasons import ReasonCode
 from controller.api.requests import validate
 from controller.api.workload import WORKLOADS
 from controller.config.settings import OPTIONS
@@ -72,4 +72,4 @@ def test_flags_of_the_program_exist(page: Path) -> None:
 def test_a_reason_that_is_quoted_begins_with_a_code() -> None:
     (quoted,) = matches(r"^```text\n(\w+): .*\n```", README)
 
-    assert quoted in {code.value for code in Code}
+    assert quoted in {code.value for code in ReasonCode}

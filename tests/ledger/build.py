@@ -6,7 +6,7 @@ from typing import Any
 
 from ledger.names import ledger_name
 from ledger.state import ClaimLedger, LedgerMeta, LedgerSpec, Seat, SeatRef
-from ledger.transitions import Booking, LivePod
+from ledger.transitions import LivePod, SeatRequest
 
 CLAIM = "claim-founder-0a1b2c3d"
 LEDGER = ledger_name(CLAIM)
@@ -46,8 +46,8 @@ def ledger(*seats: Seat, uid: str = LEDGER_UID, version: str = "1", deleted: boo
     )
 
 
-def booking(workload: str, *, limit: int = 256, exclusive: bool = False, **more: Any) -> Booking:
-    return Booking(
+def booking(workload: str, *, limit: int = 256, exclusive: bool = False, **more: Any) -> SeatRequest:
+    return SeatRequest(
         workload=workload,
         workload_uid=more.pop("uid", f"uid-{workload}"),
         owner_id=f"owner-{workload}",

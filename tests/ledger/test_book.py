@@ -9,7 +9,7 @@ import pytest
 
 from ledger.book import MAX_TRIES, Booked, Contended, Recheck, Refused, SeatBook
 from ledger.state import ClaimLedger, Seat
-from ledger.transitions import RefusalReason, Refuse
+from ledger.transitions import Refusal, RefusalReason
 from tests.ledger.build import CLAIM, LEDGER, booking, ledger, pod, ref, seat
 from tests.ledger.world import FakeLedgerApi, Fate, World, run, script
 
@@ -21,12 +21,12 @@ def seat_book(world: World, view: ClaimLedger | None) -> SeatBook:
     return SeatBook(FakeLedgerApi(world, view), lambda: f"fresh-{next(ids)}")
 
 
-def fine(_: ClaimLedger) -> Refuse | None:
+def fine(_: ClaimLedger) -> Refusal | None:
     return None
 
 
-def no_room(_: ClaimLedger) -> Refuse | None:
-    return Refuse(RefusalReason.HOST_RESOURCES, "the node has no memory left")
+def no_room(_: ClaimLedger) -> Refusal | None:
+    return Refusal(RefusalReason.HOST_RESOURCES, "the node has no memory left")
 
 
 def reason(outcome: object) -> RefusalReason | str:
@@ -78,7 +78,7 @@ def test_after_a_conflict_exclusivity_is_checked_again(world: World) -> None:
 def test_after_a_conflict_the_callers_check_is_asked_about_the_new_version(world: World) -> None:
     asked: list[list[str]] = []
 
-    def recheck(now: ClaimLedger) -> Refuse | None:
+    def recheck(now: ClaimLedger) -> Refusal | None:
         asked.append([each.workload for each in now.seats])
         return no_room(now) if len(asked) == 2 else None
 

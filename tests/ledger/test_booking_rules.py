@@ -10,32 +10,32 @@ from ledger.state import ClaimLedger, seat_document
 from ledger.transitions import (
     Add,
     Adopt,
-    Booking,
+    BookingPurpose,
     Grant,
     LivePod,
-    Purpose,
+    Refusal,
     RefusalReason,
-    Refuse,
     Replace,
+    SeatRequest,
     book,
 )
 from tests.ledger.build import LEDGER_UID, booking, ledger, names, pod, seat
 
-JOIN, FOUND, REPAIR = Purpose.JOIN, Purpose.FOUND, Purpose.REPAIR
+JOIN, FOUND, REPAIR = BookingPurpose.JOIN, BookingPurpose.FOUND, BookingPurpose.REPAIR
 
 
 def ask(
     on: ClaimLedger | None,
-    by: Booking,
+    by: SeatRequest,
     *pods: LivePod,
-    purpose: Purpose = JOIN,
+    purpose: BookingPurpose = JOIN,
     assignment: str = "fresh",
-) -> Grant | Refuse:
+) -> Grant | Refusal:
     return book(on, by, pods, purpose=purpose, assignment_id=assignment)
 
 
-def refused(decision: Grant | Refuse) -> RefusalReason | str:
-    return decision.reason if isinstance(decision, Refuse) else f"not refused: {decision}"
+def refused(decision: Grant | Refusal) -> RefusalReason | str:
+    return decision.reason if isinstance(decision, Refusal) else f"not refused: {decision}"
 
 
 def test_a_newcomer_adds_a_seat_behind_the_others() -> None:
@@ -107,7 +107,7 @@ def test_a_predecessor_that_nobody_vouched_for_is_not_replaced(vouched: str | No
     before = ledger(seat("b", uid="uid-old"))
     decision = ask(before, booking("b", gone_predecessor_uid=vouched))
     assert refused(decision) is RefusalReason.PREDECESSOR
-    assert isinstance(decision, Refuse)
+    assert isinstance(decision, Refusal)
     assert decision.holder == before.seats[0]
 
 
@@ -135,14 +135,14 @@ def test_a_full_ledger_names_the_limit_and_no_count() -> None:
         decision.text
         for seated in (2, 3, 4)
         if isinstance(
-            decision := ask(ledger(*(seat(f"w{i}") for i in range(seated))), booking("n", limit=2)), Refuse
+            decision := ask(ledger(*(seat(f"w{i}") for i in range(seated))), booking("n", limit=2)), Refusal
         )
     }
     assert texts == {"shared claims hold at most 2 workers"}
 
 
 @pytest.mark.parametrize("purpose", [JOIN, REPAIR])
-def test_the_limit_asks_whether_a_seat_is_added_never_who_called(purpose: Purpose) -> None:
+def test_the_limit_asks_whether_a_seat_is_added_never_who_called(purpose: BookingPurpose) -> None:
     assert (
         refused(ask(ledger(seat("a"), seat("b")), booking("c", limit=2), purpose=purpose))
         is RefusalReason.FULL
@@ -168,7 +168,7 @@ def test_an_exclusive_worker_is_refused_where_anybody_sits() -> None:
 def test_an_exclusive_seat_of_another_worker_refuses() -> None:
     decision = ask(ledger(seat("a"), seat("x", exclusive=True)), booking("b"))
     assert refused(decision) is RefusalReason.EXCLUSIVE_SEAT
-    assert isinstance(decision, Refuse)
+    assert isinstance(decision, Refusal)
     assert decision.holder is not None
     assert decision.holder.workload == "x"
 
@@ -178,7 +178,7 @@ def test_an_empty_ledger_refuses_a_joiner() -> None:
 
 
 @pytest.mark.parametrize("purpose", [FOUND, REPAIR])
-def test_an_empty_ledger_takes_its_founder_and_a_repair(purpose: Purpose) -> None:
+def test_an_empty_ledger_takes_its_founder_and_a_repair(purpose: BookingPurpose) -> None:
     assert isinstance(ask(ledger(), booking("b", exclusive=True, limit=1), purpose=purpose), Add)
 
 
@@ -187,7 +187,7 @@ def test_a_missing_ledger_is_a_dying_claim_for_a_joiner() -> None:
 
 
 @pytest.mark.parametrize("purpose", [FOUND, REPAIR])
-def test_a_missing_ledger_is_created_by_its_founder_or_a_repair(purpose: Purpose) -> None:
+def test_a_missing_ledger_is_created_by_its_founder_or_a_repair(purpose: BookingPurpose) -> None:
     decision = ask(None, booking("b", limit=1), purpose=purpose)
     assert isinstance(decision, Add)
     assert names(decision.seats) == ["b"]
@@ -221,7 +221,7 @@ def test_a_claim_that_its_ledger_owns_is_joined() -> None:
 
 
 @pytest.mark.parametrize("purpose", [JOIN, FOUND])
-def test_a_ledger_that_is_being_deleted_takes_nobody(purpose: Purpose) -> None:
+def test_a_ledger_that_is_being_deleted_takes_nobody(purpose: BookingPurpose) -> None:
     dying = ledger(seat("b"), deleted=True)
     assert refused(ask(dying, booking("b"), purpose=purpose)) is RefusalReason.DYING
 

@@ -15,7 +15,7 @@ import pytest
 
 from ledger.book import Booked, Contended, Refused, Released, SeatBook
 from ledger.state import ClaimLedger, Seat
-from ledger.transitions import Refuse
+from ledger.transitions import Refusal
 from tests.ledger.build import CLAIM, LEDGER, booking, pod, ref, seat
 from tests.ledger.explorer import Crashed, Process, Run, explore
 from tests.ledger.world import FakeLedgerApi, World, run
@@ -23,7 +23,7 @@ from tests.ledger.world import FakeLedgerApi, World, run
 FAULTS = [0, 1]
 
 
-def fine(_: ClaimLedger) -> Refuse | None:
+def fine(_: ClaimLedger) -> Refusal | None:
     return None
 
 
@@ -114,8 +114,8 @@ def test_the_explorer_finds_what_an_unconditional_write_breaks() -> None:
 def test_an_exclusive_founder_coming_back_and_a_joiner(faults: int) -> None:
     def make() -> tuple[World, list[Process]]:
         world, view = world_with(seat("a", exclusive=True))
-        founder = process(world, view, "a").found(CLAIM, booking("a", exclusive=True))
-        return world, [founder, process(world, view, "b").join(CLAIM, booking("b"), recheck=fine)]
+        creator = process(world, view, "a").found(CLAIM, booking("a", exclusive=True))
+        return world, [creator, process(world, view, "b").join(CLAIM, booking("b"), recheck=fine)]
 
     for end in explore(make, faults=faults, every_step=within(1)):
         assert isinstance(end.results[1], Refused | Crashed)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ledger.names import founding_claim_name, is_claim_name, ledger_labels, ledger_name
+from ledger.names import is_claim_name, ledger_labels, ledger_name, own_claim_name
 
 UID = "0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"
 
@@ -25,37 +25,37 @@ def test_a_claim_that_is_not_named_as_ours_has_no_ledger(name: str) -> None:
 
 
 def test_founding_name_ends_in_the_first_eight_of_the_uid() -> None:
-    assert founding_claim_name("llama", UID) == "claim-llama-0a1b2c3d"
+    assert own_claim_name("llama", UID) == "claim-llama-0a1b2c3d"
 
 
 def test_long_names_are_cut_to_48_characters() -> None:
-    assert founding_claim_name("w" * 60, UID) == f"claim-{'w' * 48}-0a1b2c3d"
-    assert len(founding_claim_name("w" * 253, UID)) == 63
+    assert own_claim_name("w" * 60, UID) == f"claim-{'w' * 48}-0a1b2c3d"
+    assert len(own_claim_name("w" * 253, UID)) == 63
 
 
 def test_trailing_dashes_and_dots_are_dropped_after_the_cut() -> None:
-    assert founding_claim_name("w" * 45 + ".-.tail", UID) == f"claim-{'w' * 45}-0a1b2c3d"
+    assert own_claim_name("w" * 45 + ".-.tail", UID) == f"claim-{'w' * 45}-0a1b2c3d"
 
 
 def test_the_nth_alternative_takes_the_sha256_of_uid_and_n() -> None:
     for n in (1, 2, 17):
         digest = hashlib.sha256(f"{UID}/{n}".encode()).hexdigest()
-        assert founding_claim_name("llama", UID, n) == f"claim-llama-{digest[:8]}"
+        assert own_claim_name("llama", UID, n) == f"claim-llama-{digest[:8]}"
 
 
 def test_the_alternatives_of_a_known_worker_never_change() -> None:
-    assert founding_claim_name("llama", UID, 1) == "claim-llama-82f4b41e"
-    assert founding_claim_name("llama", UID, 2) == "claim-llama-fc204383"
+    assert own_claim_name("llama", UID, 1) == "claim-llama-82f4b41e"
+    assert own_claim_name("llama", UID, 2) == "claim-llama-fc204383"
 
 
 def test_a_negative_attempt_is_a_mistake() -> None:
     with pytest.raises(ValueError, match="negative"):
-        founding_claim_name("llama", UID, -1)
+        own_claim_name("llama", UID, -1)
 
 
 @given(st.from_regex(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?", fullmatch=True), st.uuids(), st.integers(0, 5))
 def test_every_founding_name_is_a_label_value_with_a_ledger(workload: str, uid: object, attempt: int) -> None:
-    name = founding_claim_name(workload, str(uid), attempt)
+    name = own_claim_name(workload, str(uid), attempt)
     assert len(name) <= 63
     assert ledger_name(name).removeprefix("ledger-") == name.removeprefix("claim-")
 

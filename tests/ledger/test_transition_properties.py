@@ -6,7 +6,16 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from ledger.state import ClaimLedger, Seat, SeatRef, seat_document
-from ledger.transitions import Booking, LivePod, NothingToRelease, Purpose, Refuse, Remaining, book, release
+from ledger.transitions import (
+    BookingPurpose,
+    LivePod,
+    NothingToRelease,
+    Refusal,
+    SeatRequest,
+    SeatsRemain,
+    book,
+    release,
+)
 from tests.ledger.build import booking, ledger, seat
 
 WORKERS = st.sampled_from("abcde")
@@ -28,7 +37,7 @@ LEDGERS = st.lists(SEATS, unique_by=lambda each: each.workload, max_size=5).map(
 
 
 @st.composite
-def bookings(draw: st.DrawFn) -> Booking:
+def bookings(draw: st.DrawFn) -> SeatRequest:
     workload = draw(WORKERS)
     return booking(
         workload,
@@ -50,7 +59,7 @@ PODS = st.lists(
     ),
     max_size=2,
 )
-PURPOSES = st.sampled_from(Purpose)
+PURPOSES = st.sampled_from(BookingPurpose)
 REFS = st.builds(
     lambda workload, uid, assignment: SeatRef(workload, f"{workload}-{uid}", assignment),
     WORKERS,
@@ -68,19 +77,19 @@ def shares_badly(seats: tuple[Seat, ...]) -> bool:
 )
 def test_no_sequence_exceeds_the_limit_or_shares_what_is_exclusive(
     start: ClaimLedger,
-    steps: list[tuple[Booking, Purpose, str, list[LivePod]] | frozenset[SeatRef]],
+    steps: list[tuple[SeatRequest, BookingPurpose, str, list[LivePod]] | frozenset[SeatRef]],
 ) -> None:
     now = start
     for step in steps:
         if isinstance(step, frozenset):
             released = release(now, step)
-            after = released.seats if isinstance(released, Remaining) else now.seats
+            after = released.seats if isinstance(released, SeatsRemain) else now.seats
             assert len(after) <= len(now.seats)
         else:
             request, purpose, assignment, pods = step
             decision = book(now, request, pods, purpose=purpose, assignment_id=assignment)
             event(type(decision).__name__)
-            if isinstance(decision, Refuse):
+            if isinstance(decision, Refusal):
                 continue
             after = decision.seats
             assert len(after) <= max(request.seat_limit, len(now.seats))
@@ -92,10 +101,10 @@ def test_no_sequence_exceeds_the_limit_or_shares_what_is_exclusive(
 
 @given(LEDGERS, bookings(), PURPOSES, ASSIGNMENTS)
 def test_a_booking_changes_no_seat_but_its_own(
-    before: ClaimLedger, request: Booking, purpose: Purpose, assignment: str
+    before: ClaimLedger, request: SeatRequest, purpose: BookingPurpose, assignment: str
 ) -> None:
     decision = book(before, request, (), purpose=purpose, assignment_id=assignment)
-    if isinstance(decision, Refuse):
+    if isinstance(decision, Refusal):
         return
     kept = [seat_document(each) for each in before.seats if each.workload != request.workload]
     assert [seat_document(each) for each in decision.seats if each.workload != request.workload] == kept
@@ -110,7 +119,7 @@ def test_a_release_removes_exactly_what_it_names(
     present = st.sampled_from(before.seats).map(lambda each: each.ref) if before.seats else REFS
     named = more | data.draw(st.frozensets(present))
     released = release(before, named)
-    if isinstance(released, Remaining):
+    if isinstance(released, SeatsRemain):
         assert released.seats == tuple(each for each in before.seats if each.ref not in named)
         assert set(released.removed) == {each.ref for each in before.seats} & named
         assert released.removed
@@ -121,11 +130,11 @@ def test_a_release_removes_exactly_what_it_names(
 
 @given(LEDGERS, bookings(), ASSIGNMENTS)
 def test_what_was_granted_is_granted_again_without_a_write(
-    before: ClaimLedger, request: Booking, assignment: str
+    before: ClaimLedger, request: SeatRequest, assignment: str
 ) -> None:
-    first = book(before, request, (), purpose=Purpose.REPAIR, assignment_id=assignment)
-    if isinstance(first, Refuse):
+    first = book(before, request, (), purpose=BookingPurpose.REPAIR, assignment_id=assignment)
+    if isinstance(first, Refusal):
         return
-    again = book(ledger(*first.seats), request, (), purpose=Purpose.REPAIR, assignment_id=assignment)
-    assert not isinstance(again, Refuse)
+    again = book(ledger(*first.seats), request, (), purpose=BookingPurpose.REPAIR, assignment_id=assignment)
+    assert not isinstance(again, Refusal)
     assert (again.writes, again.seats) == (False, first.seats)

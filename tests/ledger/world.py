@@ -16,7 +16,7 @@ from enum import Enum
 from itertools import count
 from typing import Any, TypeVar
 
-from ledger.api import LedgerConflict, LedgerError, LedgerExists, LedgerMissing, OutcomeUnknown
+from ledger.api import LedgerConflict, LedgerError, LedgerExists, LedgerMissing, LedgerOutcomeUnknown
 from ledger.names import ledger_name
 from ledger.state import ClaimLedger, Seat, decode, ledger_document, seat_document, seats_patch
 from ledger.transitions import LivePod
@@ -191,7 +191,7 @@ class FakeLedgerApi:
                 take_effect()
         if fate is not Fate.ANSWERED:
             self._answer(request, "lost")
-            raise OutcomeUnknown(request)
+            raise LedgerOutcomeUnknown(request)
         try:
             return self._answer(request, take_effect())
         except LedgerError as error:

@@ -17,10 +17,10 @@ from placement.types import (
     DeviceID,
     DeviceSlice,
     Node,
+    PlacementRequest,
     PodUse,
-    Request,
     Role,
-    SeatHold,
+    SeatInfo,
     Taint,
     TaintEffect,
     Toleration,
@@ -38,7 +38,7 @@ def amounts(memory_gib: float | None = 0, cpu_millis: int = 0, pods: int = 1) ->
     return Amounts(None if memory_gib is None else int(memory_gib * GIB), cpu_millis, pods)
 
 
-def request(worker: str = "new", **changes: Any) -> Request:
+def request(worker: str = "new", **changes: Any) -> PlacementRequest:
     fields: dict[str, Any] = {
         "worker": worker,
         "worker_uid": f"{worker}-uid",
@@ -54,10 +54,10 @@ def request(worker: str = "new", **changes: Any) -> Request:
     }
     if "seat_limit" in changes:
         fields["seat_limit_is_set"] = True
-    return Request(**(fields | changes))
+    return PlacementRequest(**(fields | changes))
 
 
-def seat(worker: str = "first", **changes: Any) -> SeatHold:
+def seat(worker: str = "first", **changes: Any) -> SeatInfo:
     fields: dict[str, Any] = {
         "worker": worker,
         "worker_uid": f"{worker}-uid",
@@ -66,7 +66,7 @@ def seat(worker: str = "first", **changes: Any) -> SeatHold:
         "exclusive": False,
         "host": amounts(16, CPU),
     }
-    return SeatHold(**(fields | changes))
+    return SeatInfo(**(fields | changes))
 
 
 def node(name: str = "node", **changes: Any) -> Node:
@@ -140,7 +140,7 @@ class Scene:
         return self
 
     def shared(
-        self, name: str, *seats: SeatHold, device: str = "gpu-0", on: str = "node", **changes: Any
+        self, name: str, *seats: SeatInfo, device: str = "gpu-0", on: str = "node", **changes: Any
     ) -> Scene:
         """A claim allocated on a device of the node, with these seats (one if none is given)."""
         self.fleet.set_claim(claim(name, device, on, **changes))

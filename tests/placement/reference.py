@@ -8,24 +8,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from placement.checks import Check
+from placement.checks import JoinCheck
 from placement.tolerations import tolerates
 from placement.types import (
     GIB,
     Claim,
     Device,
     DeviceID,
+    DeviceShape,
     DeviceSlice,
     Node,
+    PlacementRequest,
     PodUse,
     PreferredNode,
-    Request,
     Role,
-    SeatHold,
+    SeatInfo,
     SeatOffer,
     Taint,
     TaintEffect,
-    Tier,
     Toleration,
 )
 
@@ -45,8 +45,8 @@ class ReferenceFleet:
     slices: dict[str, DeviceSlice] = field(default_factory=dict)
     pods: dict[str, PodUse] = field(default_factory=dict)
     claims: dict[str, Claim] = field(default_factory=dict)
-    seats: dict[str, tuple[SeatHold, ...]] = field(default_factory=dict)
-    reservations: list[tuple[str, SeatHold]] = field(default_factory=list)
+    seats: dict[str, tuple[SeatInfo, ...]] = field(default_factory=dict)
+    reservations: list[tuple[str, SeatInfo]] = field(default_factory=list)
 
     # Events
 
@@ -74,7 +74,7 @@ class ReferenceFleet:
     def remove_claim(self, name: str) -> None:
         self.claims.pop(name, None)
 
-    def set_seats(self, claim_name: str, seats: tuple[SeatHold, ...]) -> None:
+    def set_seats(self, claim_name: str, seats: tuple[SeatInfo, ...]) -> None:
         self.seats[claim_name] = seats
         shown = {seat.worker_uid for seat in seats} | {seat.assignment_id for seat in seats}
         self.reservations = [
@@ -86,7 +86,7 @@ class ReferenceFleet:
     def remove_seats(self, claim_name: str) -> None:
         self.seats.pop(claim_name, None)
 
-    def reserve(self, claim_name: str, hold: SeatHold) -> None:
+    def reserve(self, claim_name: str, hold: SeatInfo) -> None:
         if any(hold.assignment_id == seat.assignment_id for seat in self.seats.get(claim_name, ())):
             return
         self.reservations = [
@@ -177,9 +177,9 @@ class ReferenceFleet:
 
     # Decisions
 
-    def check(self, request: Request, claim: Claim, refused: frozenset[str]) -> Check | None:
+    def check(self, request: PlacementRequest, claim: Claim, refused: frozenset[str]) -> JoinCheck | None:
         if not request.shareable:
-            return Check.NOT_SHAREABLE
+            return JoinCheck.NOT_SHAREABLE
         fault = self.claim_fault(claim) or self.node_fault(request, self.nodes[claim.node])
         if fault is not None:
             return fault
@@ -188,59 +188,60 @@ class ReferenceFleet:
         assert device is not None
         assert device.memory_bytes is not None
         if device.memory_bytes < request.memory_bytes:
-            return Check.DEVICE_TOO_SMALL
+            return JoinCheck.DEVICE_TOO_SMALL
         if len(occupants) >= request.seat_limit:
-            return Check.SEAT_LIMIT
+            return JoinCheck.SEAT_LIMIT
         shortage = self.shortage(self.nodes[claim.node], request)
         if shortage is not None:
             return shortage
         if request.worker_uid in {occupant.worker_uid for occupant in occupants}:
-            return Check.ALREADY_SEATED
-        return Check.REFUSED if claim.uid in refused else None
+            return JoinCheck.ALREADY_SEATED
+        return JoinCheck.REFUSED if claim.uid in refused else None
 
-    def claim_fault(self, claim: Claim) -> Check | None:
+    def claim_fault(self, claim: Claim) -> JoinCheck | None:
         device = self.device(claim.node, claim.devices[0].id) if claim.devices else None
         faults = {
-            Check.UNALLOCATED: not claim.allocated,
-            Check.NODE_UNKNOWN: not claim.node,
-            Check.ENDING: not claim.joinable,
-            Check.ADMIN_ACCESS: any(row.admin_access for row in claim.devices),
-            Check.NOT_ONE_DEVICE: len(claim.devices) != 1,
+            JoinCheck.UNALLOCATED: not claim.allocated,
+            JoinCheck.NODE_UNKNOWN: not claim.node,
+            JoinCheck.ENDING: not claim.joinable,
+            JoinCheck.ADMIN_ACCESS: any(row.admin_access for row in claim.devices),
+            JoinCheck.NOT_ONE_DEVICE: len(claim.devices) != 1,
         }
         later_faults = {
-            Check.DEVICE_UNKNOWN: device is None or device.memory_bytes is None,
-            Check.NO_SEATS: not self.seats.get(claim.name),
-            Check.EXCLUSIVE: any(occupant.exclusive for occupant in self.occupants(claim.name)),
-            Check.DEVICE_TAINTED: device is not None and repels(device.taints, claim.devices[0].tolerations),
+            JoinCheck.DEVICE_UNKNOWN: device is None or device.memory_bytes is None,
+            JoinCheck.NO_SEATS: not self.seats.get(claim.name),
+            JoinCheck.EXCLUSIVE: any(occupant.exclusive for occupant in self.occupants(claim.name)),
+            JoinCheck.DEVICE_TAINTED: device is not None
+            and repels(device.taints, claim.devices[0].tolerations),
         }
         first = next((check for check, fails in faults.items() if fails), None)
         if first is None and not self.counts(claim.node):
-            first = Check.NODE_UNKNOWN
+            first = JoinCheck.NODE_UNKNOWN
         return first or next((check for check, fails in later_faults.items() if fails), None)
 
-    def node_fault(self, request: Request, node: Node) -> Check | None:
+    def node_fault(self, request: PlacementRequest, node: Node) -> JoinCheck | None:
         if not accepts(node, request.role):
-            return Check.ROLE_REFUSED
+            return JoinCheck.ROLE_REFUSED
         if not node.ready:
-            return Check.NODE_NOT_READY
+            return JoinCheck.NODE_NOT_READY
         if node.cordoned:
-            return Check.NODE_CORDONED
-        return Check.NODE_TAINTED if repels(node.taints, request.tolerations) else None
+            return JoinCheck.NODE_CORDONED
+        return JoinCheck.NODE_TAINTED if repels(node.taints, request.tolerations) else None
 
-    def shortage(self, node: Node, request: Request) -> Check | None:
+    def shortage(self, node: Node, request: PlacementRequest) -> JoinCheck | None:
         room = self.room(node.name)
         assert room is not None
         wanted = request.host.memory_bytes or 0
         if node.allocatable.memory_bytes is not None and wanted and wanted > room[0]:
-            return Check.HOST_MEMORY
+            return JoinCheck.HOST_MEMORY
         if request.host.cpu_millis and request.host.cpu_millis > room[1]:
-            return Check.HOST_CPU
-        return Check.HOST_PODS if request.host.pods > room[2] else None
+            return JoinCheck.HOST_CPU
+        return JoinCheck.HOST_PODS if request.host.pods > room[2] else None
 
-    def candidates(self, request: Request, refused: frozenset[str]) -> dict[str, Check | None]:
+    def candidates(self, request: PlacementRequest, refused: frozenset[str]) -> dict[str, JoinCheck | None]:
         return {name: self.check(request, self.claims[name], refused) for name in sorted(self.claims)}
 
-    def select(self, request: Request, refused: frozenset[str]) -> SeatOffer | None:
+    def select(self, request: PlacementRequest, refused: frozenset[str]) -> SeatOffer | None:
         ranked = []
         for name, claim in self.claims.items():
             if self.check(request, claim, refused) is None:
@@ -254,21 +255,21 @@ class ReferenceFleet:
         best = self.claims[min(ranked)[-1]]
         return SeatOffer(best.name, best.uid, best.node)
 
-    def node_shapes(self, name: str, request: Request) -> set[int]:
+    def node_shapes(self, name: str, request: PlacementRequest) -> set[int]:
         """The shapes, in GiB, of which the node has enough devices that hold the request."""
         if not self.counts(name) or not accepts(self.nodes[name], request.role):
             return set()
         fitting = [-(-size // GIB) for size in self.sizes(name) if size >= request.memory_bytes]
         return {gib for gib in fitting if fitting.count(gib) >= request.device_count}
 
-    def tiers(self, request: Request) -> tuple[Tier, ...]:
+    def tiers(self, request: PlacementRequest) -> tuple[DeviceShape, ...]:
         shapes = sorted({gib for name in self.nodes for gib in self.node_shapes(name, request)})
-        tiers = [Tier(request.device_count, gib) for gib in shapes]
+        tiers = [DeviceShape(request.device_count, gib) for gib in shapes]
         if len(tiers) <= 8:
             return tuple(tiers)
-        return (*tiers[:7], Tier(request.device_count, shapes[7], open_upwards=True))
+        return (*tiers[:7], DeviceShape(request.device_count, shapes[7], open_upwards=True))
 
-    def preferred_nodes(self, request: Request) -> tuple[PreferredNode, ...]:
+    def preferred_nodes(self, request: PlacementRequest) -> tuple[PreferredNode, ...]:
         tiers = self.tiers(request)
         preferred = []
         for position, tier in enumerate(tiers[:-1]):
@@ -290,6 +291,6 @@ def repels(taints: tuple[Taint, ...], tolerations: tuple[Toleration, ...]) -> bo
     return any(all(not tolerates(toleration, taint) for toleration in tolerations) for taint in blocking)
 
 
-def _from_seat(hold: SeatHold) -> Occupant:
+def _from_seat(hold: SeatInfo) -> Occupant:
     cost = (hold.host.memory_bytes or 0, hold.host.cpu_millis, hold.host.pods)
     return Occupant(hold.worker_uid, hold.owner_key, hold.exclusive, cost)

@@ -9,7 +9,7 @@ from typing import Any, cast
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from placement.checks import Check
+from placement.checks import JoinCheck
 from placement.explain import _CAUSES
 from placement.fleet import Fleet
 from placement.types import (
@@ -20,10 +20,10 @@ from placement.types import (
     DeviceID,
     DeviceSlice,
     Node,
+    PlacementRequest,
     PodUse,
-    Request,
     Role,
-    SeatHold,
+    SeatInfo,
     Taint,
     TaintEffect,
     WaitCode,
@@ -137,7 +137,7 @@ pods = st.builds(
     exclusive=mostly_false,
 )
 holds = st.builds(
-    lambda worker, attempt, owner, exclusive, host: SeatHold(
+    lambda worker, attempt, owner, exclusive, host: SeatInfo(
         worker, f"{worker}-uid", f"{worker}-{attempt}", owner, exclusive, host
     ),
     st.sampled_from(WORKERS),
@@ -210,7 +210,9 @@ def apply(happening: Event, *fleets: Fleet | ReferenceFleet) -> None:
         cast("Callable[..., object]", getattr(fleet, name))(*arguments)
 
 
-def assert_same(fleet: Fleet, reference: ReferenceFleet, wanted: Request, refused: frozenset[str]) -> None:
+def assert_same(
+    fleet: Fleet, reference: ReferenceFleet, wanted: PlacementRequest, refused: frozenset[str]
+) -> None:
     checks = reference.candidates(wanted, refused)
     assert {found.claim: found.check for found in fleet.candidates(wanted, refused)} == checks
     assert fleet.select(wanted, refused) == reference.select(wanted, refused)
@@ -227,13 +229,19 @@ def assert_same(fleet: Fleet, reference: ReferenceFleet, wanted: Request, refuse
 
 
 def assert_same_causes(
-    fleet: Fleet, wanted: Request, refused: frozenset[str], checks: dict[str, Check | None]
+    fleet: Fleet, wanted: PlacementRequest, refused: frozenset[str], checks: dict[str, JoinCheck | None]
 ) -> None:
     """What the sentence names of a worker's own prospects is what the walk over all claims finds."""
     explanation = fleet.explain(wanted, refused)
     if not wanted.shareable or explanation.code is WaitCode.NO_CAPACITY:
         return
-    personal = {Check.SEAT_LIMIT, Check.HOST_MEMORY, Check.HOST_CPU, Check.HOST_PODS, Check.REFUSED}
+    personal = {
+        JoinCheck.SEAT_LIMIT,
+        JoinCheck.HOST_MEMORY,
+        JoinCheck.HOST_CPU,
+        JoinCheck.HOST_PODS,
+        JoinCheck.REFUSED,
+    }
     expected = {_CAUSES[check] for check in checks.values() if check in personal}
     assert {
         cause for cause in explanation.causes if cause in {_CAUSES[check] for check in personal}
@@ -247,7 +255,7 @@ def assert_same_causes(
     refused=refusals,
 )
 def test_every_decision_equals_the_plain_one_after_every_event(
-    happenings: list[Event], wanted: list[Request], refused: frozenset[str]
+    happenings: list[Event], wanted: list[PlacementRequest], refused: frozenset[str]
 ) -> None:
     fleet, reference = Fleet(DRIVER), ReferenceFleet(DRIVER)
     for happening in working_fleet():
@@ -266,7 +274,7 @@ def test_every_decision_equals_the_plain_one_after_every_event(
     shuffle=st.randoms(),
 )
 def test_the_order_of_events_and_repeats_do_not_matter(
-    happenings: list[Event], wanted: Request, refused: frozenset[str], shuffle: Any
+    happenings: list[Event], wanted: PlacementRequest, refused: frozenset[str], shuffle: Any
 ) -> None:
     facts = {
         (name, arguments[0] if isinstance(arguments[0], str) else _key(arguments[0])): (name, arguments)

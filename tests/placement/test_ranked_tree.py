@@ -7,33 +7,37 @@ from typing import NamedTuple
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from placement.claim_state import Rank
-from placement.host_resources import Room
-from placement.ranked_tree import Cell, FirstFit, Query, _Item
+from placement.claim_state import ClaimRank
+from placement.host_resources import HostResources
+from placement.ranked_tree import ClaimBucket, Query, RankedTree, _Item
 
 small = st.integers(0, 4)
-ranks = st.builds(Rank, small, small, small)
-rooms = st.builds(Room, small, small, small)
+ranks = st.builds(ClaimRank, small, small, small)
+rooms = st.builds(HostResources, small, small, small)
 names = st.integers(0, 30).map("claim-{:02}".format)
 
 
 class Step(NamedTuple):
     action: str
     name: str
-    rank: Rank
-    room: Room
+    rank: ClaimRank
+    room: HostResources
 
 
 steps = st.builds(Step, st.sampled_from(("add", "add", "remove", "room")), names, ranks, rooms)
 low, high = st.integers(0, 2), st.integers(2, 5)
-queries = st.builds(Query, low, high, st.builds(Room, low, low, low), st.builds(Room, high, high, high))
+queries = st.builds(
+    Query, low, high, st.builds(HostResources, low, low, low), st.builds(HostResources, high, high, high)
+)
 
 
-def take(tree: FirstFit, cells: dict[Rank, Cell], homes: dict[str, Cell], step: Step) -> None:
+def take(
+    tree: RankedTree, cells: dict[ClaimRank, ClaimBucket], homes: dict[str, ClaimBucket], step: Step
+) -> None:
     if step.action == "add" and step.name not in homes:
         cell = cells.get(step.rank)
         if cell is None:
-            cell = cells[step.rank] = Cell(step.rank, step.room, step.name)
+            cell = cells[step.rank] = ClaimBucket(step.rank, step.room, step.name)
             tree.insert(cell)
         else:
             tree.add_name(cell, step.name)
@@ -47,7 +51,7 @@ def take(tree: FirstFit, cells: dict[Rank, Cell], homes: dict[str, Cell], step: 
         tree.set_room(homes[step.name], step.room)
 
 
-def walk(cells: dict[Rank, Cell], query: Query) -> Cell | None:
+def walk(cells: dict[ClaimRank, ClaimBucket], query: Query) -> ClaimBucket | None:
     for cell in sorted(cells.values(), key=lambda cell: cell.key):
         if (
             cell.rank.size_bytes >= query.size_bytes
@@ -59,7 +63,7 @@ def walk(cells: dict[Rank, Cell], query: Query) -> Cell | None:
     return None
 
 
-def assert_sound(item: _Item | None) -> list[Cell]:
+def assert_sound(item: _Item | None) -> list[ClaimBucket]:
     """Order, heap and extremes hold in the subtree; its cells in order."""
     if item is None:
         return []
@@ -75,9 +79,9 @@ def assert_sound(item: _Item | None) -> list[Cell]:
 @settings(max_examples=200, deadline=None)
 @given(happenings=st.lists(steps, min_size=5, max_size=60), query=queries)
 def test_the_tree_answers_like_a_walk(happenings: list[Step], query: Query) -> None:
-    tree = FirstFit()
-    cells: dict[Rank, Cell] = {}
-    homes: dict[str, Cell] = {}
+    tree = RankedTree()
+    cells: dict[ClaimRank, ClaimBucket] = {}
+    homes: dict[str, ClaimBucket] = {}
     for step in happenings:
         take(tree, cells, homes, step)
         found = assert_sound(tree._root)
@@ -87,8 +91,10 @@ def test_the_tree_answers_like_a_walk(happenings: list[Step], query: Query) -> N
 
 
 def test_a_search_behind_a_key_goes_on_with_the_next_cell() -> None:
-    tree = FirstFit()
-    wanted = [Cell(Rank(1, 1, seats), Room(1, 1, 1), f"claim-{seats}") for seats in range(5)]
+    tree = RankedTree()
+    wanted = [
+        ClaimBucket(ClaimRank(1, 1, seats), HostResources(1, 1, 1), f"claim-{seats}") for seats in range(5)
+    ]
     for cell in reversed(wanted):
         tree.insert(cell)
     query = Query(1, 10)
@@ -99,10 +105,10 @@ def test_a_search_behind_a_key_goes_on_with_the_next_cell() -> None:
 
 
 def test_cells_in_which_nothing_fits_are_not_walked_through() -> None:
-    tree = FirstFit()
+    tree = RankedTree()
     for number in range(4096):
-        room = Room(9, 9, 9) if number == 4000 else Room(1, 9, 9)
-        tree.insert(Cell(Rank(1, 1, 1), room, f"claim-{number:04}"))
+        room = HostResources(9, 9, 9) if number == 4000 else HostResources(1, 9, 9)
+        tree.insert(ClaimBucket(ClaimRank(1, 1, 1), room, f"claim-{number:04}"))
     looks = 0
 
     class Counting(Query):
@@ -111,7 +117,7 @@ def test_cells_in_which_nothing_fits_are_not_walked_through() -> None:
             looks += name == "seats_below"
             return super().__getattribute__(name)
 
-    found = tree.first(Counting(1, 10, Room(2, 2, 2)))
+    found = tree.first(Counting(1, 10, HostResources(2, 2, 2)))
     assert found is not None
     assert found.names == ["claim-4000"]
     assert looks < 200

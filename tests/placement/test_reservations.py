@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from placement.checks import Check
+from placement.checks import JoinCheck
 from placement.types import GIB, Amounts
 from tests.placement.builders import CPU, Scene, amounts, claim, one_claim, pod, request, seat
 
@@ -28,13 +28,13 @@ def test_two_workers_never_get_the_same_host_memory() -> None:
     assert scene.choice() == "a"
     scene.fleet.reserve("a", seat("joiner", host=amounts(17, CPU)))
     assert scene.choice() is None
-    assert scene.fleet.check(request(), "b") is Check.HOST_MEMORY
+    assert scene.fleet.check(request(), "b") is JoinCheck.HOST_MEMORY
 
 
 def test_an_exclusive_reservation_closes_the_claim_and_owners_count() -> None:
     scene = one_claim()
     scene.fleet.reserve("claim", seat("joiner", exclusive=True))
-    assert scene.fleet.check(request(), "claim") is Check.EXCLUSIVE
+    assert scene.fleet.check(request(), "claim") is JoinCheck.EXCLUSIVE
 
 
 def test_a_failed_booking_gives_the_seat_back() -> None:
@@ -98,7 +98,7 @@ def test_a_reservation_does_not_bring_an_empty_ledger_to_life() -> None:
     scene = one_claim()
     scene.fleet.remove_seats("claim")
     scene.fleet.reserve("claim", BOOKING)
-    assert scene.fleet.check(request(), "claim") is Check.NO_SEATS
+    assert scene.fleet.check(request(), "claim") is JoinCheck.NO_SEATS
 
 
 def test_a_seat_costs_the_host_until_its_pod_is_bound_and_the_pod_costs_it_afterwards() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from placement.checks import Check
+from placement.checks import JoinCheck
 from placement.types import (
     GIB,
     AllocatedDevice,
@@ -54,23 +54,23 @@ def tainted_device(effect: TaintEffect) -> Scene:
     return scene
 
 
-REFUSALS: dict[str, tuple[Callable[[], Scene], dict[str, Any], Check]] = {
-    "an exclusive worker": (one_claim, {"exclusive": True}, Check.NOT_SHAREABLE),
-    "a worker on several devices": (one_claim, {"devices": 2}, Check.NOT_SHAREABLE),
+REFUSALS: dict[str, tuple[Callable[[], Scene], dict[str, Any], JoinCheck]] = {
+    "an exclusive worker": (one_claim, {"exclusive": True}, JoinCheck.NOT_SHAREABLE),
+    "a worker on several devices": (one_claim, {"devices": 2}, JoinCheck.NOT_SHAREABLE),
     "an unallocated claim": (
         lambda: Scene().node("node", 80).shared("claim", allocated=False, on="", devices=()),
         {},
-        Check.UNALLOCATED,
+        JoinCheck.UNALLOCATED,
     ),
     "a terminating or orphaned claim": (
         lambda: Scene().node("node", 80).shared("claim", joinable=False),
         {},
-        Check.ENDING,
+        JoinCheck.ENDING,
     ),
     "an administrative allocation": (
         lambda: Scene().node("node", 80).shared("claim", devices=(replace(ROW, admin_access=True),)),
         {},
-        Check.ADMIN_ACCESS,
+        JoinCheck.ADMIN_ACCESS,
     ),
     "a claim on several devices": (
         lambda: (
@@ -79,24 +79,24 @@ REFUSALS: dict[str, tuple[Callable[[], Scene], dict[str, Any], Check]] = {
             .shared("claim", devices=(ROW, AllocatedDevice(DeviceID(DRIVER, "node", "gpu-1"))))
         ),
         {},
-        Check.NOT_ONE_DEVICE,
+        JoinCheck.NOT_ONE_DEVICE,
     ),
     "an allocation that names no single node": (
         lambda: Scene().node("node", 80).shared("claim", on=""),
         {},
-        Check.NODE_UNKNOWN,
+        JoinCheck.NODE_UNKNOWN,
     ),
-    "a node that is not enabled": (lambda: one_claim(enabled=False), {}, Check.NODE_UNKNOWN),
-    "a node that is not there": (lambda: Scene().shared("claim"), {}, Check.NODE_UNKNOWN),
+    "a node that is not enabled": (lambda: one_claim(enabled=False), {}, JoinCheck.NODE_UNKNOWN),
+    "a node that is not there": (lambda: Scene().shared("claim"), {}, JoinCheck.NODE_UNKNOWN),
     "a node without a complete pool": (
         lambda: _with_slice(one_claim(), slice_count=2),
         {},
-        Check.NODE_UNKNOWN,
+        JoinCheck.NODE_UNKNOWN,
     ),
     "a device that is not published": (
         lambda: Scene().node("node", 80).shared("claim", device="gpu-7"),
         {},
-        Check.DEVICE_UNKNOWN,
+        JoinCheck.DEVICE_UNKNOWN,
     ),
     "another driver's device": (
         lambda: (
@@ -105,48 +105,48 @@ REFUSALS: dict[str, tuple[Callable[[], Scene], dict[str, Any], Check]] = {
             .shared("claim", devices=(AllocatedDevice(DeviceID("nic.example.com", "node", "gpu-0")),))
         ),
         {},
-        Check.DEVICE_UNKNOWN,
+        JoinCheck.DEVICE_UNKNOWN,
     ),
     "a device without memory": (
         lambda: Scene().node("node", None).shared("claim"),
         {},
-        Check.DEVICE_UNKNOWN,
+        JoinCheck.DEVICE_UNKNOWN,
     ),
-    "a claim without a seat": (lambda: _without_seats(one_claim()), {}, Check.NO_SEATS),
+    "a claim without a seat": (lambda: _without_seats(one_claim()), {}, JoinCheck.NO_SEATS),
     "a claim with an exclusive seat": (
         lambda: Scene().node("node", 80).shared("claim", seat("first", exclusive=True)),
         {},
-        Check.EXCLUSIVE,
+        JoinCheck.EXCLUSIVE,
     ),
     "a device taint that keeps new Pods away": (
         lambda: tainted_device(TaintEffect.NO_SCHEDULE),
         {},
-        Check.DEVICE_TAINTED,
+        JoinCheck.DEVICE_TAINTED,
     ),
     "a device taint that evicts": (
         lambda: tainted_device(TaintEffect.NO_EXECUTE),
         {},
-        Check.DEVICE_TAINTED,
+        JoinCheck.DEVICE_TAINTED,
     ),
     "a node for the other role": (
         lambda: one_claim(roles=frozenset({Role.SAMPLER})),
         {},
-        Check.ROLE_REFUSED,
+        JoinCheck.ROLE_REFUSED,
     ),
-    "a node that is not ready": (lambda: one_claim(ready=False), {}, Check.NODE_NOT_READY),
-    "a cordoned node": (lambda: one_claim(cordoned=True), {}, Check.NODE_CORDONED),
-    "a node taint without a toleration": (lambda: one_claim(taints=(TAINT,)), {}, Check.NODE_TAINTED),
-    "a device that is too small": (one_claim, {"memory_bytes": 80 * GIB + 1}, Check.DEVICE_TOO_SMALL),
-    "a claim at the limit": (full_scene, {"seat_limit": 2}, Check.SEAT_LIMIT),
-    "a claim above a lowered limit": (full_scene, {"seat_limit": 1}, Check.SEAT_LIMIT),
+    "a node that is not ready": (lambda: one_claim(ready=False), {}, JoinCheck.NODE_NOT_READY),
+    "a cordoned node": (lambda: one_claim(cordoned=True), {}, JoinCheck.NODE_CORDONED),
+    "a node taint without a toleration": (lambda: one_claim(taints=(TAINT,)), {}, JoinCheck.NODE_TAINTED),
+    "a device that is too small": (one_claim, {"memory_bytes": 80 * GIB + 1}, JoinCheck.DEVICE_TOO_SMALL),
+    "a claim at the limit": (full_scene, {"seat_limit": 2}, JoinCheck.SEAT_LIMIT),
+    "a claim above a lowered limit": (full_scene, {"seat_limit": 1}, JoinCheck.SEAT_LIMIT),
     "too little host memory": (
         lambda: one_claim(allocatable=amounts(31.9, 8 * CPU, 9)),
         {},
-        Check.HOST_MEMORY,
+        JoinCheck.HOST_MEMORY,
     ),
-    "too little CPU": (lambda: one_claim(allocatable=amounts(64, 2 * CPU - 1, 9)), {}, Check.HOST_CPU),
-    "no Pod slot": (lambda: one_claim(allocatable=amounts(64, 8 * CPU, 1)), {}, Check.HOST_PODS),
-    "the worker's own claim": (one_claim, {"worker": "claim-founder"}, Check.ALREADY_SEATED),
+    "too little CPU": (lambda: one_claim(allocatable=amounts(64, 2 * CPU - 1, 9)), {}, JoinCheck.HOST_CPU),
+    "no Pod slot": (lambda: one_claim(allocatable=amounts(64, 8 * CPU, 1)), {}, JoinCheck.HOST_PODS),
+    "the worker's own claim": (one_claim, {"worker": "claim-founder"}, JoinCheck.ALREADY_SEATED),
 }
 
 
@@ -161,7 +161,7 @@ def test_is_refused(case: str) -> None:
 def test_a_claim_that_just_refused_the_worker_is_left_out_by_uid() -> None:
     fleet = one_claim().fleet
     assert fleet.select(request(), {"claim-uid"}) is None
-    assert fleet.check(request(), "claim", {"claim-uid"}) is Check.REFUSED
+    assert fleet.check(request(), "claim", {"claim-uid"}) is JoinCheck.REFUSED
     assert fleet.select(request(), {"a-namesake-of-earlier"}) is not None
 
 
@@ -261,7 +261,7 @@ def test_a_pod_with_a_seat_counts_once() -> None:
 def test_a_claim_that_moves_is_judged_where_it_is_now() -> None:
     scene = one_claim().node("small", 40)
     scene.fleet.set_claim(claim("claim", "gpu-0", "small"))
-    assert scene.fleet.check(request(), "claim") is Check.DEVICE_TOO_SMALL
+    assert scene.fleet.check(request(), "claim") is JoinCheck.DEVICE_TOO_SMALL
     scene.fleet.set_claim(claim("claim", "gpu-0", "node"))
     assert scene.choice() == "claim"
 

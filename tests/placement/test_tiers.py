@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from placement.device_request import device_requests
-from placement.types import GIB, PreferredNode, Role, Tier
+from placement.types import GIB, DeviceShape, PreferredNode, Role
 from tests.placement.builders import DRIVER, Scene, gpus, node, request, slice_of
 
 
@@ -51,11 +51,11 @@ def test_several_devices_come_from_one_node_and_are_of_one_shape() -> None:
 def test_beyond_eight_shapes_the_seven_tightest_and_one_open_upwards() -> None:
     sizes = (10, 20, 30, 40, 50, 60, 70, 80)
     scene = Scene().node("a", *sizes)
-    assert scene.fleet.tiers(request(memory_bytes=GIB)) == tuple(Tier(1, gib) for gib in sizes)
+    assert scene.fleet.tiers(request(memory_bytes=GIB)) == tuple(DeviceShape(1, gib) for gib in sizes)
     scene.node("b", 90, 100)
     tiers = scene.fleet.tiers(request(memory_bytes=GIB))
-    assert tiers[:7] == tuple(Tier(1, gib) for gib in sizes[:7])
-    assert tiers[7:] == (Tier(1, 80, open_upwards=True),)
+    assert tiers[:7] == tuple(DeviceShape(1, gib) for gib in sizes[:7])
+    assert tiers[7:] == (DeviceShape(1, 80, open_upwards=True),)
 
 
 def test_shapes_follow_the_nodes() -> None:
@@ -93,7 +93,7 @@ def test_at_most_a_hundred_nodes_are_preferred_the_tightest_by_name() -> None:
 
 
 def test_the_claim_lists_the_tiers_as_alternatives_of_one_request() -> None:
-    tiers = (Tier(1, 80), Tier(1, 141, open_upwards=True))
+    tiers = (DeviceShape(1, 80), DeviceShape(1, 141, open_upwards=True))
     memory = 60 * GIB + 1
     guard = f'"memory" in device.capacity["{DRIVER}"]'
     lower = f'device.capacity["{DRIVER}"].memory.compareTo(quantity("{memory}")) >= 0'
@@ -124,13 +124,13 @@ def test_the_claim_lists_the_tiers_as_alternatives_of_one_request() -> None:
 @pytest.mark.parametrize("name", ["", 'x"]', "UPPER", "a..b", "-a", "a" * 254, "a\n"])
 def test_names_that_enter_the_expression_must_be_dns_subdomains(name: str) -> None:
     with pytest.raises(ValueError, match="device driver"):
-        device_requests((Tier(1, 80),), memory_bytes=1, device_class="gpu", driver=name)
+        device_requests((DeviceShape(1, 80),), memory_bytes=1, device_class="gpu", driver=name)
     with pytest.raises(ValueError, match="device class"):
-        device_requests((Tier(1, 80),), memory_bytes=1, device_class=name, driver=DRIVER)
+        device_requests((DeviceShape(1, 80),), memory_bytes=1, device_class=name, driver=DRIVER)
 
 
 @pytest.mark.parametrize("count", [0, 9])
 def test_a_claim_has_one_to_eight_alternatives(count: int) -> None:
-    tiers = tuple(Tier(1, gib) for gib in range(count))
+    tiers = tuple(DeviceShape(1, gib) for gib in range(count))
     with pytest.raises(ValueError, match=f"not {count}"):
         device_requests(tiers, memory_bytes=1, device_class="gpu", driver=DRIVER)

@@ -11,7 +11,7 @@ from simulation.apiserver.documents import Document, format_time
 from simulation.apiserver.interception import Apply, Request
 from simulation.apiserver.kinds import CLAIMS, PODS, WORKLOADS
 from simulation.chaos.scripted import Faults, Meanwhile
-from simulation.checks.invariants import Watchdog, at_rest
+from simulation.checks.invariants import InvariantChecker, at_rest
 from simulation.cluster.controller_process import simulated_controller
 from simulation.cluster.nodes import NodeShape
 from simulation.cluster.simulated import SimulatedCluster
@@ -35,7 +35,7 @@ PATIENT = settings_with(placement_timeout_seconds=0.0)
 
 
 async def wedge(cluster: SimulatedCluster) -> None:
-    """`worker` shares the claim of `founder` on a node that was cordoned, and its Pod is made anew."""
+    """`worker` shares the claim of `creator` on a node that was cordoned, and its Pod is made anew."""
     cluster.fleet.add_nodes(1)
     await submit(cluster, "founder", "worker")
     assert claim_of(cluster, "worker") == claim_of(cluster, "founder")
@@ -47,7 +47,7 @@ async def wedge(cluster: SimulatedCluster) -> None:
 async def test_after_two_minutes_pod_status_and_seat_go_and_the_worker_is_placed_elsewhere(
     cluster: SimulatedCluster,
 ) -> None:
-    watchdog = Watchdog(cluster)
+    watchdog = InvariantChecker(cluster)
     async with simulated_controller(cluster, PATIENT):
         await wedge(cluster)
         first = pod_uid(cluster, "worker")
@@ -239,26 +239,26 @@ async def test_the_same_refusal_does_not_repeat_while_other_capacity_is_free(
     """The seat looks as if it fitted (kube-scheduler knows better): the worker takes the free device."""
     async with simulated_controller(cluster, PATIENT):
         await refuse_for_no_seen_reason(cluster)
-        founder = claim_of(cluster, "founder")
+        creator = claim_of(cluster, "founder")
         cluster.fleet.add_node("spare", NodeShape(gpu_memory="81Gi"))
-        await abandoned(cluster, founder)
+        await abandoned(cluster, creator)
         cluster.scheduler.resume()
         await cluster.settle(quiet_seconds=30)
     assert row(cluster, "worker") == ("Running", "True", "Placed", "")
     assert cluster.openrl.status("worker")["nodeName"] == "spare"
 
 
-async def abandoned(cluster: SimulatedCluster, founder: str) -> None:
+async def abandoned(cluster: SimulatedCluster, creator: str) -> None:
     """Return once the worker left that claim for one of its own and has its Pod."""
     await cluster.until(
-        lambda: claim_of(cluster, "worker") not in {"", founder} and bool(cluster.openrl.pod("worker")),
+        lambda: claim_of(cluster, "worker") not in {"", creator} and bool(cluster.openrl.pod("worker")),
         "not abandoned",
         limit_seconds=300,
     )
 
 
 async def refuse_for_no_seen_reason(cluster: SimulatedCluster) -> None:
-    """`worker` has a seat on the claim of `founder` that kube-scheduler refuses; the test plays its part."""
+    """`worker` has a seat on the claim of `creator` that kube-scheduler refuses; the test plays its part."""
     cluster.fleet.add_nodes(1)
     await submit(cluster, "founder")
     cluster.scheduler.pause()
@@ -287,14 +287,14 @@ async def test_it_is_offered_again_after_a_back_off_that_doubles(cluster: Simula
     often = settings_with(placement_timeout_seconds=0.0, retry_interval_seconds=10.0)
     async with simulated_controller(cluster, often):
         await refuse_for_no_seen_reason(cluster)
-        founder = claim_of(cluster, "founder")
+        creator = claim_of(cluster, "founder")
         waits: list[float] = []
         for _ in range(7):
-            await abandoned(cluster, founder)
+            await abandoned(cluster, creator)
             left_seconds = anyio.current_time()
             refuse(cluster, "worker")
             await cluster.until(
-                lambda: claim_of(cluster, "worker") == founder, "not offered again", limit_seconds=7200
+                lambda: claim_of(cluster, "worker") == creator, "not offered again", limit_seconds=7200
             )
             waits.append(anyio.current_time() - left_seconds)
             await cluster.until(lambda: cluster.openrl.pod("worker") is not None, "no Pod")
@@ -306,26 +306,26 @@ async def test_it_is_offered_again_after_a_back_off_that_doubles(cluster: Simula
 async def test_it_is_offered_again_when_its_node_changes(cluster: SimulatedCluster) -> None:
     async with simulated_controller(cluster, PATIENT):
         await refuse_for_no_seen_reason(cluster)
-        founder = claim_of(cluster, "founder")
-        await abandoned(cluster, founder)
+        creator = claim_of(cluster, "founder")
+        await abandoned(cluster, creator)
         refuse(cluster, "worker")
         await anyio.sleep(20)
-        assert claim_of(cluster, "worker") != founder
+        assert claim_of(cluster, "worker") != creator
         cluster.fleet.set_labels("gpu-node-0", {"openrl.io/trainer": "true"})
-        await cluster.until(lambda: claim_of(cluster, "worker") == founder, "not offered", limit_seconds=5)
+        await cluster.until(lambda: claim_of(cluster, "worker") == creator, "not offered", limit_seconds=5)
 
 
 async def test_another_claim_of_the_same_name_is_another_target(cluster: SimulatedCluster) -> None:
     """Abandoned claims are remembered by UID."""
     async with simulated_controller(cluster, PATIENT):
         await refuse_for_no_seen_reason(cluster)
-        founder = claim_of(cluster, "founder")
-        await abandoned(cluster, founder)
+        creator = claim_of(cluster, "founder")
+        await abandoned(cluster, creator)
         refuse(cluster, "worker")
         await anyio.sleep(5)
-        document = cluster.server.get(CLAIMS, founder, NAMESPACE).copy()
-        cluster.server.store.remove(CLAIMS, ObjectKey(NAMESPACE, founder))
+        document = cluster.server.get(CLAIMS, creator, NAMESPACE).copy()
+        cluster.server.store.remove(CLAIMS, ObjectKey(NAMESPACE, creator))
         cluster.server.store.put(
             CLAIMS, {**document, "metadata": {**document["metadata"], "uid": "another-uid"}}
         )
-        await cluster.until(lambda: claim_of(cluster, "worker") == founder, "not offered", limit_seconds=5)
+        await cluster.until(lambda: claim_of(cluster, "worker") == creator, "not offered", limit_seconds=5)

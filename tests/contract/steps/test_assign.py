@@ -12,7 +12,7 @@ from informers.errors import Conflict
 from simulation.apiserver.documents import Document
 from simulation.apiserver.kinds import CLAIMS, LEDGERS
 from simulation.chaos.scripted import Faults, Refuse
-from simulation.checks.invariants import Watchdog, at_rest
+from simulation.checks.invariants import InvariantChecker, at_rest
 from simulation.cluster.controller_process import simulated_controller
 from simulation.cluster.nodes import NodeShape
 from simulation.cluster.simulated import SimulatedCluster
@@ -202,7 +202,7 @@ async def test_a_founder_goes_on_from_its_own_ledger_after_a_crash(cluster: Simu
 
 async def test_an_unallocated_own_claim_that_lacks_a_shape_is_cut_anew(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1, NodeShape(gpu_memory="24Gi"))
-    watchdog = Watchdog(cluster)
+    watchdog = InvariantChecker(cluster)
     async with simulated_controller(cluster):
         await submit(cluster, "holder", "lora", shared=False)
         before, uid = tiers(cluster, "lora"), pod_uid(cluster, "lora")

@@ -8,7 +8,7 @@ import pytest
 from simulation.apiserver.documents import Document
 from simulation.apiserver.kinds import CLAIMS, LEDGERS, PODS, WORKLOADS
 from simulation.chaos.scripted import Faults, LoseAnswer, Meanwhile
-from simulation.checks.invariants import Watchdog
+from simulation.checks.invariants import InvariantChecker
 from simulation.cluster.controller_process import simulated_controller
 from simulation.cluster.simulated import SimulatedCluster
 from tests.contract.harness import (
@@ -71,7 +71,7 @@ async def test_a_seat_that_another_process_adopted_meanwhile_goes_too(cluster: S
 
 async def test_the_seat_stays_while_the_pod_terminates(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
-    watchdog = Watchdog(cluster)
+    watchdog = InvariantChecker(cluster)
     async with simulated_controller(cluster):
         await submit(cluster, "worker")
         claim = claim_of(cluster, "worker")
@@ -112,7 +112,7 @@ async def test_a_pod_that_the_cache_does_not_show_is_still_waited_for(cluster: S
     """Verifiably gone: the last look is a read past the cache."""
     cluster.fleet.add_nodes(1)
     faults = Faults()
-    watchdog = Watchdog(cluster)
+    watchdog = InvariantChecker(cluster)
     async with simulated_controller(cluster, interceptor=faults):
         await submit(cluster, "worker")
         workload = cluster.openrl.get("worker")
@@ -154,7 +154,7 @@ async def test_a_waiting_pod_is_spoken_of_from_ten_seconds_on(cluster: Simulated
 async def test_a_lost_answer_to_the_pods_deletion_releases_nothing_early(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
     faults = Faults()
-    watchdog = Watchdog(cluster)
+    watchdog = InvariantChecker(cluster)
     async with simulated_controller(cluster, interceptor=faults):
         await submit(cluster, "worker")
         faults.add(LoseAnswer(), verb="delete", kind=PODS)

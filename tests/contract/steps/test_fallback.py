@@ -9,7 +9,7 @@ from informers.errors import Conflict
 from simulation.apiserver.documents import Document
 from simulation.apiserver.kinds import CLAIMS, PODS, WORKLOADS
 from simulation.chaos.scripted import Faults, Meanwhile, Refuse
-from simulation.checks.invariants import Watchdog, at_rest
+from simulation.checks.invariants import InvariantChecker, at_rest
 from simulation.cluster.controller_process import simulated_controller
 from simulation.cluster.nodes import NodeShape
 from simulation.cluster.simulated import SimulatedCluster
@@ -43,7 +43,7 @@ def is_in_order(things: list[str], wanted: list[str]) -> bool:
 
 
 async def test_seat_old_pod_commit_new_pod_and_then_the_old_claim(cluster: SimulatedCluster) -> None:
-    watchdog = Watchdog(cluster, limit=2)
+    watchdog = InvariantChecker(cluster, limit=2)
     async with simulated_controller(cluster, LIMIT_OF_TWO):
         await a_full_claim_and_a_waiter(cluster)
         own, first = claim_of(cluster, "waiter"), pod_uid(cluster, "waiter")
@@ -58,7 +58,7 @@ async def test_seat_old_pod_commit_new_pod_and_then_the_old_claim(cluster: Simul
         assert is_in_order(
             written,
             [
-                f"patch {ledger_key(claim_of(cluster, 'founder')).name}",
+                f"patch {ledger_key(claim_of(cluster, 'creator')).name}",
                 "delete orw-waiter",
                 "patch waiter",
                 "create orw-waiter",
@@ -72,8 +72,10 @@ async def test_seat_old_pod_commit_new_pod_and_then_the_old_claim(cluster: Simul
             for change in cluster.server.history(WORKLOADS)
             if change.record.key.name == "waiter"
         ]
-        assert f"SharedOnUnschedulable: {claim_of(cluster, 'founder')}" in reasons
-    assert not was_a_stray_released(cluster, "waiter"), "the old seat is given back by the move itself"
+        assert f"SharedOnUnschedulable: {claim_of(cluster, 'creator')}" in reasons
+    assert not was_an_unrecorded_seat_released(cluster, "waiter"), (
+        "the old seat is given back by the move itself"
+    )
     assert claim_of(cluster, "waiter") == claim_of(cluster, "founder")
     assert pod_uid(cluster, "waiter") != first
     assert own not in cluster.openrl.seats()
@@ -120,7 +122,7 @@ async def test_a_pod_bound_meanwhile_keeps_its_claim_and_the_new_seat_is_given_b
     cluster: SimulatedCluster,
 ) -> None:
     faults = Faults()
-    watchdog = Watchdog(cluster, limit=2)
+    watchdog = InvariantChecker(cluster, limit=2)
     async with simulated_controller(cluster, LIMIT_OF_TWO, interceptor=faults):
         await a_full_claim_and_a_waiter(cluster)
         own, first = claim_of(cluster, "waiter"), pod_uid(cluster, "waiter")
@@ -138,7 +140,7 @@ async def test_a_pod_bound_meanwhile_keeps_its_claim_and_the_new_seat_is_given_b
         cluster.openrl.delete("second")
         await cluster.settle()
         assert hit.hits == 1
-    assert not was_a_stray_released(cluster, "waiter"), "the new seat is given back at once"
+    assert not was_an_unrecorded_seat_released(cluster, "waiter"), "the new seat is given back at once"
     assert (claim_of(cluster, "waiter"), pod_uid(cluster, "waiter")) == (own, first)
     assert row(cluster, "waiter") == ("Running", "True", "Placed", "")
     assert cluster.openrl.seats() == {claim_of(cluster, "founder"): ["founder"], own: ["waiter"]}
@@ -146,7 +148,7 @@ async def test_a_pod_bound_meanwhile_keeps_its_claim_and_the_new_seat_is_given_b
     assert not watchdog.violations
 
 
-def was_a_stray_released(cluster: SimulatedCluster, name: str) -> bool:
+def was_an_unrecorded_seat_released(cluster: SimulatedCluster, name: str) -> bool:
     """Whether repair ever had to fence and release a seat that a step should have given back itself."""
     return any(
         "releasing the seat" in condition.get("message", "")
@@ -180,7 +182,7 @@ async def test_a_version_that_moved_on_gives_the_seat_back_and_is_decided_again(
 ) -> None:
     """409 on the Pod's version, and it is still unbound: the next decision moves it."""
     faults = Faults()
-    watchdog = Watchdog(cluster, limit=2)
+    watchdog = InvariantChecker(cluster, limit=2)
     async with simulated_controller(cluster, LIMIT_OF_TWO, interceptor=faults):
         await a_full_claim_and_a_waiter(cluster)
         hit = faults.add(
@@ -203,7 +205,7 @@ async def test_a_version_that_moved_on_gives_the_seat_back_and_is_decided_again(
 
 async def test_a_commit_that_is_refused_gives_the_seat_back(cluster: SimulatedCluster) -> None:
     faults = Faults()
-    watchdog = Watchdog(cluster, limit=2)
+    watchdog = InvariantChecker(cluster, limit=2)
     async with simulated_controller(cluster, LIMIT_OF_TWO, interceptor=faults):
         await a_full_claim_and_a_waiter(cluster)
         hit = faults.add(
@@ -227,7 +229,7 @@ async def test_a_joined_claim_that_lost_its_device_is_left_for_a_claim_of_its_ow
 ) -> None:
     """No ledger accepts the worker and the claim is another's: delete the Pod, clear, release, cut."""
     cluster.fleet.add_nodes(1)
-    watchdog = Watchdog(cluster)
+    watchdog = InvariantChecker(cluster)
     async with simulated_controller(cluster):
         await submit(cluster, "founder", "worker")
         shared = claim_of(cluster, "founder")
@@ -249,7 +251,7 @@ async def test_a_joined_claim_that_lost_its_device_is_left_for_a_claim_of_its_ow
 async def test_every_seat_is_checked_again_where_its_claim_moved(cluster: SimulatedCluster) -> None:
     """The claim has found a device on a node that refuses one of its workers: that one moves at once."""
     cluster.fleet.add_nodes(1, NodeShape(roles=("trainer", "sampler")))
-    watchdog = Watchdog(cluster)
+    watchdog = InvariantChecker(cluster)
     async with simulated_controller(cluster):
         await submit(cluster, "trainer")
         await submit(cluster, "sampler", role="sampler")

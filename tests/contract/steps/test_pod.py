@@ -10,7 +10,7 @@ import pytest
 from informers.errors import BadRequest, Forbidden, Invalid
 from simulation.apiserver.kinds import PODS, WORKLOADS
 from simulation.chaos.scripted import ArriveLate, Faults, LoseAnswer, LoseRequest, Meanwhile, Refuse
-from simulation.checks.invariants import Watchdog, at_rest
+from simulation.checks.invariants import InvariantChecker, at_rest
 from simulation.cluster.controller_process import simulated_controller
 from simulation.cluster.simulated import SimulatedCluster
 from simulation.cluster.workloads import workload
@@ -116,7 +116,7 @@ async def test_a_create_that_never_arrived_is_sent_again(cluster: SimulatedClust
 
 async def test_a_create_that_lands_late_makes_no_second_pod(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
-    watchdog = Watchdog(cluster)
+    watchdog = InvariantChecker(cluster)
     faults = Faults()
     faults.add(ArriveLate(5.0), verb="create", kind=PODS)
     async with simulated_controller(cluster, interceptor=faults):
@@ -171,7 +171,7 @@ async def test_typos_in_the_preserved_template_are_refused(cluster: SimulatedClu
 
 async def test_a_refusal_for_now_releases_and_is_retried_with_back_off(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
-    watchdog = Watchdog(cluster)
+    watchdog = InvariantChecker(cluster)
     faults = Faults()
     rule = faults.add(
         Refuse(lambda: Forbidden("exceeded quota: pods=10", status=403)), verb="create", kind=PODS, times=None
@@ -215,7 +215,7 @@ async def test_a_pod_of_another_assignment_is_deleted_and_rebuilt_when_gone(
             each["value"] = "an-assignment-of-old"
     kept = {key: right["metadata"][key] for key in ("name", "labels", "ownerReferences")}
     wrong = cluster.server.create(PODS, NAMESPACE, {"metadata": kept, "spec": spec}).uid
-    watchdog = Watchdog(cluster)
+    watchdog = InvariantChecker(cluster)
     async with simulated_controller(cluster, identity="successor"):
         await cluster.settle()
     assert pod_uid(cluster, "worker") not in {"", wrong}

@@ -9,7 +9,7 @@ from informers.api import ObjectKey
 from simulation.apiserver.documents import Document
 from simulation.apiserver.kinds import CLAIMS, LEDGERS, PODS
 from simulation.chaos.scripted import Faults, Meanwhile
-from simulation.checks.invariants import Watchdog, at_rest, owner_uid
+from simulation.checks.invariants import InvariantChecker, at_rest, owner_uid
 from simulation.cluster.controller_process import simulated_controller
 from simulation.cluster.simulated import SimulatedCluster
 from simulation.cluster.workloads import workload
@@ -76,7 +76,7 @@ async def test_a_recreated_ledger_keeps_to_a_lowered_limit(cluster: SimulatedClu
     async with simulated_controller(cluster):
         await submit(cluster, "first", "second", "third")
         claim = claim_of(cluster, "first")
-    watchdog = Watchdog(cluster, limit=2)
+    watchdog = InvariantChecker(cluster, limit=2)
     async with simulated_controller(cluster, LIMIT_OF_TWO, identity="successor"):
         with watchdog:
             cluster.server.delete(LEDGERS, ledger_key(claim).name, NAMESPACE)
@@ -112,7 +112,7 @@ async def test_a_stray_elsewhere_is_fenced_by_a_status_write_and_then_released(
     cluster: SimulatedCluster,
 ) -> None:
     cluster.fleet.add_nodes(2)
-    watchdog = Watchdog(cluster)
+    watchdog = InvariantChecker(cluster)
     async with simulated_controller(cluster, LIMIT_OF_ONE):
         await submit(cluster, "worker", "other")
     seat = seat_of(cluster, "worker")
@@ -192,7 +192,7 @@ async def test_a_claim_deleted_by_hand_means_a_new_place_and_a_new_assignment(
 async def test_a_terminating_claim_with_a_running_pod_is_left_seat_and_all(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
     cluster.fleet.add_node("spare")
-    watchdog = Watchdog(cluster)
+    watchdog = InvariantChecker(cluster)
     async with simulated_controller(cluster):
         await submit(cluster, "worker")
         claim, uid = claim_of(cluster, "worker"), pod_uid(cluster, "worker")

@@ -62,7 +62,7 @@ async def test_booked_pod_to_come_joined_claim(cluster: SimulatedCluster) -> Non
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster):
         await submit(cluster, "founder", "worker")
-    assert ("Placing", "", "", f"JoinedClaim: {claim_of(cluster, 'founder')}") in rows_of(cluster, "worker")
+    assert ("Placing", "", "", f"JoinedClaim: {claim_of(cluster, 'creator')}") in rows_of(cluster, "worker")
 
 
 async def test_moved_from_its_own_claim_to_a_seat(cluster: SimulatedCluster) -> None:
@@ -71,7 +71,7 @@ async def test_moved_from_its_own_claim_to_a_seat(cluster: SimulatedCluster) -> 
         await submit(cluster, "founder", "second", "worker")
         cluster.openrl.delete("second")
         await cluster.settle()
-    text = f"SharedOnUnschedulable: {claim_of(cluster, 'founder')}"
+    text = f"SharedOnUnschedulable: {claim_of(cluster, 'creator')}"
     assert ("Placing", "False", "Unschedulable", text) in rows_of(cluster, "worker")
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from simulation.apiserver.documents import Document
 from simulation.apiserver.kinds import CLAIMS, LEDGERS, PODS, WORKLOADS
-from simulation.checks.invariants import Watchdog, at_rest
+from simulation.checks.invariants import InvariantChecker, at_rest
 from simulation.cluster.controller_process import simulated_controller
 from simulation.cluster.nodes import DRIVER
 from simulation.cluster.simulated import SimulatedCluster
@@ -124,7 +124,7 @@ async def test_what_comes_later_is_found_within_ten_minutes_and_two_more(cluster
 
 async def test_a_seat_goes_in_the_usual_order_ledger_before_claim(cluster: SimulatedCluster) -> None:
     await a_seat_of_a_workload_that_is_gone(cluster)
-    watchdog = Watchdog(cluster)
+    watchdog = InvariantChecker(cluster)
     async with simulated_controller(cluster):
         await anyio.sleep(130)
         assert deeds(cluster) == ["patch claimledgers", "delete claimledgers", "delete resourceclaims"]

@@ -9,7 +9,7 @@ from informers.api import ObjectKey
 from simulation.apiserver.documents import Document
 from simulation.apiserver.kinds import PODS, WORKLOADS
 from simulation.chaos.scripted import Crash, Faults
-from simulation.checks.invariants import Watchdog, at_rest
+from simulation.checks.invariants import InvariantChecker, at_rest
 from simulation.cluster.controller_process import simulated_controller
 from simulation.cluster.simulated import SimulatedCluster
 from tests.contract.harness import (
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.anyio
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
 async def test_it_is_never_placed_again_whatever_wakes_it(cluster: SimulatedCluster, phase: str) -> None:
     cluster.fleet.add_nodes(1)
-    watchdog = Watchdog(cluster)
+    watchdog = InvariantChecker(cluster)
     async with simulated_controller(cluster):
         await submit(cluster, "worker")
         key = cluster.openrl.pod_key("worker")
@@ -95,7 +95,7 @@ async def test_an_interrupted_withdrawal_is_finished(cluster: SimulatedCluster) 
     async with simulated_controller(cluster):
         await submit(cluster, "worker")
     edit_status(cluster, "worker", phase="Failed", reason="PlacementTimeout: waited 15m; last: none")
-    watchdog = Watchdog(cluster)
+    watchdog = InvariantChecker(cluster)
     async with simulated_controller(cluster, identity="successor"):
         await cluster.settle()
     assert row(cluster, "worker")[0] == "Failed"
@@ -144,7 +144,7 @@ def at_the_pod(cluster: SimulatedCluster, name: str) -> ObjectKey:
 
 async def test_a_deleted_pod_is_lost_and_the_worker_placed_again(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
-    watchdog = Watchdog(cluster)
+    watchdog = InvariantChecker(cluster)
     async with simulated_controller(cluster):
         await submit(cluster, "worker")
         first = pod_uid(cluster, "worker")
@@ -170,7 +170,7 @@ async def test_a_deleted_pod_is_lost_and_the_worker_placed_again(cluster: Simula
 @pytest.mark.parametrize("how", ["disrupted", "rejected"])
 async def test_a_pod_that_the_node_took_away_is_lost(cluster: SimulatedCluster, how: str) -> None:
     cluster.fleet.add_nodes(1)
-    watchdog = Watchdog(cluster)
+    watchdog = InvariantChecker(cluster)
     async with simulated_controller(cluster):
         if how == "rejected":
             cluster.kubelet.hold(at_the_pod(cluster, "worker"))
@@ -223,11 +223,11 @@ async def test_an_end_that_only_the_cache_shows_is_not_believed(cluster: Simulat
         cluster.kubelet.succeed(cluster.openrl.pod_key("worker"))
         cluster.server.delete(PODS, "orw-worker", "openrl-system", grace_seconds=0)
         # A Pod of another making, with the same stamp, stands there when the end is heard of.
-        fresh = {
+        live = {
             "metadata": {k: old["metadata"][k] for k in ("name", "labels", "ownerReferences")},
             "spec": {**old["spec"]},
         }
-        cluster.server.create(PODS, "openrl-system", fresh)
+        cluster.server.create(PODS, "openrl-system", live)
         await cluster.settle()
         assert row(cluster, "worker") == ("Running", "True", "Placed", "")
         assert_sound(cluster, "worker")

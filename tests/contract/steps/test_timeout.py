@@ -7,7 +7,7 @@ import pytest
 
 from simulation.apiserver.kinds import CLAIMS, PODS
 from simulation.chaos.scripted import Faults, Meanwhile
-from simulation.checks.invariants import Watchdog, at_rest
+from simulation.checks.invariants import InvariantChecker, at_rest
 from simulation.cluster.controller_process import simulated_controller
 from simulation.cluster.simulated import SimulatedCluster
 from simulation.cluster.workloads import workload
@@ -31,7 +31,7 @@ MINUTE = settings_with(placement_timeout_seconds=60.0)
 
 async def test_pod_then_failed_then_seat_and_claim(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
-    watchdog = Watchdog(cluster)
+    watchdog = InvariantChecker(cluster)
     async with simulated_controller(cluster, MINUTE):
         await submit(cluster, "holder", shared=False)
         cluster.openrl.submit(workload("worker"))

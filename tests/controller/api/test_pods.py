@@ -188,7 +188,7 @@ def test_the_picture_counts_foreign_pods_on_their_nodes_until_they_end() -> None
     parts = Parts()
     parts.host()
     freed: list[str] = []
-    parts.picture.on_room = lambda: freed.append("room")
+    parts.fleet_updater.on_capacity_freed = lambda: freed.append("room")
     before = parts.fleet.room("node")
     parts.caches.pods.store.apply_write(foreign("web-0"))
     during = parts.fleet.room("node")

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from controller.api.reasons import Code
+from controller.api.reasons import ReasonCode
 from controller.api.requests import (
     InvalidWorkloadError,
-    Requests,
+    PlacementRequests,
     build_request,
     effective_seat_limit,
     validate,
@@ -53,7 +53,7 @@ def test_an_invalid_spec_is_told_by_the_field_the_value_and_what_is_allowed(
 ) -> None:
     with pytest.raises(InvalidWorkloadError) as caught:
         validate(workload(**spec), 0)
-    assert caught.value.code is Code.INVALID_SPEC
+    assert caught.value.code is ReasonCode.INVALID_SPEC
     assert caught.value.detail.startswith(sentence)
 
 
@@ -66,7 +66,7 @@ def test_an_invalid_template_has_a_code_of_its_own() -> None:
     ):
         with pytest.raises(InvalidWorkloadError) as caught:
             validate(workload(template=broken), 0)
-        assert caught.value.code is Code.INVALID_TEMPLATE
+        assert caught.value.code is ReasonCode.INVALID_TEMPLATE
 
 
 def test_everything_that_is_asked_for() -> None:
@@ -120,7 +120,7 @@ def test_no_limit_is_the_ceiling_of_dra_for_everybody_who_asks() -> None:
 
 def test_a_placed_worker_is_read_leniently() -> None:
     """A stricter rule fails none that holds something: only what placement needs has to be there."""
-    requests = Requests(2)
+    requests = PlacementRequests(2)
     stricter = workload(template=template(nodeName="n"), accelerator={"memory": "1Gi", "type": "TPU"})
     request = requests.of(stricter)
     assert request is not None
@@ -130,11 +130,11 @@ def test_a_placed_worker_is_read_leniently() -> None:
 
 
 def test_what_cannot_be_read_asks_for_nothing() -> None:
-    assert Requests(0).of(workload(role="driver")) is None
+    assert PlacementRequests(0).of(workload(role="driver")) is None
 
 
 def test_a_request_is_built_once_for_each_workload() -> None:
-    requests = Requests(0)
+    requests = PlacementRequests(0)
     first, namesake = workload("a"), workload("a", meta={"uid": "another"}, ownerID="b")
     assert requests.of(first) is requests.of(first)
     built = requests.of(namesake)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.api.reasons import Code
+from controller.api.reasons import ReasonCode
 from controller.api.requests import InvalidWorkloadError, validate
 from tests.controller.build import Document, container, template, workload
 
@@ -22,7 +22,7 @@ def fault(document: object, **spec: Any) -> str:
     try:
         validate(workload(template=document, **spec), 0)
     except InvalidWorkloadError as error:
-        return error.detail if error.code is Code.INVALID_TEMPLATE else f"a fault of the spec: {error}"
+        return error.detail if error.code is ReasonCode.INVALID_TEMPLATE else f"a fault of the spec: {error}"
     return ""
 
 

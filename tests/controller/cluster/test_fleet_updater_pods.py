@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from controller.api.workload import Workload
-from placement.types import Request
+from placement.types import PlacementRequest
 from tests.controller.build import Parts, pod, workload
 
 
@@ -19,7 +19,7 @@ def with_a_pod_beside_a_seat(*pods: Any) -> Parts:
     return parts
 
 
-def somebody(parts: Parts) -> Request:
+def somebody(parts: Parts) -> PlacementRequest:
     request = parts.requests.of(workload("somebody"))
     assert request is not None
     return request
@@ -93,7 +93,7 @@ def test_other_pods_hold_no_claim_of_ours(stranger: Any) -> None:
 def test_an_ended_pod_is_not_taken_for_a_change_when_its_workload_comes() -> None:
     parts = with_a_pod_beside_a_seat(pod("stray", nodeName="node", status={"phase": "Succeeded"}))
     told: list[None] = []
-    parts.picture.on_room = lambda: told.append(None)
+    parts.fleet_updater.on_capacity_freed = lambda: told.append(None)
     parts.put(workload("stray"))
     assert told == []
     assert parts.fleet.statistics().pods == 0

@@ -6,7 +6,7 @@ from prometheus_client import generate_latest
 from prometheus_client.core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from controller.metrics.definitions import Definition
+from controller.metrics.definitions import MetricDefinition
 from controller.metrics.exposition import Metrics
 from controller.metrics.program import controller_metrics
 from simulation.cluster.controller_process import SimulatedProcess
@@ -26,22 +26,22 @@ class Scrape:
             for sample in family.samples
         }
 
-    def value(self, definition: Definition, **labels: str) -> float:
+    def value(self, definition: MetricDefinition, **labels: str) -> float:
         """A counter's or gauge's number. Raises `KeyError` where there is no such series."""
         return self._series[definition.name, frozenset(labels.items())]
 
-    def values(self, definition: Definition) -> dict[str, float]:
+    def values(self, definition: MetricDefinition) -> dict[str, float]:
         """The numbers that are not 0 of a metric with one label, by its value."""
         found = (
             (dict(labels), value) for (name, labels), value in self._series.items() if name == definition.name
         )
         return {labels[definition.labels[0]]: value for labels, value in found if value}
 
-    def labels(self, definition: Definition) -> list[dict[str, str]]:
+    def labels(self, definition: MetricDefinition) -> list[dict[str, str]]:
         """The labels of every series of a counter or gauge."""
         return [dict(labels) for name, labels in self._series if name == definition.name]
 
-    def observations(self, definition: Definition, **labels: str) -> tuple[int, float]:
+    def observations(self, definition: MetricDefinition, **labels: str) -> tuple[int, float]:
         """How many values a histogram has taken in, and their sum."""
         key = frozenset(labels.items())
         count = self._series[f"{definition.name}_count", key]

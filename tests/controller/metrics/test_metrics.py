@@ -30,12 +30,12 @@ from controller.runtime.build_info import BuildInfo
 from controller.runtime.health import LoopStatistics
 from controller.runtime.http_server import serve
 from controller.runtime.leadership import LeadershipStatistics
-from informers.client.connection import AccessStatistics, RequestObservation
+from informers.client.connection import RequestObservation, SessionStatistics
 from informers.client.request_counts import RequestCounts
 from informers.client.transport import TransportStatistics
 from informers.client.watch_stream import WatchCounts
 from informers.histogram import Histogram, HistogramStatistics
-from informers.queue.runner import Outcome, RunnerStatistics
+from informers.queue.runner import ResultLabel, RunnerStatistics
 from informers.queue.workqueue import WorkQueueStatistics
 from simulation.cluster.controller_process import simulated_controller
 from simulation.cluster.simulated import SimulatedCluster
@@ -61,7 +61,7 @@ QUEUE = WorkQueueStatistics(
     shut_down=False,
 )
 RUNNER = RunnerStatistics(
-    reconciles_total=dict.fromkeys(Outcome, 0),
+    reconciles_total=dict.fromkeys(ResultLabel, 0),
     terminal_errors_total=0,
     timeouts_total=0,
     reconcile_seconds=NONE,
@@ -75,7 +75,7 @@ def client_that_asked(*requests: RequestObservation) -> TransportStatistics:
     counts = RequestCounts()
     for request in requests:
         counts.observe(request)
-    access = AccessStatistics(renewals=0, failed_renewals=0, requests=0, pools=1)
+    access = SessionStatistics(renewals=0, failed_renewals=0, requests=0, pools=1)
     return TransportStatistics(WatchCounts(), access, counts.statistics())
 
 
@@ -183,7 +183,9 @@ async def test_what_components_say_is_what_a_scrape_shows() -> None:
         QUEUE, depth_by_priority={-100: 7, 0: 2}, adds_total=9, queue_seconds=observed, unfinished_seconds=1.5
     )
     source.runner = replace(
-        RUNNER, reconciles_total={outcome: index for index, outcome in enumerate(Outcome)}, active_workers=3
+        RUNNER,
+        reconciles_total={outcome: index for index, outcome in enumerate(ResultLabel)},
+        active_workers=3,
     )
     source.leadership = LeadershipStatistics(leading=True, slowpath_total=2)
     lines = (await source.scrape()).splitlines()

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import anyio
 import pytest
 
-from controller.api.reasons import Code
+from controller.api.reasons import ReasonCode
 from controller.metrics import definitions as m
 from simulation.apiserver.kinds import LEDGERS, PODS
 from simulation.cluster.controller_process import SETTINGS, simulated_controller
@@ -56,8 +56,8 @@ async def test_a_full_fleet_shows_its_seats_and_who_waits_for_how_long(cluster: 
 
         now = scrape_process(process)
         assert now.values(m.WORKLOADS) == {"Running": 4, "Pending": 3}
-        assert now.values(m.WAITING_WORKERS) == {Code.WAITING_FOR_CAPACITY.value: 3}
-        assert now.values(m.WORKLOAD_REASONS) == {Code.WAITING_FOR_CAPACITY.value: 3}
+        assert now.values(m.WAITING_WORKERS) == {ReasonCode.WAITING_FOR_CAPACITY.value: 3}
+        assert now.values(m.WORKLOAD_REASONS) == {ReasonCode.WAITING_FOR_CAPACITY.value: 3}
         assert now.value(m.OLDEST_WAIT) - waited == pytest.approx(120)
         assert now.values(m.SEATS) == {"shareable": 6, "exclusive": 1}
         assert now.values(m.LEDGERS) == {"shareable": 4, "exclusive": 1}
@@ -124,7 +124,7 @@ async def test_what_a_wait_and_an_end_came_to(cluster: SimulatedCluster) -> None
 
         await anyio.sleep(300)
         await cluster.settle()
-        assert scrape_process(process).values(m.ENDED) == {Code.PLACEMENT_TIMEOUT.value: 1}
+        assert scrape_process(process).values(m.ENDED) == {ReasonCode.PLACEMENT_TIMEOUT.value: 1}
 
 
 async def test_a_seat_that_a_hand_edit_took_is_a_repair(cluster: SimulatedCluster) -> None:
@@ -157,7 +157,7 @@ async def test_a_worker_on_a_dead_node_is_seen_although_it_does_not_wait_in_line
         await anyio.sleep(60)
 
         now = scrape_process(process)
-        assert now.values(m.WORKLOAD_REASONS) == {Code.WAITING_FOR_POD_GONE.value: 1}
+        assert now.values(m.WORKLOAD_REASONS) == {ReasonCode.WAITING_FOR_POD_GONE.value: 1}
         assert now.values(m.WAITING_WORKERS) == {}
         cluster.kubelet.resume()
 
@@ -207,5 +207,5 @@ async def test_the_census_is_what_counting_everything_anew_gives(cluster: Simula
         assert sum(now.values(m.LEDGERS).values()) == len(ledgers)
         assert now.values(m.LEDGERS)["exclusive"] == len(alone)
         assert sum(now.values(m.SEATS).values()) == sum(len(seats) for seats in ledgers)
-        assert sum(now.values(m.WAITING_WORKERS).values()) == len(process.controller.line)
+        assert sum(now.values(m.WAITING_WORKERS).values()) == len(process.controller.scheduling_queue)
         assert now.values(m.CLAIMS)["allocated"] == sum(claim.allocated for claim in caches.claims.store)

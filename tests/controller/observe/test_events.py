@@ -10,9 +10,9 @@ from typing import Any
 import anyio
 import pytest
 
-from controller.api.reasons import Code, Phase
-from controller.api.workload import Metadata, Status, Workload
-from controller.config.nondeterminism import Chance
+from controller.api.reasons import Phase, ReasonCode
+from controller.api.workload import Workload, WorkloadMetadata, WorkloadStatus
+from controller.config.nondeterminism import Nondeterminism
 from controller.config.settings import Settings
 from controller.controller import DRAIN_SECONDS
 from controller.observe.events import (
@@ -35,8 +35,10 @@ CLAIM = Reference("resource.k8s.io/v1", "ResourceClaim", "claim-a", "openrl-syst
 
 def workload(phase: Phase | None = None, reason: str = "", **status: Any) -> Workload:
     return Workload(
-        metadata=Metadata(name="trainer", namespace="openrl-system", uid="uid-1", resource_version="7"),
-        status=Status(phase=phase.value if phase else "", reason=reason, **status),
+        metadata=WorkloadMetadata(
+            name="trainer", namespace="openrl-system", uid="uid-1", resource_version="7"
+        ),
+        status=WorkloadStatus(phase=phase.value if phase else "", reason=reason, **status),
     )
 
 
@@ -153,8 +155,8 @@ def test_a_worker_that_fails_with_the_reason_it_had_is_told() -> None:
 
 
 def test_every_code_that_a_status_may_bear_has_its_event() -> None:
-    condition_only = {Code.NOT_STARTED, Code.UNSCHEDULABLE, Code.UNSATISFIABLE}
-    assert set(EVENT_KINDS) == {code.value for code in Code if code not in condition_only} | {SUCCEEDED}
+    condition_only = {ReasonCode.NOT_STARTED, ReasonCode.UNSCHEDULABLE, ReasonCode.UNSATISFIABLE}
+    assert set(EVENT_KINDS) == {code.value for code in ReasonCode if code not in condition_only} | {SUCCEEDED}
 
 
 def test_reasons_and_actions_are_upper_camel_case_and_short_enough() -> None:
@@ -184,7 +186,7 @@ def _wall() -> datetime:
 def test_a_status_write_becomes_an_event_about_its_workload() -> None:
     server = EventServer()
     recorder = make_recorder(
-        server.api, Settings(pod_name="scheduler-0"), Chance(random.Random(0), _wall, lambda: "id")
+        server.api, Settings(pod_name="scheduler-0"), Nondeterminism(random.Random(0), _wall, lambda: "id")
     )
     events = WorkloadEvents(recorder)
     written = RUNNING.model_copy(
@@ -215,8 +217,8 @@ def test_a_status_write_becomes_an_event_about_its_workload() -> None:
 
 @pytest.mark.parametrize("pod_name", ["", "a" * 253])
 def test_a_process_without_a_pod_or_with_a_long_name_can_tell_events_too(pod_name: str) -> None:
-    chance = Chance(random.Random(0), _wall, lambda: "id")
-    make_recorder(EventServer().api, Settings(pod_name=pod_name), chance)
+    nondeterminism = Nondeterminism(random.Random(0), _wall, lambda: "id")
+    make_recorder(EventServer().api, Settings(pod_name=pod_name), nondeterminism)
 
 
 def test_a_worker_placed_on_two_nodes_within_minutes_has_two_events() -> None:

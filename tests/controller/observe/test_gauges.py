@@ -11,7 +11,7 @@ import pytest
 
 from controller.api.reasons import code_of
 from controller.controller import Controller
-from controller.observe.gauges import NEW, Census
+from controller.observe.gauges import NEW, Gauges
 from simulation.run.simulate import simulate
 
 
@@ -42,16 +42,16 @@ def counted(controller: Controller) -> dict[str, object]:
             for workload in workloads
             if workload.status.reason and not workload.terminal
         ),
-        "waiting": len(controller.line),
+        "waiting": len(controller.scheduling_queue),
         "ledgers": (len(ledgers) - len(exclusive), len(exclusive)),
         "seats": (seats - sum(exclusive), sum(exclusive)),
         "claims": (sum(c is not None for c in claims), sum(c is None for c in claims)),
     }
 
 
-def told(census: Census) -> dict[str, object]:
+def told(gauges: Gauges) -> dict[str, object]:
     """The same, as the census has it."""
-    now = census.statistics()
+    now = gauges.statistics()
     return {
         "workloads": Counter({phase: count for phase, count in now.workloads.items() if count}),
         "reasons": Counter({reason: count for reason, count in now.reasons.items() if count}),
@@ -73,4 +73,4 @@ def test_the_census_of_every_process_agrees_with_its_caches(seed: int) -> None:
     ]
     assert any(counted(controller)["workloads"] for controller in told_all)
     for controller in told_all:
-        assert told(controller.census) == counted(controller), repr(controller)
+        assert told(controller.gauges) == counted(controller), repr(controller)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from controller.observe.handoff_latency import HandOffs
+from controller.observe.handoff_latency import HandOffLatency
 from informers.api import ObjectKey
 from tests.virtualtime import VIRTUAL_BACKEND, VirtualBackend
 
@@ -20,17 +20,17 @@ def anyio_backend() -> VirtualBackend:
 
 
 @pytest.fixture
-def hand_offs() -> HandOffs:
-    made = HandOffs()
+def hand_offs() -> HandOffLatency:
+    made = HandOffLatency()
     made.begin()
     return made
 
 
-async def test_a_worker_that_declines_passes_the_time_on(hand_offs: HandOffs) -> None:
+async def test_a_worker_that_declines_passes_the_time_on(hand_offs: HandOffLatency) -> None:
     hand_offs.freed(1)
     hand_offs.handed_out([OLD])
     await anyio.sleep(2)
-    hand_offs.declined(OLD)
+    hand_offs.skipped(OLD)
     hand_offs.handed_out([YOUNG])
     await anyio.sleep(1)
     hand_offs.booked(YOUNG)
@@ -39,7 +39,7 @@ async def test_a_worker_that_declines_passes_the_time_on(hand_offs: HandOffs) ->
     assert hand_offs.statistics().sum == pytest.approx(3.0)
 
 
-async def test_being_woken_again_does_not_start_the_time_anew(hand_offs: HandOffs) -> None:
+async def test_being_woken_again_does_not_start_the_time_anew(hand_offs: HandOffLatency) -> None:
     hand_offs.freed(1)
     hand_offs.handed_out([OLD])
     await anyio.sleep(2)
@@ -53,7 +53,7 @@ async def test_being_woken_again_does_not_start_the_time_anew(hand_offs: HandOff
     assert hand_offs.statistics().sum == pytest.approx(1.0 + 3.0)
 
 
-async def test_a_seat_that_nobody_took_counts_for_nobody_who_comes_later(hand_offs: HandOffs) -> None:
+async def test_a_seat_that_nobody_took_counts_for_nobody_who_comes_later(hand_offs: HandOffLatency) -> None:
     hand_offs.freed(1)
     hand_offs.handed_out([])
     await anyio.sleep(60)
@@ -63,7 +63,7 @@ async def test_a_seat_that_nobody_took_counts_for_nobody_who_comes_later(hand_of
     assert hand_offs.statistics().count == 0
 
 
-async def test_what_is_on_its_way_when_another_process_leads_is_not_ours(hand_offs: HandOffs) -> None:
+async def test_what_is_on_its_way_when_another_process_leads_is_not_ours(hand_offs: HandOffLatency) -> None:
     hand_offs.freed(1)
     hand_offs.handed_out([OLD])
     hand_offs.end()

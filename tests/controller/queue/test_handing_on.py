@@ -9,8 +9,8 @@ from anyio.lowlevel import checkpoint
 
 from controller.api.names import FINALIZER
 from controller.api.workload import Workload
-from controller.observe.gauges import Census
-from controller.queue.triggers import Wakeups
+from controller.observe.gauges import Gauges
+from controller.queue.triggers import QueueTriggers
 from controller.reconcile.reconciler import Reconciler
 from informers.api import ObjectKey
 from informers.backoff import RetryLimiter
@@ -18,11 +18,11 @@ from informers.queue.workqueue import WorkQueue
 from tests.controller.build import (
     NAMESPACE,
     Parts,
+    context,
     ledger,
     metadata,
     pod,
     seat,
-    tools,
     workload,
 )
 
@@ -34,16 +34,16 @@ class Woken:
 
     def __init__(self, parts: Parts) -> None:
         self._queue: WorkQueue[ObjectKey] = WorkQueue("test", RetryLimiter.with_defaults(Random(0)))
-        self.wakeups = Wakeups(
+        self.triggers = QueueTriggers(
             parts.caches,
             self._queue,
-            line=parts.line,
-            hand_out=parts.hand_out,
+            scheduling_queue=parts.scheduling_queue,
+            activation_planner=parts.activation_planner,
             requests=parts.requests,
-            census=Census(seat_limit=2),
+            gauges=Gauges(seat_limit=2),
             namespace=NAMESPACE,
         )
-        self.wakeups.connect(parts.picture)
+        self.triggers.connect(parts.fleet_updater)
 
     async def names(self) -> list[str]:
         """Who is in the queue at the end of this turn of the loop; it is empty afterwards."""
@@ -62,14 +62,14 @@ async def seat_freed_for_two() -> tuple[Parts, Woken]:
     parts = Parts(max_seats_per_claim=2)
     parts.host()
     parts.shared("claim-a", seat("stays"), seat("leaves"))
-    woken = Woken(parts)
+    activated = Woken(parts)
     parts.waiting("old", 1)
     parts.waiting("young", 2)
-    assert parts.hand_out.takers() == []
-    await woken.names()
+    assert parts.activation_planner.takers() == []
+    await activated.names()
     parts.put(ledger("claim-a", seat("stays")))
-    assert await woken.names() == ["leaves", "old"]
-    return parts, woken
+    assert await activated.names() == ["leaves", "old"]
+    return parts, activated
 
 
 def cached(parts: Parts, name: str) -> Workload:
@@ -79,28 +79,28 @@ def cached(parts: Parts, name: str) -> Workload:
 
 
 async def test_the_seat_of_one_that_is_deleted_before_it_looked_goes_to_the_next() -> None:
-    parts, woken = await seat_freed_for_two()
+    parts, activated = await seat_freed_for_two()
     parts.caches.workloads.store.apply_delete(cached(parts, "old"))
-    assert await woken.names() == ["young"]
+    assert await activated.names() == ["young"]
 
 
 async def test_the_seat_of_one_that_ended_before_it_looked_goes_to_the_next() -> None:
-    parts, woken = await seat_freed_for_two()
+    parts, activated = await seat_freed_for_two()
     parts.put(workload("old", status={"phase": "Failed"}))
-    assert await woken.names() == ["old", "young"]
+    assert await activated.names() == ["old", "young"]
 
 
 async def test_the_seat_of_one_whose_own_claim_got_a_device_goes_to_the_next() -> None:
-    parts, woken = await seat_freed_for_two()
+    parts, activated = await seat_freed_for_two()
     parts.put(pod("old", claim_name="claim-old", nodeName="node"))
-    assert await woken.names() == ["old", "young"]
+    assert await activated.names() == ["old", "young"]
 
 
 async def test_one_that_has_looked_is_out_of_the_way() -> None:
-    parts, woken = await seat_freed_for_two()
-    assert parts.line.looked_at(ObjectKey(NAMESPACE, "old"))
+    parts, activated = await seat_freed_for_two()
+    assert parts.scheduling_queue.start(ObjectKey(NAMESPACE, "old"))
     parts.caches.workloads.store.apply_delete(cached(parts, "old"))
-    assert await woken.names() == []
+    assert await activated.names() == []
 
 
 async def test_one_that_was_seated_already_when_it_was_woken_leaves_the_seat_to_the_next() -> None:
@@ -114,21 +114,21 @@ async def test_one_that_was_seated_already_when_it_was_woken_leaves_the_seat_to_
     unbound = pod("a", claim_name="claim-a", containers=[{"name": "worker", "env": stamps}])
     parts.put(seated, unbound)
     key = ObjectKey.of(seated)
-    parts.line.join(key, seated.seniority, "lane")
-    declined: list[str] = []
-    reconcile = Reconciler(tools(parts, declined=lambda w: declined.append(w.name)))
+    parts.scheduling_queue.join(key, seated.creation_order, "lane")
+    skipped: list[str] = []
+    reconcile = Reconciler(context(parts, skipped=lambda w: skipped.append(w.name)))
 
     await reconcile(key)
-    assert declined == [], "nobody had woken it"
+    assert skipped == [], "nobody had woken it"
 
-    parts.line.woken([key])
+    parts.scheduling_queue.activated([key])
     await reconcile(key)
-    assert declined == ["a"]
+    assert skipped == ["a"]
 
 
 async def test_a_new_workload_of_the_same_name_does_not_inherit_the_seat() -> None:
-    parts, woken = await seat_freed_for_two()
+    parts, activated = await seat_freed_for_two()
     parts.put(
         workload("old", meta=metadata("old", uid="uid-of-another", creationTimestamp="2027-01-01T00:00:00Z"))
     )
-    assert await woken.names() == ["young", "old"]
+    assert await activated.names() == ["young", "old"]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.queue.scheduling_queue import LineStatistics, Seniority, WaitingLine
+from controller.queue.scheduling_queue import CreationOrder, SchedulingQueue, SchedulingQueueStatistics
 from informers.api import ObjectKey
 
 
@@ -16,7 +16,7 @@ def key(name: str) -> ObjectKey:
     return ObjectKey("ns", name)
 
 
-def since(minute: int, name: str) -> Seniority:
+def since(minute: int, name: str) -> CreationOrder:
     return (f"2026-01-01T00:{minute:02}:00Z", name)
 
 
@@ -25,76 +25,90 @@ def names(keys: Iterable[ObjectKey]) -> list[str]:
 
 
 @pytest.fixture
-def line() -> WaitingLine:
+def scheduling_queue() -> SchedulingQueue:
     """Four workers in two lanes."""
-    line = WaitingLine()
-    for name, minute, lane in (("d", 3, "big"), ("b", 1, "small"), ("c", 1, "big"), ("a", 2, "small")):
-        line.join(key(name), since(minute, name), lane)
-    return line
+    scheduling_queue = SchedulingQueue()
+    for name, minute, equivalence_class in (
+        ("d", 3, "big"),
+        ("b", 1, "small"),
+        ("c", 1, "big"),
+        ("a", 2, "small"),
+    ):
+        scheduling_queue.join(key(name), since(minute, name), equivalence_class)
+    return scheduling_queue
 
 
 def test_who_cannot_say_what_is_in_its_way_is_known_until_looked_at_or_gone(
-    line: WaitingLine,
+    scheduling_queue: SchedulingQueue,
 ) -> None:
     for name in ("d", "a", "c", "nobody"):
-        line.cannot_explain(key(name))
-    assert names(line.unexplained()) == ["c", "a", "d"]
-    line.looked_at(key("a"))
-    line.leave(key("c"))
-    assert names(line.unexplained()) == ["d"]
-    assert line.statistics().unexplained == 1
+        scheduling_queue.cannot_explain(key(name))
+    assert names(scheduling_queue.unexplained()) == ["c", "a", "d"]
+    scheduling_queue.start(key("a"))
+    scheduling_queue.leave(key("c"))
+    assert names(scheduling_queue.unexplained()) == ["d"]
+    assert scheduling_queue.statistics().unexplained == 1
 
 
-def test_the_oldest_is_first_across_lanes_and_names_break_ties(line: WaitingLine) -> None:
-    assert names(line) == ["b", "c", "a", "d"]
-    lanes = {lane: names(k for _, k in entries) for lane, entries in line.by_lane().items()}
+def test_the_oldest_is_first_across_lanes_and_names_break_ties(scheduling_queue: SchedulingQueue) -> None:
+    assert names(scheduling_queue) == ["b", "c", "a", "d"]
+    lanes = {
+        equivalence_class: names(k for _, k in entries)
+        for equivalence_class, entries in scheduling_queue.by_equivalence_class().items()
+    }
     assert lanes == {"small": ["b", "a"], "big": ["c", "d"]}
 
 
-def test_joining_again_moves_nobody(line: WaitingLine) -> None:
-    line.woken([key("b")])
-    line.join(key("b"), since(1, "b"), "small")
-    assert names(line) == ["b", "c", "a", "d"]
-    assert line.statistics().woken == 1
+def test_joining_again_moves_nobody(scheduling_queue: SchedulingQueue) -> None:
+    scheduling_queue.activated([key("b")])
+    scheduling_queue.join(key("b"), since(1, "b"), "small")
+    assert names(scheduling_queue) == ["b", "c", "a", "d"]
+    assert scheduling_queue.statistics().activated == 1
 
 
-def test_another_workload_of_the_same_name_stands_where_its_age_puts_it(line: WaitingLine) -> None:
-    line.woken([key("b")])
-    line.join(key("b"), since(9, "b"), "big")
-    assert names(line) == ["c", "a", "d", "b"]
-    assert line.statistics() == LineStatistics(waiting=4, lanes=2, woken=0, unexplained=0)
+def test_another_workload_of_the_same_name_stands_where_its_age_puts_it(
+    scheduling_queue: SchedulingQueue,
+) -> None:
+    scheduling_queue.activated([key("b")])
+    scheduling_queue.join(key("b"), since(9, "b"), "big")
+    assert names(scheduling_queue) == ["c", "a", "d", "b"]
+    assert scheduling_queue.statistics() == SchedulingQueueStatistics(
+        waiting=4, lanes=2, activated=0, unexplained=0
+    )
 
 
-def test_the_last_to_leave_a_lane_closes_it(line: WaitingLine) -> None:
-    line.leave(key("a"))
-    line.leave(key("b"))
-    assert "small" not in line.by_lane()
-    assert names(line) == ["c", "d"]
-    assert len(line) == 2
+def test_the_last_to_leave_a_lane_closes_it(scheduling_queue: SchedulingQueue) -> None:
+    scheduling_queue.leave(key("a"))
+    scheduling_queue.leave(key("b"))
+    assert "small" not in scheduling_queue.by_equivalence_class()
+    assert names(scheduling_queue) == ["c", "d"]
+    assert len(scheduling_queue) == 2
 
 
-def test_leaving_twice_or_without_having_joined_is_harmless(line: WaitingLine) -> None:
-    assert not line.leave(key("a"))
-    assert not line.leave(key("a"))
-    assert not line.leave(key("stranger"))
-    assert key("a") not in line
+def test_leaving_twice_or_without_having_joined_is_harmless(scheduling_queue: SchedulingQueue) -> None:
+    assert not scheduling_queue.leave(key("a"))
+    assert not scheduling_queue.leave(key("a"))
+    assert not scheduling_queue.leave(key("stranger"))
+    assert key("a") not in scheduling_queue
 
 
-def test_a_worker_yields_to_older_ones_that_were_woken_and_not_looked_at(line: WaitingLine) -> None:
-    line.woken([key("d"), key("a"), key("c")])
-    assert names(line.woken_before(key("d"), since(3, "d"))) == ["c", "a"]
-    assert names(line.woken_before(key("b"), since(1, "b"))) == []
+def test_a_worker_yields_to_older_ones_that_were_woken_and_not_looked_at(
+    scheduling_queue: SchedulingQueue,
+) -> None:
+    scheduling_queue.activated([key("d"), key("a"), key("c")])
+    assert names(scheduling_queue.activated_before(key("d"), since(3, "d"))) == ["c", "a"]
+    assert names(scheduling_queue.activated_before(key("b"), since(1, "b"))) == []
 
-    assert line.looked_at(key("c"))
-    assert not line.looked_at(key("c"))
-    assert names(line.woken_before(key("d"), since(3, "d"))) == ["a"]
+    assert scheduling_queue.start(key("c"))
+    assert not scheduling_queue.start(key("c"))
+    assert names(scheduling_queue.activated_before(key("d"), since(3, "d"))) == ["a"]
 
 
-def test_nobody_yields_to_one_that_does_not_wait(line: WaitingLine) -> None:
-    line.woken([key("stranger"), key("b")])
-    assert line.statistics().woken == 1
-    assert line.leave(key("b")), "it was woken and never looked"
-    assert line.woken_before(key("d"), since(3, "d")) == []
+def test_nobody_yields_to_one_that_does_not_wait(scheduling_queue: SchedulingQueue) -> None:
+    scheduling_queue.activated([key("stranger"), key("b")])
+    assert scheduling_queue.statistics().activated == 1
+    assert scheduling_queue.leave(key("b")), "it was woken and never looked"
+    assert scheduling_queue.activated_before(key("d"), since(3, "d")) == []
 
 
 @given(
@@ -106,15 +120,15 @@ def test_nobody_yields_to_one_that_does_not_wait(line: WaitingLine) -> None:
 def test_the_line_is_in_order_after_any_coming_and_going(
     moves: list[tuple[str, int, str | None]],
 ) -> None:
-    line = WaitingLine()
-    expected: dict[str, Seniority] = {}
-    for name, minute, lane in moves:
+    scheduling_queue = SchedulingQueue()
+    expected: dict[str, CreationOrder] = {}
+    for name, minute, equivalence_class in moves:
         if minute == 0:
-            line.leave(key(name))
+            scheduling_queue.leave(key(name))
             expected.pop(name, None)
         else:
-            line.join(key(name), since(minute, name), lane)
+            scheduling_queue.join(key(name), since(minute, name), equivalence_class)
             expected[name] = since(minute, name)
-    assert names(line) == sorted(expected, key=lambda name: expected[name])
-    assert len(line) == len(expected)
-    assert all(line.by_lane().values()), "a lane is empty"
+    assert names(scheduling_queue) == sorted(expected, key=lambda name: expected[name])
+    assert len(scheduling_queue) == len(expected)
+    assert all(scheduling_queue.by_equivalence_class().values()), "a lane is empty"

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from controller.api.core import Pod
-from controller.reconcile.ages import Ages, Moment
+from controller.reconcile.ages import Ages, Milestone
 from tests.controller.build import EPOCH, Clock, at, pod, unscheduled, workload
 
 WORKER = workload("w")
@@ -23,7 +23,7 @@ class Clocks:
         self.set_by = set_by
         self.ages = Ages(lambda: self.steady() + self.set_by, self.steady.monotonic)
 
-    def age_seconds(self, refused: Pod, moment: Moment = Moment.POD_JUDGED, worker: str = "w") -> float:
+    def age_seconds(self, refused: Pod, moment: Milestone = Milestone.POD_JUDGED, worker: str = "w") -> float:
         age = self.ages.since(moment, workload(worker), refused)
         assert age is not None
         return age.total_seconds()
@@ -64,8 +64,8 @@ def test_a_worker_that_came_while_this_process_watched_is_no_older_than_that() -
     clocks = Clocks(HOURS)
     clocks.ages.begins(WORKER.uid)
     clocks.steady.advance(seconds=2)
-    assert clocks.age_seconds(refused(), Moment.WAITING_BEGAN) == 2
-    assert clocks.age_seconds(refused(), Moment.POD_CREATED) == 2
+    assert clocks.age_seconds(refused(), Milestone.WAITING_BEGAN) == 2
+    assert clocks.age_seconds(refused(), Milestone.POD_CREATED) == 2
 
 
 def test_a_worker_that_waits_anew_is_no_older_than_that() -> None:
@@ -75,7 +75,7 @@ def test_a_worker_that_waits_anew_is_no_older_than_that() -> None:
     clocks.steady.advance(minutes=60)
     clocks.ages.begins(WORKER.uid)
     clocks.steady.advance(seconds=2)
-    assert clocks.age_seconds(refused(), Moment.WAITING_BEGAN) == 2
+    assert clocks.age_seconds(refused(), Milestone.WAITING_BEGAN) == 2
 
 
 def test_what_happened_after_the_last_look_is_no_older_than_that() -> None:
@@ -100,14 +100,16 @@ def test_a_look_takes_in_every_moment_for_who_asks_later() -> None:
     clocks.ages.look(WORKER, ending)
     clocks.set_by = HOURS
     clocks.steady.advance(minutes=1)
-    assert {moment: clocks.age_seconds(ending, moment) for moment in Moment} == dict.fromkeys(Moment, 60)
+    assert {moment: clocks.age_seconds(ending, moment) for moment in Milestone} == dict.fromkeys(
+        Milestone, 60
+    )
 
 
 def test_the_end_of_a_pod_was_asked_for_its_grace_period_before_its_deletion_time() -> None:
     clocks = Clocks()
     clocks.steady.advance(seconds=45)
     ending = pod("w", meta={"deletionTimestamp": at(seconds=60), "deletionGracePeriodSeconds": 30})
-    assert clocks.age_seconds(ending, Moment.POD_DELETION_ASKED) == 15
+    assert clocks.age_seconds(ending, Milestone.POD_DELETION_ASKED) == 15
 
 
 def test_what_happens_again_is_new_although_its_writers_clock_was_set_back() -> None:
@@ -122,13 +124,13 @@ def test_what_happens_again_is_new_although_its_writers_clock_was_set_back() -> 
 
 def test_what_the_objects_do_not_say_has_no_age() -> None:
     ages = Clocks().ages
-    assert {moment for moment in Moment if ages.since(moment, WORKER, None) is None} == {
-        Moment.POD_CREATED,
-        Moment.POD_JUDGED,
-        Moment.POD_DELETION_ASKED,
+    assert {moment for moment in Milestone if ages.since(moment, WORKER, None) is None} == {
+        Milestone.POD_CREATED,
+        Milestone.POD_JUDGED,
+        Milestone.POD_DELETION_ASKED,
     }
     undated = pod("w", status={"conditions": [{"type": "PodScheduled", "status": "False"}]})
-    assert ages.since(Moment.POD_JUDGED, WORKER, undated) is None
+    assert ages.since(Milestone.POD_JUDGED, WORKER, undated) is None
 
 
 def test_a_time_limit_is_over_when_what_was_left_of_it_was_waited_for() -> None:
@@ -138,10 +140,10 @@ def test_a_time_limit_is_over_when_what_was_left_of_it_was_waited_for() -> None:
     for number in range(100):
         seconds = number / 7
         ages.forget(WORKER.uid)
-        age = ages.since(Moment.POD_JUDGED, WORKER, refused())
+        age = ages.since(Milestone.POD_JUDGED, WORKER, refused())
         assert age == timedelta()
         seconds += limit.total_seconds()
-        assert ages.since(Moment.POD_JUDGED, WORKER, refused()) == limit
+        assert ages.since(Milestone.POD_JUDGED, WORKER, refused()) == limit
 
 
 def test_workers_are_apart_and_are_forgotten_one_by_one() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from simulation.apiserver.kinds import LEDGERS, WORKLOADS
 from simulation.chaos.scripted import ArriveLate, Delay, Faults
-from simulation.checks.invariants import Watchdog, at_rest
+from simulation.checks.invariants import InvariantChecker, at_rest
 from simulation.cluster.controller_process import simulated_controller
 from simulation.cluster.simulated import SimulatedCluster
 from simulation.cluster.workloads import workload
@@ -27,7 +27,7 @@ async def test_a_commit_without_an_answer_is_fenced_before_its_seat_is_given_bac
     faults.add(Delay(before_seconds=10), verb="patch", kind=LEDGERS)
     async with SimulatedCluster() as cluster:
         cluster.fleet.add_nodes(1)
-        watchdog = Watchdog(cluster)
+        watchdog = InvariantChecker(cluster)
         async with simulated_controller(cluster, identity="first", interceptor=faults):
             cluster.openrl.submit(workload("trainer"))
             await anyio.sleep(4)
@@ -53,7 +53,7 @@ async def test_a_seat_that_was_adopted_is_fenced_before_it_is_given_back() -> No
     second_faults.add(Delay(before_seconds=12), verb="patch", kind=LEDGERS)
     async with SimulatedCluster() as cluster:
         cluster.fleet.add_nodes(1)
-        watchdog = Watchdog(cluster)
+        watchdog = InvariantChecker(cluster)
         async with simulated_controller(cluster, identity="first", interceptor=first_faults):
             cluster.openrl.submit(workload("trainer"))
             await anyio.sleep(1)

@@ -10,7 +10,7 @@ from controller.api.core import Pod
 from controller.config.settings import Settings
 from controller.reconcile.abandon import Abandon
 from controller.reconcile.completion import failure_message, is_lost
-from controller.reconcile.context import Tools
+from controller.reconcile.context import ReconcileContext
 from controller.reconcile.fallback import refused_by_scheduler
 from controller.reconcile.placement_timeout import TimeLimit
 from controller.reconcile.reporting import Reporting
@@ -23,8 +23,8 @@ from tests.controller.build import (
     at,
     claim,
     condition,
+    context,
     pod,
-    tools,
     unscheduled,
     workload,
 )
@@ -120,10 +120,10 @@ def test_only_the_verdict_unschedulable_on_an_unbound_pod_is_a_refusal() -> None
     assert [name for name, each in others.items() if refused_by_scheduler(each)] == []
 
 
-def parts_with(settings: Settings | None = None, **node: Any) -> tuple[Parts, Tools]:
+def parts_with(settings: Settings | None = None, **node: Any) -> tuple[Parts, ReconcileContext]:
     parts = Parts()
     parts.host(**node)
-    return parts, tools(parts, settings)
+    return parts, context(parts, settings)
 
 
 def patience(allocated: Document, refused: Pod, *, seen_minute: float = 0, now_minute: float = 0) -> float:
@@ -198,7 +198,7 @@ def remaining(
     parts, its_tools = parts_with(settings)
     if uncounted is not None:
         parts.clock.advance(minutes=uncounted)
-        parts.memory.uncounted.note("uid-a")
+        parts.local_state.uncounted.note("uid-a")
     parts.clock.advance(minutes=minute - (uncounted or 0))
     waiting = workload("a", status={"conditions": list(conditions)})
     return TimeLimit(its_tools, Departure(its_tools)).remaining_seconds(waiting)

@@ -11,7 +11,7 @@ import pytest
 
 from informers.api import UnreadableObject, version_number, version_of
 from informers.cache.changes import Added, Change, Deleted, Synced, Updated
-from informers.cache.pending_list import Replacement
+from informers.cache.pending_list import PendingList
 from informers.cache.store import ObjectKey, Store
 from tests.informers.scripted_api import Thing, added, bad_thing, bookmark, deleted, modified, thing
 
@@ -187,7 +187,7 @@ class World:
             self.take_in_slices(listed, version)
         self.position = version
 
-    def take_in_slices(self, listed: Replacement[Thing], version: int) -> None:
+    def take_in_slices(self, listed: PendingList[Thing], version: int) -> None:
         """News of all kinds comes between the slices; what is shown is the old list or the new one, whole."""
         for _ in self.store.replacing(listed, str(version)):
             happenings = [self.an_answer_arrives, self.the_watch_repeats, self.somebody_writes, self.we_write]

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 import yaml
 
-from informers.client.transport import KubeApi, Limits, connect
+from informers.client.transport import KubeApi, Timeouts, connect
 from tests.informers.client.server import ScriptedServer, serve
 
-SHORT = Limits(request_seconds=0.3, list_seconds=0.3, connect_seconds=0.1)
+SHORT = Timeouts(request_seconds=0.3, list_seconds=0.3, connect_seconds=0.1)
 
 Connect = Callable[..., AbstractAsyncContextManager[KubeApi]]
 

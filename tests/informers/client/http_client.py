@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import anyio
 
-from informers.client.transport import KubeApi, Limits
+from informers.client.transport import KubeApi, Timeouts
 from tests.informers.client.objects import THINGS, thing
 from tests.informers.client.server import Answer, ScriptedServer, failure, reply
 
-RESTLESS = Limits(refresh_seconds=0.0)
+RESTLESS = Timeouts(refresh_seconds=0.0)
 
 
 def only(token: str) -> Answer:

@@ -12,7 +12,7 @@ from typing import Any
 import anyio
 import pytest
 
-from informers.client.connection import Connections, open_connections
+from informers.client.connection import SessionManager, open_connections
 from informers.client.credentials import Kubeconfig, ServiceAccount, choose_source
 from informers.client.transport import KubeApi, connect
 from informers.errors import ConfigurationError, Unauthorized, Unreachable
@@ -44,7 +44,7 @@ def account(tmp_path: Path) -> Path:
 @asynccontextmanager
 async def in_cluster(
     folder: Path, server: ScriptedServer, *, refresh_seconds: float = 0.0
-) -> AsyncIterator[tuple[KubeApi, Connections]]:
+) -> AsyncIterator[tuple[KubeApi, SessionManager]]:
     host, port = server.url.removeprefix("https://").split(":")
     source = ServiceAccount(
         token_file=str(folder / "token"),

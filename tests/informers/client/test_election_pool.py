@@ -10,7 +10,7 @@ import anyio
 import pytest
 from aiohttp import web
 
-from informers.client.transport import Limits
+from informers.client.transport import Timeouts
 from informers.errors import Unreachable
 from informers.leader.election import ElectionSettings, LeaderElector
 from tests.informers.client.conftest import Connect
@@ -20,7 +20,7 @@ from tests.informers.client.server import ScriptedServer, forever
 pytestmark = pytest.mark.anyio
 
 POOL = 4
-BRIEF = Limits(connect_seconds=0.2, request_seconds=5.0)
+BRIEF = Timeouts(connect_seconds=0.2, request_seconds=5.0)
 SETTINGS = ElectionSettings(lease_seconds=3, renew_deadline_seconds=2, retry_period_seconds=0.05)
 
 

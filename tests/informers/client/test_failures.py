@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from informers import errors
-from informers.client.transport import KubeApi, Limits
+from informers.client.transport import KubeApi, Timeouts
 from informers.errors import (
     ApiError,
     Gone,
@@ -283,4 +283,4 @@ async def test_cancelling_a_call_cancels_it(api: KubeApi, server: ScriptedServer
 
 def test_limits_that_would_blur_unreachable_and_unknown_are_refused() -> None:
     with pytest.raises(ValueError, match="connect_seconds"):
-        Limits(request_seconds=5, connect_seconds=5)
+        Timeouts(request_seconds=5, connect_seconds=5)

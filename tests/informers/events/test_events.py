@@ -9,8 +9,8 @@ import anyio
 import pytest
 
 from informers.events.object import EventType, Reference
-from informers.events.recorder import Drop, EventRecorder, RecorderLimits
-from informers.events.series import Allowances
+from informers.events.recorder import DropReason, EventRecorder, RecorderLimits
+from informers.events.series import ObjectRateLimits
 from tests.informers.events.event_server import (
     ENDLESS,
     EventServer,
@@ -223,7 +223,7 @@ async def test_one_object_may_have_25_events_at_once_and_one_more_every_five_min
         say(recorder, thing("other"))
         await anyio.sleep(10)
         assert len(server.objects) == 26
-        assert recorder.statistics().dropped_total[Drop.OBJECT_LIMIT] == 5
+        assert recorder.statistics().dropped_total[DropReason.OBJECT_LIMIT] == 5
         await anyio.sleep(289)
         say(recorder, reason="TooEarly")
         await anyio.sleep(2)
@@ -266,7 +266,7 @@ async def test_no_more_than_the_bound_wait_while_the_server_hangs() -> None:
             await anyio.sleep(1)
         statistics = recorder.statistics()
     assert statistics.pending == 10
-    assert statistics.dropped_total[Drop.OVERFLOW] == 5
+    assert statistics.dropped_total[DropReason.OVERFLOW] == 5
     assert statistics.series == 10
 
 
@@ -285,7 +285,7 @@ async def test_memory_is_bounded_and_forgets_first_what_was_silent_longest() -> 
 
 
 def test_the_allowance_of_a_talkative_object_is_not_forgotten_for_silent_ones() -> None:
-    allowances = Allowances(burst=3, refill_seconds=300, objects_max=2)
+    allowances = ObjectRateLimits(burst=3, refill_seconds=300, objects_max=2)
     taken = [allowances.take(subject, now=0) for subject in ("a", "b", "a", "c", "a", "d", "a")]
     assert taken == [True] * 6 + [False]
 
@@ -316,7 +316,7 @@ async def test_recording_never_raises(caplog: pytest.LogCaptureFixture) -> None:
         rng=random.Random(0),
     )
     say(recorder)
-    assert recorder.statistics().dropped_total[Drop.UNFORESEEN] == 1
+    assert recorder.statistics().dropped_total[DropReason.UNFORESEEN] == 1
     assert "no clock" in caplog.text
 
 
@@ -349,7 +349,7 @@ async def test_closing_sends_what_waits_whenever_it_was_due() -> None:
     assert server.counts() == [2, 1]
     say(recorder, thing("too late"))
     statistics = recorder.statistics()
-    assert (statistics.pending, statistics.dropped_total[Drop.CLOSED]) == (0, 1)
+    assert (statistics.pending, statistics.dropped_total[DropReason.CLOSED]) == (0, 1)
 
 
 async def test_closing_ends_at_the_deadline_when_the_server_hangs(caplog: pytest.LogCaptureFixture) -> None:
@@ -362,7 +362,7 @@ async def test_closing_ends_at_the_deadline_when_the_server_hangs(caplog: pytest
         await anyio.sleep(1)
         assert not await recorder.aclose(5)
     assert anyio.current_time() == 6
-    assert recorder.statistics().dropped_total[Drop.CLOSED] == 3
+    assert recorder.statistics().dropped_total[DropReason.CLOSED] == 3
     assert "3 events were not sent" in caplog.text
 
 

@@ -24,7 +24,7 @@ from informers.errors import (
     Undecodable,
     Unreachable,
 )
-from informers.events.recorder import Drop, RecorderLimits
+from informers.events.recorder import DropReason, RecorderLimits
 from tests.informers.events.event_server import EventServer, Lost, Reply, make_recorder, running, say, thing
 from tests.virtualtime import VIRTUAL_BACKEND, VirtualBackend
 
@@ -51,7 +51,7 @@ async def test_a_missing_right_or_namespace_is_warned_of_once_and_never_retried(
             say(recorder, thing(f"thing-{n}"))
         await anyio.sleep(1000)
     assert len(server.requests) == 20
-    assert recorder.statistics().dropped_total[Drop.FORBIDDEN] == 20
+    assert recorder.statistics().dropped_total[DropReason.FORBIDDEN] == 20
     assert len(warnings(caplog)) == 1
 
 
@@ -85,7 +85,7 @@ async def test_what_is_never_taken_is_dropped_without_a_word(
         say(recorder, thing("other"))
         await anyio.sleep(1000)
     assert [event["regarding"]["name"] for event in server.objects.values()] == ["other"]
-    assert recorder.statistics().dropped_total[Drop.REJECTED] == 1
+    assert recorder.statistics().dropped_total[DropReason.REJECTED] == 1
     assert not warnings(caplog)
 
 
@@ -121,7 +121,7 @@ async def test_tries_are_bounded_and_pauses_grow(caplog: pytest.LogCaptureFixtur
     pauses = [later - earlier for earlier, later in pairwise(tries)]
     assert len(tries) == 6
     assert all(0.8 * 2**n <= pause <= 2**n for n, pause in enumerate(pauses))
-    assert recorder.statistics().dropped_total[Drop.RETRIES] == 2
+    assert recorder.statistics().dropped_total[DropReason.RETRIES] == 2
     assert len(warnings(caplog)) == 1
 
 
@@ -202,7 +202,7 @@ async def test_an_error_that_nobody_thought_of_ends_neither_the_recorder_nor_the
         say(recorder, thing("other"))
         await anyio.sleep(10)
     assert server.only["regarding"]["name"] == "other"
-    assert recorder.statistics().dropped_total[Drop.UNFORESEEN] == 1
+    assert recorder.statistics().dropped_total[DropReason.UNFORESEEN] == 1
     assert "a bug" in caplog.text
 
 
@@ -217,7 +217,7 @@ async def test_closing_tries_once_and_pauses_for_nothing() -> None:
         assert await recorder.aclose(60)
     assert anyio.current_time() == 0.5
     assert len(server.requests) == 6
-    assert recorder.statistics().dropped_total[Drop.RETRIES] == 3
+    assert recorder.statistics().dropped_total[DropReason.RETRIES] == 3
 
 
 @pytest.mark.parametrize("seed", range(30))

@@ -7,7 +7,7 @@ from datetime import timedelta, timezone
 
 import pytest
 
-from informers.events.object import Event, EventType, cut_note, event_name, micro_time
+from informers.events.object import EventBody, EventType, cut_note, event_name, micro_time
 from tests.informers.events.event_server import EPOCH, at, thing
 
 
@@ -28,9 +28,9 @@ def test_half_a_surrogate_pair_in_a_note_harms_nobody() -> None:
     assert cut_note("a\ud800b") == "a?b"
 
 
-def painted(name: str, seconds: float = 0) -> Event:
+def painted(name: str, seconds: float = 0) -> EventBody:
     time = EPOCH + timedelta(seconds=seconds)
-    return Event(thing(name), EventType.NORMAL, "Painted", "Painting", "It is blue", None, time)
+    return EventBody(thing(name), EventType.NORMAL, "Painted", "Painting", "It is blue", None, time)
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ import pytest
 
 from informers.api import ObjectKey
 from simulation.apiserver.kinds import WORKLOADS
-from simulation.chaos.external import Hands
+from simulation.chaos.external import ExternalActors
 from simulation.chaos.scenario import Act
-from simulation.checks.invariants import Watchdog
+from simulation.checks.invariants import InvariantChecker
 from simulation.cluster.simulated import SimulatedCluster
 from simulation.cluster.workloads import workload
 from simulation.engine.trace import Trace
@@ -21,7 +21,7 @@ async def test_what_users_delete_while_their_namespace_ends_does_not_come_back_w
     cluster: SimulatedCluster,
 ) -> None:
     """One is seen to be deleted still, one went already."""
-    hands = Hands(cluster, Watchdog(cluster), Trace(anyio.current_time))
+    hands = ExternalActors(cluster, InvariantChecker(cluster), Trace(anyio.current_time))
     held = workload("held")
     held["metadata"]["finalizers"] = ["example.com/other"]
     for body in (held, workload("gone"), workload("wanted")):

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from ledger.names import founding_claim_name, ledger_name
+from ledger.names import ledger_name, own_claim_name
 from simulation.apiserver.kinds import CLAIMS, LEDGERS, PODS, WORKLOADS
-from simulation.checks.invariants import Watchdog
+from simulation.checks.invariants import InvariantChecker
 from simulation.cluster.nodes import DRIVER
 from simulation.cluster.simulated import SimulatedCluster
 from simulation.cluster.workloads import workload
@@ -37,7 +37,7 @@ async def test_a_claim_that_is_asked_to_go_before_its_ledger_is_told_once(
     cluster: SimulatedCluster, finalizers: tuple[str, ...]
 ) -> None:
     owned_claim(cluster, *finalizers)
-    watchdog, namespace = Watchdog(cluster), cluster.openrl.namespace
+    watchdog, namespace = InvariantChecker(cluster), cluster.openrl.namespace
 
     cluster.server.delete(CLAIMS, CLAIM, namespace)
     cluster.server.delete(LEDGERS, LEDGER, namespace)
@@ -53,7 +53,7 @@ async def test_a_claim_that_goes_after_its_ledger_is_in_order(
     cluster: SimulatedCluster, finalizers: tuple[str, ...]
 ) -> None:
     owned_claim(cluster, *finalizers)
-    watchdog, namespace = Watchdog(cluster), cluster.openrl.namespace
+    watchdog, namespace = InvariantChecker(cluster), cluster.openrl.namespace
 
     cluster.server.delete(LEDGERS, LEDGER, namespace)
     cluster.server.delete(CLAIMS, CLAIM, namespace)
@@ -82,7 +82,7 @@ async def test_a_write_that_adds_a_seat_above_the_limit_is_told(
     server, namespace = cluster.server, cluster.openrl.namespace
     spec = {"claimName": CLAIM, "seats": [seat("a"), seat("b")]}
     server.create(LEDGERS, namespace, {"metadata": {"name": LEDGER}, "spec": spec})
-    watchdog = Watchdog(cluster, limit=lambda: 1)
+    watchdog = InvariantChecker(cluster, limit=lambda: 1)
 
     server.patch(LEDGERS, LEDGER, namespace, {"spec": {"seats": [seat(name) for name in after]}})
 
@@ -90,7 +90,7 @@ async def test_a_write_that_adds_a_seat_above_the_limit_is_told(
 
 
 def book_seat(cluster: SimulatedCluster, uid: str) -> None:
-    claim = founding_claim_name("worker", uid)
+    claim = own_claim_name("worker", uid)
     seat = {"workload": "worker", "workloadUID": uid, "assignmentID": "one"}
     body = {"metadata": {"name": ledger_name(claim)}, "spec": {"claimName": claim, "seats": [seat]}}
     cluster.server.create(LEDGERS, cluster.openrl.namespace, body)
@@ -112,7 +112,7 @@ async def test_only_what_lands_late_for_a_worker_that_is_leaving_is_nobodys_faul
     cluster: SimulatedCluster, what: str, late: bool, leaving: bool, told: bool
 ) -> None:
     server, namespace = cluster.server, cluster.openrl.namespace
-    watchdog = Watchdog(cluster, lands_late=lambda: late)
+    watchdog = InvariantChecker(cluster, lands_late=lambda: late)
     body = workload("worker")
     body["metadata"]["finalizers"] = ["example.com/hold"]
     cluster.openrl.submit(body)

@@ -18,7 +18,7 @@ from simulation.apiserver.kinds import LEDGERS
 from simulation.apiserver.server import ApiServer
 from simulation.apiserver.watches import Watches
 from simulation.cluster.network import Link, Network
-from simulation.engine.fault_plan import Parameters, Plan
+from simulation.engine.fault_plan import FaultPlan, Parameters
 from simulation.engine.process import VirtualProcess, inside
 from simulation.engine.random_streams import Streams
 from simulation.engine.trace import Trace
@@ -39,7 +39,7 @@ class Wire:
         self.server.create(
             LEDGERS, KEY.namespace, {"metadata": {"name": KEY.name}, "spec": {"claimName": "c"}}
         )
-        plan = Plan(MappingProxyType({name.replace("_", "-"): drawn for name, drawn in faults.items()}))
+        plan = FaultPlan(MappingProxyType({name.replace("_", "-"): drawn for name, drawn in faults.items()}))
         self.trace = Trace(lambda: self.loop.world_seconds)
         self.network = Network(self.loop, copy_context(), plan, self.trace)
         self.killed = False

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import controller.queue.scheduling_queue
-from controller.queue.scheduling_queue import WaitingLine
+from controller.queue.scheduling_queue import SchedulingQueue
 from simulation.engine.tripwire import tripwire
 from simulation.run.simulate import simulate
 
@@ -68,18 +68,18 @@ def test_classes_that_tell_the_time_are_stood_in_for_in_modules_of_the_project()
 
 @contextmanager
 def a_line_that_looks_at_the_clock() -> Iterator[None]:
-    known = WaitingLine.__len__
+    known = SchedulingQueue.__len__
     touch = in_module("import time; time.time()")
 
-    def length(self: WaitingLine) -> int:
+    def length(self: SchedulingQueue) -> int:
         touch()
         return known(self)
 
-    WaitingLine.__len__ = length  # type: ignore[method-assign]
+    SchedulingQueue.__len__ = length  # type: ignore[method-assign]
     try:
         yield
     finally:
-        WaitingLine.__len__ = known  # type: ignore[method-assign]
+        SchedulingQueue.__len__ = known  # type: ignore[method-assign]
 
 
 @pytest.mark.timeout(240)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tests.simulation.plants import caches, seats, statuses, wakeups
+from tests.simulation.plants import caches, seats, statuses, triggers
 from tests.simulation.plants.plant import Plant
 
 PLANTS: Sequence[Plant] = (
@@ -102,14 +102,14 @@ PLANTS: Sequence[Plant] = (
     Plant(
         "deaf-to-ledger-deletions",
         "A deleted ledger wakes the Workloads of its seats",
-        wakeups.deaf_to_ledger_deletions,
+        triggers.deaf_to_ledger_deletions,
         seed=0,
         shows_as=r"after its seat was taken from .* by hand it has none",
     ),
     Plant(
         "youngest-first",
         "A freed seat goes to the longest-waiting worker that fits",
-        wakeups.youngest_first,
+        triggers.youngest_first,
         seed=0,
         shows_as=r"had waited for longer",
     ),

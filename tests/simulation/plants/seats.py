@@ -14,13 +14,13 @@ from controller.api.workload import Workload
 from controller.cluster import ledger_client
 from controller.cluster.caches import CLAIM_LEDGERS
 from controller.reconcile import seat_booker
-from controller.reconcile.seat_booker import Seats, booking_of
+from controller.reconcile.seat_booker import SeatBooker, seat_request_of
 from ledger import transitions
 from ledger.book import Booked, Released, SeatBook, _Miss
 from ledger.names import ledger_name
 from ledger.state import ClaimLedger, Seat, SeatRef, seats_patch
-from ledger.transitions import Booking, Grant, LivePod, Purpose, Refuse
-from placement.types import Request
+from ledger.transitions import BookingPurpose, Grant, LivePod, Refusal, SeatRequest
+from placement.types import PlacementRequest
 from tests.simulation.plants.plant import replaced
 
 NO_LIMIT = 256
@@ -31,13 +31,13 @@ def limit_for_joiners_only() -> AbstractContextManager[None]:
 
     def book(
         ledger: ClaimLedger | None,
-        booking: Booking,
+        booking: SeatRequest,
         occupancy: Sequence[LivePod],
         *,
-        purpose: Purpose,
+        purpose: BookingPurpose,
         assignment_id: str,
-    ) -> Grant | Refuse:
-        if purpose is not Purpose.JOIN:
+    ) -> Grant | Refusal:
+        if purpose is not BookingPurpose.JOIN:
             booking = replace(booking, seat_limit=NO_LIMIT)
         return transitions.book(ledger, booking, occupancy, purpose=purpose, assignment_id=assignment_id)
 
@@ -68,11 +68,11 @@ def release_on_the_cached_version() -> AbstractContextManager[None]:
     async def release(book: SeatBook, claim: str, releases: Collection[SeatRef]) -> Released:
         shown = book._api.cached(ledger_name(claim))
         step = transitions.release(shown, releases) if shown is not None else None
-        if shown is not None and isinstance(step, transitions.Remaining):
+        if shown is not None and isinstance(step, transitions.SeatsRemain):
             written = await book._write(claim, shown, step.seats)
             if not isinstance(written, _Miss) and not written.seats:
                 await book._retire(claim, written)
-        elif shown is not None and isinstance(step, transitions.NowEmpty):
+        elif shown is not None and isinstance(step, transitions.LedgerEmpty):
             await book._retire(claim, shown)
         return Released(retired=False)
 
@@ -84,7 +84,7 @@ def release_by_name() -> AbstractContextManager[None]:
 
     def release(
         ledger: ClaimLedger, releases: Collection[SeatRef]
-    ) -> transitions.Remaining | transitions.NothingToRelease | transitions.NowEmpty:
+    ) -> transitions.SeatsRemain | transitions.NothingToRelease | transitions.LedgerEmpty:
         names = {ref.workload for ref in releases}
         named = [seat.ref for seat in ledger.seats if seat.workload in names]
         return transitions.release(ledger, named)
@@ -95,20 +95,20 @@ def release_by_name() -> AbstractContextManager[None]:
 def adopted_under_its_old_assignment() -> AbstractContextManager[None]:
     """A seat that no status names is adopted as it stands, without a write."""
 
-    async def adopt(seats: Seats, workload: Workload, request: Request) -> Assignment | None:
-        tools = seats._tools
-        for name, seat in tools.seats(workload):
-            claim, owner = tools.claim(name), seats._claim_owner(name)
+    async def adopt(seats: SeatBooker, workload: Workload, request: PlacementRequest) -> Assignment | None:
+        context = seats._context
+        for name, seat in context.seats(workload):
+            claim, owner = context.claim(name), seats._claim_owner(name)
             if claim is None or claim.deleting or owner is None or name == workload.status.claim_name:
                 continue
-            if claim.metadata.uid in tools.memory.refused.of(workload.uid):
+            if claim.metadata.uid in context.local_state.refused.of(workload.uid):
                 continue
             if workload.status.claim_name and not claim.allocated:
                 continue
-            booking = booking_of(workload, request, owner_uid=owner, recorded=seat.assignment_id)
-            answer = await tools.book.join(name, booking, recheck=seat_booker._no_recheck)
+            booking = seat_request_of(workload, request, owner_uid=owner, recorded=seat.assignment_id)
+            answer = await context.book.join(name, booking, recheck=seat_booker._no_recheck)
             if isinstance(answer, Booked):
                 return Assignment(name, answer.seat.assignment_id)
         return None
 
-    return replaced(Seats, "adopt", adopt)
+    return replaced(SeatBooker, "adopt", adopt)

@@ -9,38 +9,40 @@ from typing import Any
 
 from controller.api.core import Pod
 from controller.api.names import FINALIZER
-from controller.api.reasons import Code, Phase, sentence
-from controller.api.status import Assignment, Facts, Outcome, Verdict, status_patch
+from controller.api.reasons import Phase, ReasonCode, sentence
+from controller.api.status import Assignment, PlacedUpdate, PlacementDetails, StatusUpdate, status_patch
 from controller.api.workload import Workload
 from controller.reconcile import completion, context, sweep
 from controller.reconcile.commit import Commit
 from controller.reconcile.placement_timeout import TimeLimit
-from controller.reconcile.seat_booker import ContendedError, Seats, booking_of
+from controller.reconcile.seat_booker import ContendedError, SeatBooker, seat_request_of
 from controller.reconcile.teardown import Departure
 from informers.errors import ApiError
 from ledger.api import LedgerError
 from ledger.book import Booked, SeatBook
 from ledger.state import SeatRef
 from placement.quantity import whole_gib
-from placement.types import Request, SeatOffer
+from placement.types import PlacementRequest, SeatOffer
 from tests.simulation.plants.plant import replaced
 
 
 def status_before_seat() -> AbstractContextManager[None]:
     """The status names the claim before its ledger has accepted the worker."""
 
-    async def book(seats: Seats, workload: Workload, request: Request, offer: SeatOffer) -> Assignment | None:
-        held = seats._tools
+    async def book(
+        seats: SeatBooker, workload: Workload, request: PlacementRequest, offer: SeatOffer
+    ) -> Assignment | None:
+        held = seats._context
         assignment = Assignment(offer.claim, held.book._new_assignment_id())
-        outcome = Outcome(
+        outcome = StatusUpdate(
             phase=Phase.PLACING,
             reason=held.booked_reason(workload, offer.claim),
             assignment=assignment,
-            facts=Facts(memory_per_device=whole_gib(request.memory_bytes)),
+            facts=PlacementDetails(memory_per_device=whole_gib(request.memory_bytes)),
         )
         try:
             named = await held.report(workload, outcome, force=True)
-            booking = booking_of(
+            booking = seat_request_of(
                 named,
                 request,
                 owner_uid=seats._claim_owner(offer.claim),
@@ -54,15 +56,17 @@ def status_before_seat() -> AbstractContextManager[None]:
             raise ContendedError(offer.claim)
         return assignment
 
-    return replaced(Seats, "_book", book)
+    return replaced(SeatBooker, "_book", book)
 
 
 def lost_answer_taken_for_failure() -> AbstractContextManager[None]:
     """A status write without an answer counts as not written: the seat is given back at once."""
 
-    async def assign(commit: Commit, workload: Workload, outcome: Outcome, booked: Assignment) -> Workload:
+    async def assign(
+        commit: Commit, workload: Workload, outcome: StatusUpdate, booked: Assignment
+    ) -> Workload:
         try:
-            return await commit._tools.report(workload, outcome, force=True)
+            return await commit._context.report(workload, outcome, force=True)
         except ApiError as error:
             await commit._release(workload, booked)
             raise ContendedError(workload.name) from error
@@ -74,7 +78,7 @@ def status_written_without_version() -> AbstractContextManager[None]:
     """The patch of a status lacks the version that it was decided from."""
 
     def patch(
-        workload: Workload, outcome: Outcome, now: datetime, *, force: bool = False
+        workload: Workload, outcome: StatusUpdate, now: datetime, *, force: bool = False
     ) -> dict[str, Any] | None:
         decided = status_patch(workload, outcome, now, force=force)
         return decided and {"metadata": {"uid": workload.metadata.uid}, "status": decided["status"]}
@@ -86,10 +90,10 @@ def timeout_forgets_the_pod() -> AbstractContextManager[None]:
     """A time-out fails the Workload and leaves its Pod to whoever comes next."""
 
     async def expire(limit: TimeLimit, workload: Workload, _pod: Pod | None) -> None:
-        reason = sentence(Code.PLACEMENT_TIMEOUT, "waited too long")
-        verdict = Verdict(False, Code.UNSCHEDULABLE, reason)
-        failed = await limit._tools.report(
-            workload, Outcome(phase=Phase.FAILED, reason=reason, verdict=verdict)
+        reason = sentence(ReasonCode.PLACEMENT_TIMEOUT, "waited too long")
+        verdict = PlacedUpdate(False, ReasonCode.UNSCHEDULABLE, reason)
+        failed = await limit._context.report(
+            workload, StatusUpdate(phase=Phase.FAILED, reason=reason, verdict=verdict)
         )
         await limit._departure.withdraw(failed)
 
@@ -103,7 +107,7 @@ def finalizer_dropped_first() -> AbstractContextManager[None]:
         if FINALIZER not in workload.metadata.finalizers:
             return None
         kept = tuple(f for f in workload.metadata.finalizers if f != FINALIZER)
-        await departure._tools.writer.set_finalizers(workload, kept)
+        await departure._context.writer.set_finalizers(workload, kept)
         ending = await departure._ending_pod(workload)
         if ending is None:
             await departure._release_all(workload)
@@ -147,14 +151,14 @@ def swept_at_first_sight() -> AbstractContextManager[None]:
         for orphan in tuple(self._orphans()):
             with suppress(ApiError, LedgerError):
                 await _release_as_shown(self, orphan)
-        self._wake_unnamed()
+        self._activate_unrecorded()
         return sweep.INTERVAL_SECONDS
 
     return replaced(sweep.Sweep, "step", step)
 
 
 async def _release_as_shown(swept: sweep.Sweep, orphan: sweep.Orphan) -> None:
-    held = swept._tools
+    held = swept._context
     match orphan:
         case sweep.OrphanSeat(claim, ref):
             await held.book.release(claim, [ref])

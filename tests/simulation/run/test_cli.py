@@ -19,19 +19,19 @@ from click.testing import CliRunner, Result
 from simulation.chaos.scenario import draw_scenario
 from simulation.checks.coverage import BATCH_MIN, POINTS
 from simulation.command_line.exit_status import INTERRUPTED
-from simulation.engine.fault_plan import FAULTS, Plan
+from simulation.engine.fault_plan import FAULTS, FaultPlan
 from simulation.engine.random_streams import Streams
 from simulation.engine.trace import TraceEvent
 from simulation.run import batch, cli
 from simulation.run.progress import BatchProgress
 from simulation.run.report import Summary, replay_command, run_report
-from simulation.run.simulate import Outcome
+from simulation.run.simulate import RunOutcome
 
-PASSED = Outcome(
+PASSED = RunOutcome(
     seed=7,
     digest="00112233aabbccdd",
     failures=(),
-    plan=Plan(MappingProxyType({"latency": {"median_seconds": 0.0123456}, "starved-bookmarks": {}})),
+    plan=FaultPlan(MappingProxyType({"latency": {"median_seconds": 0.0123456}, "starved-bookmarks": {}})),
     scenario="mixed: 2 nodes",
     seconds=2345.6,
     events_total=4321,
@@ -85,7 +85,7 @@ def test_a_scenario_says_what_its_numbers_count() -> None:
     )
 
 
-def failing(_seed: int, **_options: object) -> Outcome:
+def failing(_seed: int, **_options: object) -> RunOutcome:
     return FAILED
 
 
@@ -188,7 +188,7 @@ class Answering:
     async def __aexit__(self, *_error: object) -> None:
         pass
 
-    async def run(self, seed: int, without: tuple[str, ...]) -> Outcome:
+    async def run(self, seed: int, without: tuple[str, ...]) -> RunOutcome:
         if seed == self.interrupts:
             os.kill(os.getpid(), signal.SIGINT)
             await anyio.sleep_forever()

@@ -56,8 +56,8 @@ def test_a_draw_more_in_one_stream_moves_no_other() -> None:
 
 
 def test_identifiers_are_uuids_and_differ() -> None:
-    fresh = Streams(1).identifiers("a")
-    found = [fresh() for _ in range(100)]
+    live = Streams(1).identifiers("a")
+    found = [live() for _ in range(100)]
 
     assert len(set(found)) == 100
     assert all([len(part) for part in text.split("-")] == [8, 4, 4, 4, 12] for text in found)

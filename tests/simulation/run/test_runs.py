@@ -10,9 +10,9 @@ import pytest
 
 from simulation.chaos.scenario import Scenario, draw_scenario
 from simulation.checks.coverage import BATCH_MIN
-from simulation.engine.fault_plan import FAULTS, Plan
+from simulation.engine.fault_plan import FAULTS, FaultPlan
 from simulation.engine.random_streams import Streams
-from simulation.run.simulate import Outcome, simulate
+from simulation.run.simulate import RunOutcome, simulate
 
 SEEDS, START = BATCH_MIN, 1000
 """The batch of every test run; CI and nights run others on top."""
@@ -56,11 +56,11 @@ REGRESSIONS: dict[int, str] = {
 """Seeds that failed once, and why. What else they draw changes with the drawing code."""
 
 
-def alone(name: str, seed: int) -> Plan:
-    return Plan(MappingProxyType({name: FAULTS[name].draw(Streams(seed).stream(name))}))
+def alone(name: str, seed: int) -> FaultPlan:
+    return FaultPlan(MappingProxyType({name: FAULTS[name].draw(Streams(seed).stream(name))}))
 
 
-def said(outcome: Outcome) -> str:
+def said(outcome: RunOutcome) -> str:
     return "\n".join(outcome.failures)
 
 
@@ -97,7 +97,7 @@ def small(scenario: Scenario) -> Scenario:
 def test_all_faults_at_once_are_survived(seed: int) -> None:
     streams = Streams(seed)
     drawn = {name: fault.draw(streams.stream(name)) for name, fault in FAULTS.items()}
-    outcome = simulate(seed, scenario=small(draw_scenario(streams)), plan=Plan(MappingProxyType(drawn)))
+    outcome = simulate(seed, scenario=small(draw_scenario(streams)), plan=FaultPlan(MappingProxyType(drawn)))
 
     assert outcome.passed, said(outcome)
 

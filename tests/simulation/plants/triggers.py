@@ -6,7 +6,7 @@ from collections.abc import Hashable
 from contextlib import AbstractContextManager
 
 from controller.queue import triggers
-from controller.queue.scheduling_queue import Seniority, WaitingLine
+from controller.queue.scheduling_queue import CreationOrder, SchedulingQueue
 from informers.api import ObjectKey
 from ledger.state import ClaimLedger
 from tests.simulation.plants.plant import replaced
@@ -26,10 +26,20 @@ def deaf_to_ledger_deletions() -> AbstractContextManager[None]:
 
 def youngest_first() -> AbstractContextManager[None]:
     """The line is kept the wrong way round: the last to come is served first."""
-    join = WaitingLine.join
+    join = SchedulingQueue.join
 
-    def reversed_join(line: WaitingLine, key: ObjectKey, seniority: Seniority, lane: Hashable) -> None:
-        created, name = seniority
-        join(line, key, (created.translate(_BACKWARDS), name.translate(_BACKWARDS)), lane)
+    def reversed_join(
+        scheduling_queue: SchedulingQueue,
+        key: ObjectKey,
+        creation_order: CreationOrder,
+        equivalence_class: Hashable,
+    ) -> None:
+        created, name = creation_order
+        join(
+            scheduling_queue,
+            key,
+            (created.translate(_BACKWARDS), name.translate(_BACKWARDS)),
+            equivalence_class,
+        )
 
-    return replaced(WaitingLine, "join", reversed_join)
+    return replaced(SchedulingQueue, "join", reversed_join)
