@@ -1,4 +1,4 @@
-"""Booking and releasing seats by compare-and-swap: the effectful half of section 4 of the contract.
+"""Booking and releasing seats by compare-and-swap: the effectful half of contract §4.
 
 The first try starts from the cached ledger, so that an undisturbed booking is one request. Every further
 try starts from a fresh read and asks everything again: the rules, the live Pods, the caller's own check.

@@ -1,4 +1,4 @@
-"""Names and labels of claims and ledgers (section 2.3 of the contract): the one home of these facts.
+"""Names and labels of claims and ledgers (contract §2.3): the one home of these facts.
 
 A ledger is found by its claim's name and a claim by its ledger's, without reading either; other
 OpenRL components and running clusters rely on these spellings. Nothing here says whether an object

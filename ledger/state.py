@@ -1,4 +1,4 @@
-"""What a ledger holds, as it stands in the API: the authority on who shares a claim (section 2.2).
+"""What a ledger holds, as it stands in the API: the authority on who shares a claim (contract §2.2).
 
 Invariant: what was read is what is sent. Seats are written as a whole list, so fields that only
 another version of the controller knows, and the absence of fields that an earlier one never wrote,

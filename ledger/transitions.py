@@ -1,4 +1,4 @@
-"""What may become of a ledger: the rules of booking and releasing seats (section 4 of the contract).
+"""What may become of a ledger: the rules of booking and releasing seats (contract §4).
 
 Pure functions from one version of a ledger to a new list of seats, or to the reason why not. They are
 asked again for every version that is read, so whatever they say holds for the version it is written on.

@@ -1,6 +1,6 @@
 """The conditions of a seat by name, in the order in which they are looked at.
 
-Section 3 of the contract, "Select a seat". A claim fails with the first condition that it does not meet; the
+Contract §3, "Select a seat". A claim fails with the first condition that it does not meet; the
 same names serve the index, the sentence of a waiting worker and the report on demand.
 """
 

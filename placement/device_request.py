@@ -4,7 +4,7 @@ One request named `gpu` whose `firstAvailable` alternatives are the tiers, tight
 any device from the exact bytes asked for up to its shape, so alternatives overlap downwards and never leave a
 gap. Nothing is checked against the fleet here.
 
-Sources: section 3 of the contract; KEP-4816 (prioritized list); `DeviceRequest` of `resource.k8s.io/v1`.
+Sources: contract §3; KEP-4816 (prioritized list); `DeviceRequest` of `resource.k8s.io/v1`.
 """
 
 from __future__ import annotations

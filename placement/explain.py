@@ -1,6 +1,6 @@
 """Why a worker waits, in one sentence that stands still while the causes do.
 
-Section 3 of the contract, "Explain". `NoCapacity` means that waiting cannot help; `WaitingForCapacity` names
+Contract §3, "Explain". `NoCapacity` means that waiting cannot help; `WaitingForCapacity` names
 what rules out the claims and nodes that could hold the worker. No count of claims, seats or nodes is in the
 text: it would change with every hand-off and rewrite every waiter's status. Details on demand are
 `Fleet.candidates`.

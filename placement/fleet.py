@@ -170,7 +170,7 @@ class Fleet:
     # Questions.
 
     def select(self, request: PlacementRequest, refused: Collection[str] = ()) -> SeatOffer | None:
-        """The best claim to join now (section 3, "Select a seat"). `refused`: UIDs of claims to leave out."""
+        """The best claim to join now (contract §3, "Select a seat"). `refused`: UIDs of claims to leave out."""
         return select_seat(self._index, self._claims, request, refused)
 
     def tiers(self, request: PlacementRequest) -> tuple[DeviceShape, ...]:
@@ -182,7 +182,7 @@ class Fleet:
         return self._catalog.preferred_nodes(request)
 
     def explain(self, request: PlacementRequest, refused: Collection[str] = ()) -> Explanation:
-        """Why a worker that nothing took waits (section 3, "Explain")."""
+        """Why a worker that nothing took waits (contract §3, "Explain")."""
         states = [self._claim_by_uid[uid] for uid in refused if uid in self._claim_by_uid]
         pairs = [(state, self._site_of(state)) for state in states]
         return explain_wait(self._catalog, self._index, request, pairs)
@@ -208,7 +208,7 @@ class Fleet:
         )
 
     def room(self, node: str) -> HostResources | None:
-        """What the host has left (section 2.4), None for a node that is not known."""
+        """What the host has left (contract §2.4), None for a node that is not known."""
         site = self._sites.get(node)
         return None if site is None or site.node is None else site.room
 

@@ -4,7 +4,7 @@ Slices arrive one by one and in any order, and a driver that changes its pool pu
 by slice. A pool therefore counts only by its highest generation, and only while all slices of that are there;
 half a pool would hide devices that exist. Whether a node takes part in placement is not known here.
 
-Source: section 2.4 of the contract; `ResourcePool` of `resource.k8s.io/v1`.
+Source: contract §2.4; `ResourcePool` of `resource.k8s.io/v1`.
 """
 
 from __future__ import annotations

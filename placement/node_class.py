@@ -30,7 +30,7 @@ class NodeClass:
         return cls(roles=node.roles, ready=node.ready, cordoned=node.cordoned, taints=tuple(taints))
 
     def accepts(self, role: Role) -> bool:
-        """Whether nodes of this class take workers of the role (section 2.4)."""
+        """Whether nodes of this class take workers of the role (contract §2.4)."""
         return role in self.roles
 
     def check(self, request: PlacementRequest) -> JoinCheck | None:

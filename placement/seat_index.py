@@ -22,7 +22,7 @@ from placement.types import Node
 class NodeInfo:
     """A node as events have left it. `node` is None until it is seen; its Pods and claims may come first.
 
-    `node_class` is None exactly while the node does not count (section 2.4: enabled, with a complete pool).
+    `node_class` is None exactly while the node does not count (contract §2.4: enabled, with a complete pool).
     """
 
     __slots__ = ("cells", "charged", "claims", "name", "node", "node_class", "pods", "pods_taken")
@@ -42,7 +42,7 @@ class NodeInfo:
 
     @property
     def room(self) -> HostResources:
-        """What the host has left (section 2.4)."""
+        """What the host has left (contract §2.4)."""
         given = NO_ROOM if self.node is None else allocatable(self.node.allocatable)
         return given.minus(self.pods_taken).minus(self.charged)
 

@@ -1,6 +1,6 @@
 """Select a seat: the best claim that a worker can join now, or none.
 
-Section 3 of the contract, "Select a seat". `check_claim` states every condition once, for one claim;
+Contract §3, "Select a seat". `check_claim` states every condition once, for one claim;
 `select_seat` finds the first claim in order of preference for which all of them hold, through the index. Both
 only read. That a choice stays free is the caller's to secure: it reserves in the same step.
 """

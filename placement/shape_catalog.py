@@ -3,7 +3,7 @@
 It says what exists, never what is free: a cordoned or full node keeps its shapes. Nodes with the same devices
 and the same class share one profile, so that every answer costs the number of profiles, not of nodes.
 
-Source: section 3 of the contract, "Catalog", "Tiers", "Node preferences".
+Source: contract §3, "Catalog", "Tiers", "Node preferences".
 """
 
 from __future__ import annotations

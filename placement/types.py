@@ -152,7 +152,7 @@ class PodUse:
     """Unit of fairness of its worker, as in a seat; empty for others' Pods."""
     exclusive: bool = False
     """Whether its worker shares with nobody. With `owner_key` it tells what the Pod counts for on a claim
-    where it has no seat (section 4 of the contract)."""
+    where it has no seat (contract §4)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +224,7 @@ class SeatOffer:
 
 
 class WaitCode(Enum):
-    """Whether waiting can help (section 3 of the contract, Explain)."""
+    """Whether waiting can help (contract §3)."""
 
     WAITING_FOR_CAPACITY = "WaitingForCapacity"
     NO_CAPACITY = "NoCapacity"

@@ -1,6 +1,6 @@
 """Names, labels, and stamps that other OpenRL components and running clusters depend on.
 
-Section 2.3 of the contract. Those of claims and ledgers live in `ledger.names`.
+Contract §2.3. Those of claims and ledgers live in `ledger.names`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Phases, condition reasons and the sentences of `status.reason`: each code is written here once.
 
-Section 2.1 of the contract. A sentence begins with its code and a colon; it holds no counts and no
+Contract §2.1. A sentence begins with its code and a colon; it holds no counts and no
 foreign wording, so that it changes only when the code, the causes or the limit do.
 """
 

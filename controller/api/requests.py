@@ -1,7 +1,7 @@
 """From a Workload to the request that placement and the ledger decide on: the only place that builds one.
 
 Every consumer (selection, booking, explanation) therefore sees the same memory, owner and seat limit
-(section 3 of the contract). What is wrong with a spec is found here, before anything is booked.
+(contract §3). What is wrong with a spec is found here, before anything is booked.
 """
 
 from __future__ import annotations

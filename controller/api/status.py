@@ -1,7 +1,7 @@
 """From an outcome to the merge patch of `Workload.status`: what changes, and whether a write is due.
 
 Pure. A write is due only when phase, reason, assignment or the verdict of `Placed` change; names and counts
-ride along with it, so that a worker at rest costs nothing (section 5, step 11 of the contract).
+ride along with it, so that a worker at rest costs nothing (contract §5.11).
 
 Seats that their own Workload does not name in its status: its repair has to look at them.
 """

@@ -1,4 +1,4 @@
-"""The rules for `spec.template`: what a tenant's Pod template may not hold (section 2.1 of the contract).
+"""The rules for `spec.template`: what a tenant's Pod template may not hold (contract §2.1).
 
 The CRD refuses part of it at admission; it is checked here again because running clusters hold objects
 that were admitted under other schemas. Nulls are gone by then: `controller.api.workload` reads them as

@@ -60,7 +60,7 @@ class Accelerator(_Part):
 
 
 class WorkloadSpec(_Part):
-    """`spec` (section 2.1 of the contract)."""
+    """`spec` (contract §2.1)."""
 
     role: str = ""
     model_id: str = Field(default="", alias="modelID")
@@ -86,7 +86,7 @@ class WorkloadCondition(_Part):
 
 
 class WorkloadStatus(_Part):
-    """`status` (section 2.1 of the contract)."""
+    """`status` (contract §2.1)."""
 
     phase: str = ""
     claim_name: str = ""

@@ -2,8 +2,8 @@
 
 An answer enters the cache at once (read your writes), so that the next decision is made on it. So does a
 Workload or Pod that a write conflicted with, read again: a watch may bring it late, and wakes nobody for an
-edit of labels. Reads past the cache are here too: they precede whatever takes something away (section 4 of
-the contract).
+edit of labels. Reads past the cache are here too: they precede whatever takes something away
+(contract §4).
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ these come the command line, the reading of the environment, the help and the do
 the environment, which beats the default; an empty variable means unset. A `Settings` that exists is valid,
 however it was made. The environment is a mapping handed in: nothing here or below reads `os.environ`.
 
-Source: section 7 of the contract, whose names and defaults are fixed.
+Source: contract §7, whose names and defaults are fixed.
 """
 
 from __future__ import annotations

@@ -119,7 +119,7 @@ EVENT_KINDS: Mapping[str, EventDefinition] = MappingProxyType(
         ReasonCode.POD_FAILED.value: EventDefinition(_WARNING, "Running", _pod),
     }
 )
-"""Every reason, by its word; section 2.1 of the contract says in which situation a status bears it."""
+"""Every reason, by its word; contract §2.1 says in which situation a status bears it."""
 
 
 _ORDINARY_STARTS = frozenset({"ContainerCreating", "PodInitializing"})

@@ -1,7 +1,7 @@
 """The line of waiting workers, oldest first.
 
-A worker waits while it has not ended and has no bound Pod, with or without a seat (section 5 of the
-contract). The line is kept up to date event by event and is always in order; workers that ask for the same
+A worker waits while it has not ended and has no bound Pod, with or without a seat (contract §5).
+The line is kept up to date event by event and is always in order; workers that ask for the same
 thing stand in a lane of their own, so that one seat that frees costs a look at the head of each lane, however
 many wait. It also remembers who was woken and not looked at since (a younger worker yields to those), and who
 could not say what is in its way.

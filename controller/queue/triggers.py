@@ -1,4 +1,4 @@
-"""Who is looked at after which event (section 6 of the contract).
+"""Who is looked at after which event (contract §6).
 
 Handlers run inline with the cache, after `controller.cluster.fleet_updater` has updated the fleet: whoever is
 woken finds the change already there. They only add keys to the queue. Bookings wake nobody but their own

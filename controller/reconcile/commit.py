@@ -3,7 +3,7 @@
 It is tried once, on the version that was decided from. A conflict is never answered by writing again on a
 newer version: another process may have written that version to fence this very seat before it releases it.
 The commit is *lost* when a fresh read shows that status does not name this claim; the provisional seat is
-then given back, by exactly its assignment ID, and the worker is decided on anew (section 4 of the contract).
+then given back, by exactly its assignment ID, and the worker is decided on anew (contract §4).
 
 A seat may be another process's, too: adopting one gives it a new assignment ID, and the process that had
 booked it may be about to commit. So nothing is given back before a status write has fenced such commits.

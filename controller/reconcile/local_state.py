@@ -86,7 +86,7 @@ class _Refusal:
 class ClaimBackoff:
     """Claims, by UID, that are not offered to a worker again until they or their node change, or for a while.
 
-    The same refusal must never repeat for ever while other capacity is free (section 5, step 7).
+    The same refusal must never repeat for ever while other capacity is free (contract §5.7).
     """
 
     def __init__(self, caches: Caches, namespace: str, monotonic: Callable[[], float]) -> None:

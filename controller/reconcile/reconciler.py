@@ -1,4 +1,4 @@
-"""The order of a reconcile (section 5 of the contract): who goes, who waits, who is placed, what is said.
+"""The order of a reconcile (contract §5): who goes, who waits, who is placed, what is said.
 
 Reads come from the caches. What is remembered between two reconciles beyond what the API holds is in `memory`
 and may be lost. A step that cannot go on returns, and wake-ups bring the worker back.

@@ -1,6 +1,6 @@
 """Step 11: what the worker's Pod shows, as phase, condition `Placed` and reason.
 
-What a worker says while it waits: the rows of the contract's status table with phase `Pending`.
+What a worker says while it waits: the rows of the status table (contract §2.1) with phase `Pending`.
 
 Each method writes the status if its code or causes changed and returns `None`: the caller has nothing more
 to do until a wake-up, or the retry interval.

@@ -69,7 +69,7 @@ class SeatBooker:
         """Take over a seat of this worker that no status names, by claim name; `None` if there is none.
 
         It may be another process's booking on its way to the commit, or one from before a crash: it is
-        adopted where its claim lives and accepts it, under a fresh assignment ID (section 4, Strays).
+        adopted where its claim lives and accepts it, under a fresh assignment ID (contract §4).
         """
         for name, _ in self._context.seats(workload):
             claim = self._context.claim(name)

@@ -1,4 +1,4 @@
-"""Who leads: this process alone, or the holder of the leader lease (sections 2.3 and 7 of the contract).
+"""Who leads: this process alone, or the holder of the leader lease (contract §2.3, contract §7).
 
 Leader election only saves work: every write is conditional, so that two controllers at once stay correct.
 """

@@ -17,7 +17,7 @@ TERMINAL = {"Succeeded", "Failed"}
 
 
 def violations(openrl: WorkloadClient, *, limit: int) -> list[str]:
-    """Everything that a settled cluster must not show (section 8)."""
+    """Everything that a settled cluster must not show (contract §8)."""
     workloads = openrl.api.items(WORKLOADS)
     ledgers, claims, pods = openrl.ledgers(), openrl.claims(), openrl.pods()
     return [

@@ -1,5 +1,7 @@
 """What a run must end in, worked out from what users did: the same end as without a single fault.
 
+That is what contract §8.10 promises.
+
 Which worker gets which of too few devices depends on the order of things, so that only some of it is defined:
 which Workloads exist, that none is in between, and that all run where there is a device for everybody.
 """

@@ -4,7 +4,7 @@ In the middle of faults a younger worker may rightly come first: the older one i
 was dead, its answer was lost. At rest there is no such excuse. More workers come until some have to wait;
 then one on a full claim succeeds. Of those who wait and fit, as the server's objects say, the oldest must
 have the seat, and well before anybody looks again by himself. Nothing is judged where the oldest has been on
-that claim before: it may rightly hold back (section 5, step 7).
+that claim before: it may rightly hold back (contract §5.7).
 """
 
 from __future__ import annotations

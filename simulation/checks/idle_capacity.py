@@ -1,4 +1,4 @@
-"""Invariant 8: while a seat or a device that fits is free, no worker that could use it keeps waiting.
+"""Contract §8.8: while a seat or a device that fits is free, no worker that could use it keeps waiting.
 
 Worked out from the server's objects alone, with the simulated scheduler's arithmetic for what a node has
 left. Only to be asked of a cluster at rest: back-offs and kube-scheduler's own five minutes are over then.

@@ -1,4 +1,4 @@
-"""The contract's invariants (section 8) as checks on a simulated cluster; each violation is one sentence.
+"""The invariants (contract §8) as checks on a simulated cluster; each violation is one sentence.
 
 `InvariantChecker` looks at every single write and collects what must never happen, whoever writes; `at_rest`
 says what a cluster must not show once everything has settled. Both read the server only, in their own words:
@@ -108,6 +108,7 @@ class InvariantChecker:
             yield from self._claim_faults(change)
 
     def _ledger_faults(self, change: Change) -> Iterator[str]:
+        """Violations of contract §8.1, contract §8.4 and contract §8.5 by one ledger write."""
         name = change.record.key.name
         before = seats_of(change.before)
         gone = change.type is WatchEventType.DELETED
@@ -128,6 +129,7 @@ class InvariantChecker:
                 yield f"{seat['workload']} lost its seat on {claim} while its Pod may run"
 
     def _workload_faults(self, change: Change) -> Iterator[str]:
+        """Violations of contract §8.9 by one Workload write, and objects left behind by a deletion."""
         name, uid = change.record.key.name, change.record.uid
         before = _phase(change.before) if change.before is not None else ""
         if change.type is WatchEventType.DELETED:
@@ -152,6 +154,7 @@ class InvariantChecker:
             yield f"{name} was {before} and is {_phase(change.record)} again"
 
     def _pod_faults(self, change: Change) -> Iterator[str]:
+        """Violations of contract §8.2 by a Pod creation."""
         uid = owner_uid(change.record.document)
         pods = [pod for pod in self._server.store.all(PODS) if uid and owner_uid(pod.document) == uid]
         if len(pods) > 1:
@@ -173,7 +176,7 @@ class InvariantChecker:
         """Whether a Pod of a worker may run on a claim.
 
         One that was made after its worker had ended does not count: it is deleted at once, and may for that
-        instant be without a seat (invariant 9).
+        instant be without a seat (contract §8.9).
         """
         return any(
             owner_uid(pod.document) == uid
@@ -214,6 +217,7 @@ def at_rest(cluster: SimulatedCluster, *, limit: int = 0, lowered: bool = False)
 
 
 def _ledgers(ledgers: list[Document], claims: list[Document], limit: int) -> Iterator[str]:
+    """Violations of contract §8.1, contract §8.5 and contract §8.6 at rest."""
     named = {claim["metadata"]["name"] for claim in claims}
     for ledger in ledgers:
         name, seats = ledger["metadata"]["name"], ledger["spec"].get("seats") or []
@@ -228,6 +232,7 @@ def _ledgers(ledgers: list[Document], claims: list[Document], limit: int) -> Ite
 
 
 def _seats(workloads: list[Document], ledgers: list[Document]) -> Iterator[str]:
+    """Violations of contract §8.2 and contract §8.6 at rest."""
     by_uid = {workload["metadata"]["uid"]: workload for workload in workloads}
     held = Counter(seat["workloadUID"] for ledger in ledgers for seat in ledger["spec"].get("seats") or ())
     for uid, count in held.items():
@@ -241,6 +246,7 @@ def _seats(workloads: list[Document], ledgers: list[Document]) -> Iterator[str]:
 
 
 def _pods(workloads: list[Document], ledgers: list[Document], pods: list[Document]) -> Iterator[str]:
+    """Violations of contract §8.2, contract §8.3 and contract §8.9 at rest."""
     by_uid = {workload["metadata"]["uid"]: workload for workload in workloads}
     for pod in pods:
         name, uid = pod["metadata"]["name"], owner_uid(pod)
@@ -266,6 +272,7 @@ def _pods(workloads: list[Document], ledgers: list[Document], pods: list[Documen
 
 
 def _claims(ledgers: list[Document], claims: list[Document], pods: list[Document]) -> Iterator[str]:
+    """Violations of contract §8.6 at rest: claims without a ledger."""
     used = {name for pod in pods if not has_ended(pod) for name in claim_names(pod)}
     uids = {ledger["metadata"]["uid"] for ledger in ledgers}
     for claim in claims:
@@ -278,7 +285,7 @@ def _claims(ledgers: list[Document], claims: list[Document], pods: list[Document
 
 
 def _host_memory(cluster: SimulatedCluster, ledgers: list[Document], claims: list[Document]) -> Iterator[str]:
-    """What the seats on each node request, against what the node has; foreign Pods are not counted."""
+    """Violations of contract §8.7 at rest, without Pods of others: seats request more memory than the node has."""
     nodes = {claim["metadata"]["name"]: node_of(claim) for claim in claims}
     booked: Counter[str] = Counter()
     for ledger in ledgers:

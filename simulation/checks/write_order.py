@@ -1,4 +1,4 @@
-"""The order of steps as a check on every write: seat, status, Pod up; Pod, status, seat down (section 4).
+"""The order of steps as a check on every write: seat, status, Pod up; Pod, status, seat down (contract §4).
 
 Where a run ends well although steps came in the wrong order, a crash at the wrong moment would have told;
 this tells without it. So it does where one process commits a seat that another one booked. Like

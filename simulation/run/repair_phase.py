@@ -1,8 +1,8 @@
 """What a hand takes away at rest is back soon: a seat, or a whole ledger, under workers that run.
 
 In the middle of faults a restart or the next event hides that nobody was woken. At rest nothing else happens:
-whoever runs is looked at again only if what went is told (section 6), and its seat must come back under the
-assignment that its Pod was made for, without an end to that Pod (section 5, step 6).
+whoever runs is looked at again only if what went is told (contract §6), and its seat must come back under the
+assignment that its Pod was made for, without an end to that Pod (contract §5.6).
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ def placed(cluster: SimulatedCluster, name: str) -> tuple[str, str]:
 
 
 def row(cluster: SimulatedCluster, name: str) -> tuple[str, str, str, str]:
-    """A row of the table in section 2.1: phase, `Placed` (status, reason), and `status.reason`."""
+    """A row of the table in contract §2.1: phase, `Placed` (status, reason), and `status.reason`."""
     status = cluster.openrl.status(name)
     return (status.get("phase", ""), *placed(cluster, name), status.get("reason", ""))
 

@@ -1,4 +1,4 @@
-"""Crashes at every request of a controller, and two controllers at once: section 8, invariant 10.
+"""Crashes at every request of a controller, and two controllers at once: contract §8.10.
 
 Each scenario is one deed of the controller. The process dies at its n-th request, before the server carries
 it out or after, and a fresh one with an empty memory takes over; then all invariants hold and the worker is

@@ -1,4 +1,4 @@
-"""A fault at every write of a deed: refused, or carried out or not without an answer. Section 8.
+"""A fault at every write of a deed: refused, or carried out or not without an answer. Contract §8.
 
 The controller lives on, with what it remembers; whatever became of the write, the deed is done soon, without
 a retry interval or a restart, and nothing is left over.

@@ -1,4 +1,4 @@
-"""What an earlier controller left is taken over: no seat is moved, no Pod restarted (section 2.3).
+"""What an earlier controller left is taken over: no seat is moved, no Pod restarted (contract §2.3).
 
 The cases, and what they must come to, are those of `e2e.takeover`, which a real control plane is shown too.
 """

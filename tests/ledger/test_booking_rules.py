@@ -1,4 +1,4 @@
-"""The booking rules of section 4, one test for each rule and refusal."""
+"""The booking rules of contract §4, one test for each rule and refusal."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def fine(_: ClaimLedger) -> Refusal | None:
 
 
 def within(limit: int) -> Callable[[World], None]:
-    """Invariants 1 and 5, and at most one seat for a worker, after every step."""
+    """Contract §8.1 and §8.5, and at most one seat for a worker, after every step."""
 
     def check(world: World) -> None:
         now = world.get()

@@ -1,4 +1,4 @@
-"""The release rules of section 4: exactly what is named, and nothing by name alone."""
+"""The release rules of contract §4: exactly what is named, and nothing by name alone."""
 
 from __future__ import annotations
 

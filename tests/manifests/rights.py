@@ -1,4 +1,4 @@
-"""The rights that the contract gives the controller (section 7.2), and rules read in the same terms."""
+"""The rights that the controller has (contract §7.2), and rules read in the same terms."""
 
 from __future__ import annotations
 

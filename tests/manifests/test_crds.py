@@ -1,4 +1,4 @@
-"""The two schemas say what the contract says (section 2), and no more than that is required.
+"""The two schemas say what contract §2 says, and no more than that is required.
 
 What only an API server can show (that a rule refuses, that a field survives) is in
 `e2e/installation/test_manifests.py`.

@@ -1,4 +1,4 @@
-"""The controller's rights are those of the contract (section 7.2) that it uses: not one verb more or less.
+"""The controller's rights are those of contract §7.2 that it uses: not one verb more or less.
 
 That each of them is used is shown by the scenario tests, from the API server's audit log.
 """

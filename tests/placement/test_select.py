@@ -1,4 +1,4 @@
-"""Each condition of a seat, and the order in which seats are preferred (section 3, "Select a seat")."""
+"""Each condition of a seat, and the order in which seats are preferred (contract §3, "Select a seat")."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Section 6: who is looked at after which event. The retry interval is hours: nothing here is a retry."""
+"""Contract §6: who is looked at after which event. The retry interval is hours: nothing here is a retry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Section 6, wake-ups by nodes, devices and other Pods, with a retry interval of hours."""
+"""Contract §6, wake-ups by nodes, devices and other Pods, with a retry interval of hours."""
 
 from __future__ import annotations
 

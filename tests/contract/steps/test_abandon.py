@@ -1,4 +1,4 @@
-"""Section 5, step 7: an allocated claim that keeps refusing the worker's Pod is abandoned."""
+"""Contract §5.7: an allocated claim that keeps refusing the worker's Pod is abandoned."""
 
 from __future__ import annotations
 

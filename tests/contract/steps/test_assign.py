@@ -1,4 +1,4 @@
-"""Section 5, step 9: a worker without a claim gets a seat or a claim of its own, by the strategy."""
+"""Contract §5.9: a worker without a claim gets a seat or a claim of its own, by the strategy."""
 
 from __future__ import annotations
 
@@ -236,7 +236,7 @@ def tiers(cluster: SimulatedCluster, name: str) -> list[str]:
     return [shape["name"] for shape in request["firstAvailable"]]
 
 
-# The order in which seats go (section 6).
+# The order in which seats go (contract §6).
 
 
 async def test_a_new_workload_yields_to_those_that_wait(cluster: SimulatedCluster) -> None:

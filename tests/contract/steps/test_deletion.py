@@ -1,4 +1,4 @@
-"""Section 5, step 1: a Workload is deleted. Order down: Pod gone, then seat, ledger, claim, finalizer."""
+"""Contract §5.1: a Workload is deleted. Order down: Pod gone, then seat, ledger, claim, finalizer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Section 5, steps 3 to 5: finalizer first, validation while nothing is held, and whose Pod has our name."""
+"""Contract §5.3 to §5.5: finalizer first, validation while nothing is held, and whose Pod has our name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Section 5, step 8: kube-scheduler refuses the Pod of an unallocated claim; the worker shares instead."""
+"""Contract §5.8: kube-scheduler refuses the Pod of an unallocated claim; the worker shares instead."""
 
 from __future__ import annotations
 

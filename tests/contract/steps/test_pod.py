@@ -1,4 +1,4 @@
-"""Section 5, step 10: the Pod is created after its assignment, and rebuilt when it belongs to another."""
+"""Contract §5.10: the Pod is created after its assignment, and rebuilt when it belongs to another."""
 
 from __future__ import annotations
 

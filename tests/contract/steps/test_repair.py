@@ -1,4 +1,4 @@
-"""Section 5, step 6: what a crash, a hand or another process left in disagreement is brought together."""
+"""Contract §5.6: what a crash, a hand or another process left in disagreement is brought together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Section 5, step 6: ledgers, strays and claims that vanished, end, or belong to an earlier controller."""
+"""Contract §5.6: ledgers, strays and claims that vanished, end, or belong to an earlier controller."""
 
 from __future__ import annotations
 
@@ -295,7 +295,7 @@ async def test_a_claim_without_its_label_does_not_stay_in_the_cache_when_it_is_g
 
 
 async def test_an_earlier_controllers_placement_is_taken_over_untouched(cluster: SimulatedCluster) -> None:
-    """Section 2.3: without moving a seat or restarting a Pod, whatever fields it wrote beside ours."""
+    """Contract §2.3: without moving a seat or restarting a Pod, whatever fields it wrote beside ours."""
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster):
         await submit(cluster, "first", "second")

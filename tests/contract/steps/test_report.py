@@ -1,4 +1,4 @@
-"""Section 5, step 11: what is reported, and that nothing is written when nothing changed."""
+"""Contract §5.11: what is reported, and that nothing is written when nothing changed."""
 
 from __future__ import annotations
 

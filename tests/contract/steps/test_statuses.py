@@ -1,4 +1,4 @@
-"""Section 2.1, the table of situations, row by row: phase, condition `Placed`, form of `status.reason`."""
+"""Contract §2.1, the table of situations, row by row: phase, condition `Placed`, form of `status.reason`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Section 5, "Sweep": what crashes and hands left behind goes, after two minutes and fresh reads; no more."""
+"""Contract §5.14: what crashes and hands left behind goes, after two minutes and fresh reads; no more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Section 5, step 2, and "Ended or lost?": who has ended never starts again; a lost Pod is no end."""
+"""Contract §5.2, contract §5.12: who has ended never starts again; a lost Pod is no end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Section 5, "Time-out": a worker that is not placed in time fails, and can never start later."""
+"""Contract §5.13: a worker that is not placed in time fails, and can never start later."""
 
 from __future__ import annotations
 

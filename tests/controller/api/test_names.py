@@ -1,4 +1,4 @@
-"""The names and labels that other components rely on (section 2.3 of the contract)."""
+"""The names and labels that other components rely on (contract §2.3)."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ CONTRACT = {
     "--log-level": ("", LogLevel.INFO),
     "--log-format": ("", None),
 }
-"""Section 7 of the contract, spelled out once more so that a slip in the table is noticed."""
+"""Contract §7, spelled out once more so that a slip in the table is noticed."""
 
 
 def test_flags_variables_and_defaults_are_those_of_the_contract() -> None:
