@@ -1,4 +1,4 @@
-"""A cluster placed by an earlier controller is taken over: no seat is moved, no Pod restarted (contract §2.3).
+"""A cluster of an earlier controller is taken over: no seat is moved, no Pod restarted (contract §2.3).
 
 The cases are those of `e2e.takeover`; claims are allocated, Pods scheduled and orphans collected by the real
 components. The controller looks at everything again each second, so that rest is not for want of a cause.

@@ -170,7 +170,7 @@ class Fleet:
     # Questions.
 
     def select(self, request: PlacementRequest, refused: Collection[str] = ()) -> SeatOffer | None:
-        """The best claim to join now (contract §3, "Select a seat"). `refused`: UIDs of claims to leave out."""
+        """The best claim to join now (contract §3). `refused`: UIDs of claims to leave out."""
         return select_seat(self._index, self._claims, request, refused)
 
     def tiers(self, request: PlacementRequest) -> tuple[DeviceShape, ...]:

@@ -285,7 +285,7 @@ def _claims(ledgers: list[Document], claims: list[Document], pods: list[Document
 
 
 def _host_memory(cluster: SimulatedCluster, ledgers: list[Document], claims: list[Document]) -> Iterator[str]:
-    """Violations of contract §8.7 at rest, without Pods of others: seats request more memory than the node has."""
+    """Violations of contract §8.7 at rest: seats request more memory than the node has."""
     nodes = {claim["metadata"]["name"]: node_of(claim) for claim in claims}
     booked: Counter[str] = Counter()
     for ledger in ledgers:
