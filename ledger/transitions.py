@@ -92,7 +92,7 @@ class SeatRequest:
     or is about to be re-pointed."""
 
     def __post_init__(self) -> None:
-        """Refuse a limit that would refuse everybody: unlimited is `UNLIMITED_SEATS`, never 0."""
+        """Refuse a limit that would refuse everybody: unlimited is `MAX_SEATS`, never 0."""
         if self.seat_limit < 1:
             raise ValueError(f"seat limit {self.seat_limit} is not an effective limit")
 

@@ -23,7 +23,7 @@ from placement.select import check_claim
 from placement.shape_catalog import NodeProfile, ShapeCatalog
 from placement.types import Explanation, PlacementRequest, WaitCode
 
-MAX_SENTENCE: Final = 1024
+REASON_MAX_CHARACTERS: Final = 1024
 """`status.reason` holds at most so many characters."""
 
 _EXCLUSIVE: Final = "exclusive workers hold devices that fit"
@@ -78,8 +78,8 @@ def _explanation(
         else []
     )
     sentence = f"{code.value}: {'; '.join([lead, *limit, *causes])}"
-    if len(sentence) > MAX_SENTENCE:
-        sentence = f"{sentence[: MAX_SENTENCE - 1]}…"
+    if len(sentence) > REASON_MAX_CHARACTERS:
+        sentence = f"{sentence[: REASON_MAX_CHARACTERS - 1]}…"
     return Explanation(code=code, causes=causes, sentence=sentence)
 
 

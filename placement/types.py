@@ -11,7 +11,7 @@ from enum import Enum
 
 GIB = 1 << 30
 
-UNLIMITED_SEATS = 256
+MAX_SEATS = 256
 """DRA's ceiling on the consumers of one claim: the effective limit where the setting is 0."""
 
 
@@ -78,7 +78,7 @@ class PlacementRequest:
     host: Amounts
     tolerations: tuple[Toleration, ...]
     seat_limit: int
-    """The effective limit: the setting, or `UNLIMITED_SEATS` where that is 0."""
+    """The effective limit: the setting, or `MAX_SEATS` where that is 0."""
     seat_limit_is_set: bool
 
     @property

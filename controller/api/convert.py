@@ -148,7 +148,7 @@ def claim_node(obj: dra.ResourceClaim) -> str:
     return "" if obj.status.allocation is None else allocation_node(obj.status.allocation)
 
 
-def seat_hold(seat: Seat, cpu_millis: int = 0) -> SeatInfo:
+def seat_info(seat: Seat, cpu_millis: int = 0) -> SeatInfo:
     """A seat as placement sees it; a request that cannot be read counts as nothing."""
     return SeatInfo(
         worker=seat.workload,

@@ -145,7 +145,7 @@ def is_workload(owner: OwnerReference) -> bool:
     return owner.kind == WORKLOADS.kind and owner.api_version.partition("/")[0] == WORKLOADS.group
 
 
-def whole(pod: AnyPod | None) -> Pod | None:
+def full_pod(pod: AnyPod | None) -> Pod | None:
     """What was looked up as a worker's Pod, by its name or by an index: that is held whole."""
     return pod if isinstance(pod, Pod) else None
 

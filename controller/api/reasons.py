@@ -57,7 +57,7 @@ class ReasonCode(Enum):
 
 def sentence(code: ReasonCode, detail: str) -> str:
     """`<code>: <detail>`, cut to what `status.reason` may hold."""
-    return cut(f"{code.value}: {detail}", REASON_MAX_CHARACTERS)
+    return truncate(f"{code.value}: {detail}", REASON_MAX_CHARACTERS)
 
 
 def code_of(reason: str) -> str:
@@ -65,11 +65,11 @@ def code_of(reason: str) -> str:
     return reason.partition(":")[0]
 
 
-def is_about(reason: str, code: ReasonCode) -> bool:
+def has_code(reason: str, code: ReasonCode) -> bool:
     """Whether a `status.reason` bears this code."""
     return reason.startswith(f"{code.value}:")
 
 
-def cut(text: str, max_characters: int) -> str:
+def truncate(text: str, max_characters: int) -> str:
     """Shorten a text that is too long, visibly."""
     return text if len(text) <= max_characters else text[: max_characters - 1] + "…"

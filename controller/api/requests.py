@@ -15,7 +15,7 @@ from controller.api.template_rules import template_fault
 from controller.api.workload import Workload
 from placement.pod_requests import effective_request
 from placement.quantity import parse_bytes
-from placement.types import UNLIMITED_SEATS, Amounts, PlacementRequest, Role, Toleration
+from placement.types import MAX_SEATS, Amounts, PlacementRequest, Role, Toleration
 
 MIN_DEVICES = 2
 """A MultiGPU worker has at least this many devices."""
@@ -35,7 +35,7 @@ class InvalidWorkloadError(Exception):
 
 def effective_seat_limit(max_seats_per_claim: int) -> int:
     """The limit that selection and booking use: the setting, or DRA's own ceiling where it is 0."""
-    return max_seats_per_claim or UNLIMITED_SEATS
+    return max_seats_per_claim or MAX_SEATS
 
 
 def build_request(workload: Workload, max_seats_per_claim: int) -> PlacementRequest:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from controller.api.reasons import MESSAGE_MAX_CHARACTERS, PLACED_CONDITION, Phase, ReasonCode, cut
+from controller.api.reasons import MESSAGE_MAX_CHARACTERS, PLACED_CONDITION, Phase, ReasonCode, truncate
 from controller.api.workload import Workload, WorkloadCondition
 from ledger.state import Seat
 
@@ -54,9 +54,9 @@ class StatusUpdate:
 
     phase: Phase | None = None
     reason: str | None = None
-    verdict: PlacedUpdate | None = None
+    condition: PlacedUpdate | None = None
     assignment: Assignment | None = None
-    facts: PlacementDetails | None = None
+    details: PlacementDetails | None = None
     note: str | None = None
     """Another message for condition `Placed` where nothing else changes; never a reason to write."""
 
@@ -79,12 +79,12 @@ def status_patch(
     if outcome.assignment is not None:
         status["claimName"] = outcome.assignment.claim or None
         status["assignmentID"] = outcome.assignment.assignment_id or None
-    if outcome.facts is not None:
-        status |= _facts(outcome.facts)
+    if outcome.details is not None:
+        status |= _facts(outcome.details)
     if outcome.note is not None and not due:
         status["conditions"] = _conditions(workload, _noted(workload, outcome.note, now))
-    elif outcome.verdict is not None:
-        status["conditions"] = _conditions(workload, _judged(workload, outcome.verdict, now))
+    elif outcome.condition is not None:
+        status["conditions"] = _conditions(workload, _judged(workload, outcome.condition, now))
     return {
         "metadata": {"resourceVersion": workload.metadata.resource_version, "uid": workload.metadata.uid},
         "status": status,
@@ -99,12 +99,12 @@ def _is_due(workload: Workload, outcome: StatusUpdate) -> bool:
         return True
     if outcome.assignment is not None and outcome.assignment != assignment_of(workload):
         return True
-    if outcome.facts is not None and status.node_name and not outcome.facts.node_name:
+    if outcome.details is not None and status.node_name and not outcome.details.node_name:
         return True  # the other facts can wait for the next write, but nobody should look for it there
-    if outcome.verdict is None:
+    if outcome.condition is None:
         return False
     condition = workload.placed_condition
-    wanted = (_truth(outcome.verdict), outcome.verdict.code.value)
+    wanted = (_truth(outcome.condition), outcome.condition.code.value)
     return condition is None or (condition.status, condition.reason) != wanted
 
 
@@ -153,7 +153,7 @@ def _judged(workload: Workload, verdict: PlacedUpdate, now: datetime) -> Workloa
         type=PLACED_CONDITION,
         status=_truth(verdict),
         reason=verdict.code.value,
-        message=cut(verdict.message, MESSAGE_MAX_CHARACTERS),
+        message=truncate(verdict.message, MESSAGE_MAX_CHARACTERS),
         last_transition_time=before.last_transition_time if before and unchanged else timestamp(now),
         observed_generation=workload.metadata.generation,
     )
@@ -167,7 +167,7 @@ def _noted(workload: Workload, note: str, now: datetime) -> WorkloadCondition:
         reason=Phase.PLACING.value,
         last_transition_time=timestamp(now),
     )
-    return before.model_copy(update={"message": cut(note, MESSAGE_MAX_CHARACTERS)})
+    return before.model_copy(update={"message": truncate(note, MESSAGE_MAX_CHARACTERS)})
 
 
 def _conditions(workload: Workload, placed: WorkloadCondition) -> list[dict[str, Any]]:

@@ -114,9 +114,9 @@ class FleetUpdater:
     def _hold(self, seat: Seat) -> SeatInfo:
         workload = self._worker(seat.workload, seat.workload_uid)
         if workload is None:
-            return convert.seat_hold(seat)
+            return convert.seat_info(seat)
         request = self._requests.of(workload)
-        return convert.seat_hold(seat, request.host.cpu_millis if request is not None else 0)
+        return convert.seat_info(seat, request.host.cpu_millis if request is not None else 0)
 
     def pod_changed(self, pod: AnyPod) -> None:
         """Take in what a Pod holds; one that has ended holds nothing."""

@@ -14,7 +14,7 @@ from typing import Any
 from controller.api.core import Pod
 from controller.api.documents import ledger_reference
 from controller.api.dra import CLAIMS, ResourceClaim
-from controller.api.pods import PODS, AnyPod, whole
+from controller.api.pods import PODS, AnyPod, full_pod
 from controller.api.workload import WORKLOADS, Workload
 from controller.cluster.caches import Caches
 from controller.cluster.retry import retry_read
@@ -42,7 +42,7 @@ class ObjectWriter:
 
     async def read_live_pod(self, name: str, namespace: str) -> Pod | None:
         """Read a Pod past the cache, which takes in what is found."""
-        return whole(await self._fresh(PODS, self._caches.pods.store, ObjectKey(namespace, name)))
+        return full_pod(await self._fresh(PODS, self._caches.pods.store, ObjectKey(namespace, name)))
 
     async def _fresh(self, resource: Resource[T], store: Store[T], key: ObjectKey) -> T | None:
         known = store.get(key)
@@ -146,7 +146,9 @@ class ObjectWriter:
         meta = pod.metadata
         preconditions = Preconditions(meta.uid, meta.resource_version if on_version else None)
         try:
-            left = whole(await self._api.delete(PODS, meta.name, meta.namespace, preconditions=preconditions))
+            left = full_pod(
+                await self._api.delete(PODS, meta.name, meta.namespace, preconditions=preconditions)
+            )
         except NotFound:
             left = None
         except Conflict:

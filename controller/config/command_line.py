@@ -100,7 +100,7 @@ def _command() -> click.Command:
 
 
 def _click_option(name: str, option: Option) -> click.Option:
-    choices = option.kind.choices
+    choices = option.value_type.choices
 
     def candidates(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
         return [CompletionItem(choice) for choice in choices if choice.startswith(incomplete)]
@@ -108,17 +108,17 @@ def _click_option(name: str, option: Option) -> click.Option:
     make = partial(
         click.Option,
         [option.flag, name],
-        type=click.Path() if option.kind is PATH else click.STRING,
+        type=click.Path() if option.value_type is PATH else click.STRING,
         help=option.help,
         shell_complete=candidates if choices else None,
     )
-    return make(is_flag=False, flag_value=option.kind.bare) if option.kind.bare else make()
+    return make(is_flag=False, flag_value=option.value_type.bare) if option.value_type.bare else make()
 
 
 def _misused(error: click.BadOptionUsage) -> UsageError:
     for option in OPTIONS.values():
         if option.flag == error.option_name:
-            return UsageError(f"{option.flag}: the value is missing: {option.kind.allowed}")
+            return UsageError(f"{option.flag}: the value is missing: {option.value_type.allowed}")
     return UsageError(f"{error.option_name}: takes no value")
 
 

@@ -54,13 +54,13 @@ def render_help() -> str:
 def _section(group: HelpSection) -> str:
     lines = [f"{group.value}:"]
     for field, option in OPTIONS.items():
-        if option.group is group and option.flag:
+        if option.section is group and option.flag:
             lines += _flag(field, option)
     return "\n".join(lines) + "\n"
 
 
 def _flag(field: str, option: Option) -> Iterator[str]:
-    value = f"[={option.kind.metavar}]" if option.kind.bare else f" {option.kind.metavar}"
+    value = f"[={option.value_type.metavar}]" if option.value_type.bare else f" {option.value_type.metavar}"
     yield f"  {option.flag}{value}"
     yield from _paragraph(f"{option.help}.")
     default = option.default_help or Settings().text_of(field)

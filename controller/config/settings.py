@@ -116,8 +116,8 @@ class Option:
 
     flag: str
     env: str
-    group: HelpSection
-    kind: ValueType[Any]
+    section: HelpSection
+    value_type: ValueType[Any]
     help: str
     default_help: str = ""
     """What the help says of the default, where the value alone does not say it."""
@@ -239,9 +239,9 @@ class Settings(BaseModel):
             if value == Settings.model_fields[field].default:
                 continue
             try:
-                option.kind.parse(option.kind.format(value))
+                option.value_type.parse(option.value_type.format(value))
             except ValueError:
-                raise self.invalid(field, option.kind.allowed) from None
+                raise self.invalid(field, option.value_type.allowed) from None
         _check_election(self)
         return self
 
@@ -271,7 +271,7 @@ class Settings(BaseModel):
     def text_of(self, field: str) -> str:
         """The value of `field` as one would write it on the command line."""
         value = getattr(self, field)
-        return "" if value is None and field == "log_format" else OPTIONS[field].kind.format(value)
+        return "" if value is None and field == "log_format" else OPTIONS[field].value_type.format(value)
 
     def invalid(self, field: str, allowed: str) -> InvalidSetting:
         """The error for a value that is well-formed but does not work, such as a file that cannot be read."""
@@ -310,9 +310,9 @@ def resolve(flags: Mapping[str, str], environ: Mapping[str, str]) -> Settings:
         else:
             continue
         try:
-            values[field] = option.kind.parse(text)
+            values[field] = option.value_type.parse(text)
         except ValueError:
-            raise InvalidSetting(given_as[field], text, option.kind.allowed) from None
+            raise InvalidSetting(given_as[field], text, option.value_type.allowed) from None
     return Settings(**values, given_as=given_as)
 
 

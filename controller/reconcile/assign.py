@@ -161,7 +161,7 @@ class Assign:
             phase=Phase.PLACING,
             reason=self._context.booked_reason(workload, booked.claim),
             assignment=booked,
-            facts=PlacementDetails(memory_per_device=whole_gib(request.memory_bytes)),
+            details=PlacementDetails(memory_per_device=whole_gib(request.memory_bytes)),
         )
         return await self._commit.assign(workload, outcome, booked)
 

@@ -9,7 +9,7 @@ from datetime import datetime
 from controller.api.core import Pod
 from controller.api.dra import ResourceClaim
 from controller.api.names import pod_name
-from controller.api.pods import whole
+from controller.api.pods import full_pod
 from controller.api.reasons import ReasonCode, sentence
 from controller.api.requests import PlacementRequests
 from controller.api.status import StatusUpdate, status_patch
@@ -62,7 +62,9 @@ class ReconcileContext:
 
     def pod(self, workload: Workload) -> Pod | None:
         """The Pod that has this worker's name, whoever owns it."""
-        return whole(self.caches.pods.store.get(ObjectKey(self.settings.namespace, pod_name(workload.name))))
+        return full_pod(
+            self.caches.pods.store.get(ObjectKey(self.settings.namespace, pod_name(workload.name)))
+        )
 
     def claim(self, name: str) -> ResourceClaim | None:
         """A managed claim of the workers' namespace."""

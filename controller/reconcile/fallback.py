@@ -68,7 +68,7 @@ class Fallback:
         outcome = StatusUpdate(
             phase=Phase.PLACING,
             reason=reason,
-            verdict=PlacedUpdate(False, ReasonCode.UNSCHEDULABLE, reason),
+            condition=PlacedUpdate(False, ReasonCode.UNSCHEDULABLE, reason),
             assignment=booked,
         )
         return await self._commit.assign(workload, outcome, booked)

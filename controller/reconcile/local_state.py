@@ -23,7 +23,7 @@ import anyio
 
 from controller.api import convert
 from controller.api.dra import Allocation, ResourceClaim
-from controller.api.reasons import ReasonCode, is_about
+from controller.api.reasons import ReasonCode, has_code
 from controller.api.status import waiting_since
 from controller.api.workload import Workload
 from controller.cluster.caches import Caches
@@ -111,7 +111,7 @@ class ClaimBackoff:
     def abandoned_elsewhere(self, before: Workload, after: Workload) -> None:
         """Remember what another process abandoned too, or both hand the worker to and fro."""
         name, status = before.status.claim_name, after.status
-        if not name or status.claim_name or not is_about(status.reason, ReasonCode.REPLACING_WEDGED_CLAIM):
+        if not name or status.claim_name or not has_code(status.reason, ReasonCode.REPLACING_WEDGED_CLAIM):
             return
         claim = self._caches.claims.store.get(ObjectKey(self._namespace, name))
         if claim is not None and claim.metadata.uid not in self.of(after.uid):

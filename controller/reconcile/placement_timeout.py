@@ -10,7 +10,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from controller.api.core import Pod
-from controller.api.reasons import Phase, ReasonCode, is_about, sentence
+from controller.api.reasons import Phase, ReasonCode, has_code, sentence
 from controller.api.status import PlacedUpdate, StatusUpdate
 from controller.api.workload import Workload
 from controller.config.durations import format_duration
@@ -58,11 +58,11 @@ class TimeLimit:
         waited = format_duration(self._context.settings.placement_timeout_seconds)
         last = workload.status.reason or "no verdict from kube-scheduler"
         reason = sentence(ReasonCode.PLACEMENT_TIMEOUT, f"waited {waited}; last: {last}")
-        never_fit = is_about(last, ReasonCode.NO_CAPACITY)
+        never_fit = has_code(last, ReasonCode.NO_CAPACITY)
         verdict = PlacedUpdate(
             False, ReasonCode.UNSATISFIABLE if never_fit else ReasonCode.UNSCHEDULABLE, reason
         )
         failed = await self._context.report(
-            workload, StatusUpdate(phase=Phase.FAILED, reason=reason, verdict=verdict)
+            workload, StatusUpdate(phase=Phase.FAILED, reason=reason, condition=verdict)
         )
         await self._departure.withdraw(failed)

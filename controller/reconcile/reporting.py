@@ -39,8 +39,8 @@ class Reporting:
         outcome = StatusUpdate(
             phase=Phase.RUNNING,
             reason="",
-            verdict=PlacedUpdate(True, ReasonCode.PLACED),
-            facts=self._facts(workload, request, pod),
+            condition=PlacedUpdate(True, ReasonCode.PLACED),
+            details=self._facts(workload, request, pod),
         )
         await self._context.report(workload, outcome)
 
@@ -53,8 +53,8 @@ class Reporting:
         outcome = StatusUpdate(
             phase=Phase.PLACING,
             reason=reason,
-            verdict=PlacedUpdate(False, ReasonCode.NOT_STARTED, reason),
-            facts=self._facts(workload, request, pod),
+            condition=PlacedUpdate(False, ReasonCode.NOT_STARTED, reason),
+            details=self._facts(workload, request, pod),
         )
         await self._context.report(workload, outcome)
         return None
@@ -72,7 +72,7 @@ class Reporting:
         )
         verdict = PlacedUpdate(False, ReasonCode.SCHEDULER_ERROR, condition.message)
         facts = self._facts(workload, None, pod)
-        outcome = StatusUpdate(phase=Phase.PENDING, reason=reason, verdict=verdict, facts=facts)
+        outcome = StatusUpdate(phase=Phase.PENDING, reason=reason, condition=verdict, details=facts)
         await self._context.report(workload, outcome)
         return None
 
@@ -169,7 +169,7 @@ class Waiting:
         # Where it was before it lost its place is no longer true.
         status = workload.status
         facts = whereabouts(self._context, workload, status.memory_per_device, pod_name=status.pod_name)
-        outcome = StatusUpdate(phase=Phase.PENDING, reason=reason, verdict=verdict, facts=facts)
+        outcome = StatusUpdate(phase=Phase.PENDING, reason=reason, condition=verdict, details=facts)
         await self._context.report(workload, outcome)
 
 

@@ -14,7 +14,7 @@ import anyio
 
 from controller.api.dra import ResourceClaim
 from controller.api.names import pod_name
-from controller.api.pods import whole
+from controller.api.pods import full_pod
 from controller.api.status import holders_of_unrecorded
 from controller.api.workload import Workload
 from controller.reconcile.context import ReconcileContext
@@ -147,7 +147,7 @@ class Sweep:
 
     def _runs(self, seat: Seat) -> bool:
         key = ObjectKey(self._context.settings.namespace, pod_name(seat.workload))
-        pod = whole(self._context.caches.pods.store.get(key))
+        pod = full_pod(self._context.caches.pods.store.get(key))
         return pod is not None and pod.owned_by(seat.workload_uid) and not pod.finished
 
     def _has_live_pod(self, claim: str) -> bool:

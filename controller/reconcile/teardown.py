@@ -67,7 +67,7 @@ class Departure:
     async def fail(self, workload: Workload, code: ReasonCode, detail: str) -> None:
         """The worker can never be placed: terminal status first, then what it held."""
         text = sentence(code, detail)
-        outcome = StatusUpdate(phase=Phase.FAILED, reason=text, verdict=PlacedUpdate(False, code, text))
+        outcome = StatusUpdate(phase=Phase.FAILED, reason=text, condition=PlacedUpdate(False, code, text))
         await self.withdraw(await self._context.report(workload, outcome))
 
     async def release_seats(self, workload: Workload) -> None:
@@ -96,9 +96,9 @@ class Departure:
         outcome = StatusUpdate(
             phase=Phase.PENDING,
             reason=text,
-            verdict=PlacedUpdate(False, code, text if message is None else message),
+            condition=PlacedUpdate(False, code, text if message is None else message),
             assignment=UNASSIGNED,
-            facts=PlacementDetails(),
+            details=PlacementDetails(),
         )
         cleared = await self._context.report(workload, outcome)
         for claim, refs in held.items():

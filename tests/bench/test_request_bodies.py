@@ -77,7 +77,7 @@ def test_the_assignment_is_committed_with_the_same_patch() -> None:
         phase=Phase.PLACING,
         reason=sentence(ReasonCode.CREATED_CLAIM, TIERS[0].name),
         assignment=ASSIGNMENT,
-        facts=PlacementDetails(memory_per_device=MEMORY),
+        details=PlacementDetails(memory_per_device=MEMORY),
     )
 
     assert BARE.placing_patch("42") == status_patch(OURS, outcome, NOW)
@@ -87,8 +87,8 @@ def test_a_running_pod_is_reported_with_the_same_patch() -> None:
     outcome = StatusUpdate(
         phase=Phase.RUNNING,
         reason="",
-        verdict=PlacedUpdate(True, ReasonCode.PLACED),
-        facts=PlacementDetails(
+        condition=PlacedUpdate(True, ReasonCode.PLACED),
+        details=PlacementDetails(
             pod_name=BARE.pod, node_name="node-1", device_count=1, memory_per_device=MEMORY
         ),
     )

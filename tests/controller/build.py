@@ -15,7 +15,7 @@ from typing import Any
 
 from controller.api.core import NODES, Node, Pod
 from controller.api.dra import CLAIMS, SLICES, ResourceClaim, ResourceSlice
-from controller.api.pods import PODS, whole
+from controller.api.pods import PODS, full_pod
 from controller.api.requests import PlacementRequests
 from controller.api.status import timestamp
 from controller.api.workload import WORKLOADS, Workload
@@ -209,7 +209,7 @@ def pod(
         "spec": {"containers": [container()], "resourceClaims": claims, **spec},
         "status": status or {},
     }
-    decoded = whole(PODS.decode(json.dumps(document).encode()))
+    decoded = full_pod(PODS.decode(json.dumps(document).encode()))
     assert decoded is not None
     return decoded
 

@@ -17,7 +17,7 @@ def settings_section() -> str:
     lines: list[str] = []
     for group in HelpSection:
         lines += [f"### {group.value}", "", "| flag | variable | default | meaning |", "|---|---|---|---|"]
-        lines += [_row(field, option) for field, option in OPTIONS.items() if option.group is group]
+        lines += [_row(field, option) for field, option in OPTIONS.items() if option.section is group]
         lines.append("")
     return "\n".join(lines)
 
@@ -31,7 +31,7 @@ def written_page(page: str) -> str:
 
 def _row(field: str, option: Option) -> str:
     default = option.default_help or _code(Settings().text_of(field))
-    flag = _code(f"{option.flag} {option.kind.metavar}" if option.flag else "")
+    flag = _code(f"{option.flag} {option.value_type.metavar}" if option.flag else "")
     cells = (flag, _code(option.env), default, f"{option.help}.")
     return f"| {' | '.join(cell.replace('|', PIPE) for cell in cells)} |"
 

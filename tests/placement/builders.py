@@ -9,7 +9,7 @@ from placement.fleet import Fleet
 from placement.types import (
     EVERY_ROLE,
     GIB,
-    UNLIMITED_SEATS,
+    MAX_SEATS,
     AllocatedDevice,
     Amounts,
     Claim,
@@ -49,7 +49,7 @@ def request(worker: str = "new", **changes: Any) -> PlacementRequest:
         "owner_key": worker,
         "host": amounts(16, CPU),
         "tolerations": (),
-        "seat_limit": UNLIMITED_SEATS,
+        "seat_limit": MAX_SEATS,
         "seat_limit_is_set": False,
     }
     if "seat_limit" in changes:

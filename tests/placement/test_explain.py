@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from placement.explain import MAX_SENTENCE
+from placement.explain import REASON_MAX_CHARACTERS
 from placement.types import GIB, Role, Toleration, WaitCode
 from tests.placement.builders import CPU, TAINT, Scene, amounts, node, one_claim, request, seat
 
@@ -177,7 +177,7 @@ def test_a_sentence_is_never_longer_than_the_field() -> None:
         scene.node(f"n{number}", 80, 80, 80, allocatable=amounts(33, 2 * CPU, 9), **changes)
     scene.shared("a", on="n3").shared("b", seat("x", exclusive=True), device="gpu-1", on="n3")
     scene.shared("c", device="gpu-2", on="n3", joinable=False)
-    assert len(sentence(scene, seat_limit=2)) <= MAX_SENTENCE
+    assert len(sentence(scene, seat_limit=2)) <= REASON_MAX_CHARACTERS
 
 
 def test_candidates_name_every_claim_with_its_check() -> None:

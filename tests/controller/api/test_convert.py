@@ -199,7 +199,7 @@ def test_the_node_of_an_allocation(selector: Any, name: str) -> None:
 )
 def test_what_a_seat_costs_the_host(request_: str, memory_bytes: int) -> None:
     seat = Seat(workload="a", workload_uid="u", assignment_id="x", owner_id="", host_request=request_)
-    hold = convert.seat_hold(seat, 250)
+    hold = convert.seat_info(seat, 250)
     assert hold.host == Amounts(memory_bytes, 250)
     assert (hold.worker, hold.worker_uid, hold.owner_key) == ("a", "u", "a")
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from controller.api import convert
 from controller.api.core import Pod
-from controller.api.pods import PODS, AnyPod, ForeignPod, whole
+from controller.api.pods import PODS, AnyPod, ForeignPod, full_pod
 from controller.cluster.caches import used_claims
 from informers.api import ObjectKey
 from informers.cache.store import Store
@@ -79,13 +79,13 @@ CONCERN_WORKERS: dict[str, Document] = {
 def test_a_pod_that_could_be_looked_up_as_a_workers_is_held_whole(what: str) -> None:
     found = decoded(**CONCERN_WORKERS[what])
     assert isinstance(found, Pod)
-    assert found is whole(found)
+    assert found is full_pod(found)
     assert found.spec.containers[0].name == "c"
 
 
 @pytest.mark.parametrize("other", [owner("Workload", "kueue.x-k8s.io"), owner("ReplicaSet")])
 def test_others_owners_do_not_make_it_a_workers(other: Document) -> None:
-    assert whole(foreign(metadata={"ownerReferences": [other]})) is None
+    assert full_pod(foreign(metadata={"ownerReferences": [other]})) is None
 
 
 def test_a_foreign_pod_says_what_placement_reads_of_it() -> None:

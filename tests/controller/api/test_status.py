@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from controller.api.reasons import Phase, ReasonCode, cut, sentence
+from controller.api.reasons import Phase, ReasonCode, sentence, truncate
 from controller.api.status import (
     UNASSIGNED,
     Assignment,
@@ -43,9 +43,9 @@ WAITING: Document = {
 AS_IT_IS = StatusUpdate(
     phase=Phase.PENDING,
     reason="WaitingForCapacity: claims that fit are full",
-    verdict=PlacedUpdate(False, ReasonCode.WAITING_FOR_CAPACITY, "other words"),
+    condition=PlacedUpdate(False, ReasonCode.WAITING_FOR_CAPACITY, "other words"),
     assignment=Assignment("claim-a", "booking-1"),
-    facts=PlacementDetails("orw-a", "node", 1, "20Gi"),
+    details=PlacementDetails("orw-a", "node", 1, "20Gi"),
 )
 
 
@@ -75,16 +75,16 @@ DUE = {
     "the claim": StatusUpdate(assignment=Assignment("claim-b", "booking-1")),
     "the booking": StatusUpdate(assignment=Assignment("claim-a", "booking-2")),
     "no assignment": StatusUpdate(assignment=UNASSIGNED),
-    "the truth of the verdict": StatusUpdate(verdict=PlacedUpdate(True, ReasonCode.WAITING_FOR_CAPACITY)),
-    "the code of the verdict": StatusUpdate(verdict=PlacedUpdate(False, ReasonCode.UNSCHEDULABLE)),
+    "the truth of the verdict": StatusUpdate(condition=PlacedUpdate(True, ReasonCode.WAITING_FOR_CAPACITY)),
+    "the code of the verdict": StatusUpdate(condition=PlacedUpdate(False, ReasonCode.UNSCHEDULABLE)),
 }
 NOT_DUE = {
     "all is as it was, but for words, names and counts": AS_IT_IS,
     "nothing is said": StatusUpdate(),
-    "facts alone": StatusUpdate(facts=PlacementDetails("orw-b", "other", 4, "80Gi")),
+    "facts alone": StatusUpdate(details=PlacementDetails("orw-b", "other", 4, "80Gi")),
     "a note alone": StatusUpdate(note="released claim-x"),
     "another message alone": StatusUpdate(
-        verdict=PlacedUpdate(False, ReasonCode.WAITING_FOR_CAPACITY, "news")
+        condition=PlacedUpdate(False, ReasonCode.WAITING_FOR_CAPACITY, "news")
     ),
 }
 
@@ -102,7 +102,7 @@ def test_no_write_is_due_while(outcome: StatusUpdate) -> None:
 
 def test_a_worker_that_is_on_no_node_any_more_says_so_at_once() -> None:
     """Where it is gained rides along with the next write; what is no longer true does not wait for one."""
-    nowhere = replace(AS_IT_IS, facts=PlacementDetails("orw-a", "", 0, "20Gi"))
+    nowhere = replace(AS_IT_IS, details=PlacementDetails("orw-a", "", 0, "20Gi"))
     assert written(waiting(nodeName="node", deviceCount=1), nowhere)["nodeName"] is None
     assert status_patch(waiting(), nowhere, NOW) is None
 
@@ -126,7 +126,7 @@ def test_a_forced_write_that_says_nothing_sends_nothing_new() -> None:
 
 def test_names_and_counts_ride_along_and_what_is_empty_is_removed() -> None:
     moved = StatusUpdate(
-        phase=Phase.RUNNING, reason="", assignment=UNASSIGNED, facts=PlacementDetails(pod_name="orw-a")
+        phase=Phase.RUNNING, reason="", assignment=UNASSIGNED, details=PlacementDetails(pod_name="orw-a")
     )
     assert written(waiting(), moved) == {
         "observedGeneration": 1,
@@ -140,26 +140,26 @@ def test_names_and_counts_ride_along_and_what_is_empty_is_removed() -> None:
         "memoryPerDevice": None,
     }
     facts = PlacementDetails("orw-a", "node", 2, "20Gi")
-    status = written(waiting(), StatusUpdate(phase=Phase.RUNNING, facts=facts))
+    status = written(waiting(), StatusUpdate(phase=Phase.RUNNING, details=facts))
     assert (status["nodeName"], status["deviceCount"], status["memoryPerDevice"]) == ("node", 2, "20Gi")
 
 
 def test_the_transition_time_stays_while_the_truth_does() -> None:
     condition = placed(
-        waiting(), StatusUpdate(verdict=PlacedUpdate(False, ReasonCode.UNSCHEDULABLE, "words"))
+        waiting(), StatusUpdate(condition=PlacedUpdate(False, ReasonCode.UNSCHEDULABLE, "words"))
     )
     assert condition == PLACED | {"reason": "Unschedulable", "message": "words"}
 
 
 def test_the_transition_time_moves_when_the_truth_flips() -> None:
-    condition = placed(waiting(), StatusUpdate(verdict=PlacedUpdate(True, ReasonCode.PLACED)))
+    condition = placed(waiting(), StatusUpdate(condition=PlacedUpdate(True, ReasonCode.PLACED)))
     assert (condition["status"], condition["lastTransitionTime"]) == ("True", "2026-01-01T01:00:00Z")
 
 
 @pytest.mark.parametrize("before", [[], [{"type": "Placed", "status": "False"}]], ids=["never", "undated"])
 def test_a_condition_without_a_transition_time_gets_one(before: list[Document]) -> None:
     condition = placed(
-        waiting(conditions=before), StatusUpdate(verdict=PlacedUpdate(False, ReasonCode.SEAT_LOST))
+        waiting(conditions=before), StatusUpdate(condition=PlacedUpdate(False, ReasonCode.SEAT_LOST))
     )
     assert condition["lastTransitionTime"] == "2026-01-01T01:00:00Z"
 
@@ -168,7 +168,7 @@ def test_other_conditions_and_their_unknown_fields_survive() -> None:
     foreign = {"type": "Novel", "status": "True", "severity": "High", "observedBy": {"name": "x"}}
     bare = {"type": "Bare", "status": "Unknown"}
     before = waiting(conditions=[foreign, PLACED, bare])
-    conditions = written(before, StatusUpdate(verdict=PlacedUpdate(True, ReasonCode.PLACED)))["conditions"]
+    conditions = written(before, StatusUpdate(condition=PlacedUpdate(True, ReasonCode.PLACED)))["conditions"]
     assert conditions[:2] == [foreign, bare]
     assert conditions[2]["type"] == "Placed"
 
@@ -190,7 +190,7 @@ def test_a_note_gives_way_to_anything_else_that_changes() -> None:
 
 def test_a_note_is_said_beside_a_verdict_that_stands() -> None:
     stands = StatusUpdate(
-        verdict=PlacedUpdate(False, ReasonCode.WAITING_FOR_CAPACITY), note="released claim-x"
+        condition=PlacedUpdate(False, ReasonCode.WAITING_FOR_CAPACITY), note="released claim-x"
     )
     before = waiting(conditions=[PLACED | {"status": "False", "reason": "WaitingForCapacity"}])
     assert placed(before, stands, force=True)["message"] == "released claim-x"
@@ -207,7 +207,7 @@ def test_a_note_on_a_worker_that_was_never_judged() -> None:
     "outcome",
     [
         StatusUpdate(note="m" * 40_000),
-        StatusUpdate(verdict=PlacedUpdate(True, ReasonCode.PLACED, "m" * 40_000)),
+        StatusUpdate(condition=PlacedUpdate(True, ReasonCode.PLACED, "m" * 40_000)),
     ],
 )
 def test_a_message_is_cut_at_what_the_api_server_takes(outcome: StatusUpdate) -> None:
@@ -222,7 +222,7 @@ def test_a_reason_is_one_sentence_cut_at_what_the_schema_takes() -> None:
     assert len(long) == 1024
     assert long.startswith("PodFailed: m")
     assert long.endswith("m…")
-    assert cut("m" * 1024, 1024) == "m" * 1024
+    assert truncate("m" * 1024, 1024) == "m" * 1024
 
 
 def test_what_the_status_names() -> None:

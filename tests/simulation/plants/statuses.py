@@ -38,7 +38,7 @@ def status_before_seat() -> AbstractContextManager[None]:
             phase=Phase.PLACING,
             reason=held.booked_reason(workload, offer.claim),
             assignment=assignment,
-            facts=PlacementDetails(memory_per_device=whole_gib(request.memory_bytes)),
+            details=PlacementDetails(memory_per_device=whole_gib(request.memory_bytes)),
         )
         try:
             named = await held.report(workload, outcome, force=True)
@@ -93,7 +93,7 @@ def timeout_forgets_the_pod() -> AbstractContextManager[None]:
         reason = sentence(ReasonCode.PLACEMENT_TIMEOUT, "waited too long")
         verdict = PlacedUpdate(False, ReasonCode.UNSCHEDULABLE, reason)
         failed = await limit._context.report(
-            workload, StatusUpdate(phase=Phase.FAILED, reason=reason, verdict=verdict)
+            workload, StatusUpdate(phase=Phase.FAILED, reason=reason, condition=verdict)
         )
         await limit._departure.withdraw(failed)
 
