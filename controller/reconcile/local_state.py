@@ -31,8 +31,8 @@ from controller.reconcile.ages import Ages
 from informers.api import ObjectKey
 from placement.types import Node
 
-FIRST_HOLD_SECONDS = 60.0
-LONGEST_HOLD_SECONDS = 30 * 60.0
+CLAIM_HOLD_MIN_SECONDS = 60.0
+CLAIM_HOLD_MAX_SECONDS = 30 * 60.0
 
 
 class AllocationTimes:
@@ -102,9 +102,9 @@ class ClaimBackoff:
         """This claim has just refused the worker; its hold doubles with each time."""
         targets = self._refusals.setdefault(worker_uid, {})
         before = targets.get(claim.metadata.uid)
-        hold = FIRST_HOLD_SECONDS
+        hold = CLAIM_HOLD_MIN_SECONDS
         if before is not None:
-            hold = min(before[1].hold_seconds * 2, LONGEST_HOLD_SECONDS)
+            hold = min(before[1].hold_seconds * 2, CLAIM_HOLD_MAX_SECONDS)
         refusal = _Refusal(claim.status.allocation, self._node(claim), hold, self._monotonic() + hold)
         targets[claim.metadata.uid] = (claim.metadata.name, refusal)
 
@@ -237,8 +237,8 @@ class LocalState:
         self.ages.forget(worker_uid)
 
 
-FIRST_HOLD_SECONDS = 1.0
-MAX_HOLD_SECONDS = 300.0
+REJECTION_HOLD_MIN_SECONDS = 1.0
+REJECTION_HOLD_MAX_SECONDS = 300.0
 
 
 @dataclass(frozen=True)
@@ -261,7 +261,10 @@ class RejectionBackoff:
     def add(self, uid: str) -> float:
         """One more refusal; returns the seconds to wait from now on."""
         before = self._holds.get(uid)
-        delay = min(FIRST_HOLD_SECONDS if before is None else before.delay_seconds * 2, MAX_HOLD_SECONDS)
+        delay = min(
+            REJECTION_HOLD_MIN_SECONDS if before is None else before.delay_seconds * 2,
+            REJECTION_HOLD_MAX_SECONDS,
+        )
         count = 1 if before is None else before.count + 1
         self._holds[uid] = _Hold(count, delay, self._monotonic() + delay)
         return delay
