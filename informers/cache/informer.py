@@ -30,8 +30,8 @@ from informers.api import Api, Resource, Selectors, T
 from informers.cache.changes import Added, Change, EventHandler, Synced
 from informers.cache.dispatch import HandlerStatistics, InlineRegistration, QueuedRegistration, Registration
 from informers.cache.indexer import IndexFunction
-from informers.cache.reflector import EVERYTHING, BackingOff, Problem, Reflector
-from informers.cache.reflector_state import ReflectorStatistics
+from informers.cache.reflector import EVERYTHING, Reflector
+from informers.cache.reflector_state import BackingOff, Problem, ReflectorStatistics
 from informers.cache.store import Store, StoreStatistics
 
 SYNC_DEADLINE_SECONDS: Final = 120.0

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from random import Random
 from typing import Final, Generic, NoReturn
 
@@ -38,7 +38,16 @@ from informers.api import (
 )
 from informers.backoff import Backoff
 from informers.cache.pending_list import SLICE, PendingList
-from informers.cache.reflector_state import ListCause, ReflectorCounters, ReflectorStatistics
+from informers.cache.reflector_state import (
+    BackingOff,
+    ListCause,
+    Listing,
+    Problem,
+    ReflectorCounters,
+    ReflectorStatistics,
+    State,
+    Watching,
+)
 from informers.cache.store import Store
 from informers.errors import (
     ApiError,
@@ -91,46 +100,6 @@ _CAUSES: Final[Mapping[type[ApiError], ListCause]] = {
 }
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Listing:
-    """About to read the whole list: not older than `resource_version`, or a consistent one if it is empty."""
-
-    resource_version: str = ""
-    cause: ListCause = field(default=ListCause.FIRST, compare=False, repr=False)
-    """For the counters: nothing is decided by it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Watching:
-    """About to watch from the last version seen, after `fruitless` watches in a row that yielded nothing."""
-
-    fruitless: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class BackingOff:
-    """About to wait before going on with `then`."""
-
-    seconds: float
-    then: Listing | Watching
-
-
-State = Listing | Watching | BackingOff
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """Why the store is not being kept up to date at the moment."""
-
-    doing: str
-    """`list` or `watch`."""
-    reason: str
-    message: str
-
-    def __str__(self) -> str:
-        return f"cannot {self.doing}: {self.reason}: {self.message}"
 
 
 class Reflector(Generic[T]):

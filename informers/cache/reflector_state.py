@@ -9,16 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import anyio
 
 from informers.histogram import Histogram, HistogramStatistics
-
-if TYPE_CHECKING:
-    from informers.cache.reflector import Problem, State
 
 ITEM_BUCKETS: Final = (0.0, 1.0, 10.0, 100.0, 1_000.0, 10_000.0, 100_000.0)
 """Numbers of objects in a list, or of events in a watch."""
@@ -39,6 +36,46 @@ class ListCause(StrEnum):
     """Several watches in a row yielded nothing."""
     RETRY = "retry"
     """The list before it failed, or was refused at the last version seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """About to read the whole list: not older than `resource_version`, or a consistent one if it is empty."""
+
+    resource_version: str = ""
+    cause: ListCause = field(default=ListCause.FIRST, compare=False, repr=False)
+    """For the counters: nothing is decided by it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watching:
+    """About to watch from the last version seen, after `fruitless` watches in a row that yielded nothing."""
+
+    fruitless: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class BackingOff:
+    """About to wait before going on with `then`."""
+
+    seconds: float
+    then: Listing | Watching
+
+
+State = Listing | Watching | BackingOff
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why the store is not being kept up to date at the moment."""
+
+    doing: str
+    """`list` or `watch`."""
+    reason: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"cannot {self.doing}: {self.reason}: {self.message}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,8 @@ import anyio.lowlevel
 import pytest
 
 from informers.api import Page
-from informers.cache.reflector import REFUSED_RETRY_SECONDS, BackingOff, Listing, Reflector, Watching
+from informers.cache.reflector import REFUSED_RETRY_SECONDS, Reflector
+from informers.cache.reflector_state import BackingOff, Listing, Watching
 from informers.cache.store import Store
 from informers.errors import (
     ApiError,

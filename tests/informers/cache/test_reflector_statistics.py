@@ -7,8 +7,8 @@ from random import Random
 import anyio
 import pytest
 
-from informers.cache.reflector import Listing, Reflector, State, Watching
-from informers.cache.reflector_state import ListCause, ReflectorStatistics
+from informers.cache.reflector import Reflector
+from informers.cache.reflector_state import ListCause, Listing, ReflectorStatistics, State, Watching
 from informers.cache.store import Store
 from informers.errors import Gone, ServerError
 from tests.informers.scripted_api import (

@@ -7,15 +7,8 @@ from random import Random
 import anyio
 import pytest
 
-from informers.cache.reflector import (
-    IDLE_SECONDS,
-    REFUSED_RETRY_SECONDS,
-    BackingOff,
-    Listing,
-    Reflector,
-    State,
-    Watching,
-)
+from informers.cache.reflector import IDLE_SECONDS, REFUSED_RETRY_SECONDS, Reflector
+from informers.cache.reflector_state import BackingOff, Listing, State, Watching
 from informers.cache.store import ObjectKey, Store
 from informers.errors import (
     ApiError,

@@ -12,7 +12,8 @@ from random import Random
 import pytest
 
 from informers.api import ObjectKey
-from informers.cache.reflector import Listing, Reflector, Watching
+from informers.cache.reflector import Reflector
+from informers.cache.reflector_state import Listing, Watching
 from informers.cache.store import Store
 from informers.client.listing import decode_page
 from informers.client.transport import KubeApi

@@ -6,7 +6,8 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from informers.api import Resource
-from informers.cache.reflector import Reflector, Watching
+from informers.cache.reflector import Reflector
+from informers.cache.reflector_state import Watching
 from informers.client.write_guard import GuardedApi
 from informers.errors import ApiError, Gone
 from tests.simulation.plants.plant import replaced
