@@ -149,13 +149,13 @@ class SeatBook:
         """
         return await self._settle(self._ticket(claim, booking, BookingPurpose.JOIN, recheck))
 
-    async def found(self, claim: str, booking: SeatRequest) -> Booked | Refused | Contended:
+    async def create(self, claim: str, booking: SeatRequest) -> Booked | Refused | Contended:
         """Open the ledger of the worker's own, new claim, with the worker's seat in it.
 
         A ledger that already holds it (from before a crash) is gone on from. `RefusalReason.FOREIGN`: only
         others hold a claim of this name, take the next (`names.founding_claim_name`).
         """
-        return await self._settle(self._ticket(claim, booking, BookingPurpose.FOUND, None))
+        return await self._settle(self._ticket(claim, booking, BookingPurpose.CREATE, None))
 
     async def repair(
         self, claim: str, booking: SeatRequest, *, recheck: Recheck | None = None

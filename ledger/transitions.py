@@ -21,7 +21,7 @@ class BookingPurpose(Enum):
 
     JOIN = "join"
     """Share a claim that others hold: it must have a ledger with seats."""
-    FOUND = "found"
+    CREATE = "create"
     """Open the ledger of one's own claim, or go on from one opened before a crash."""
     REPAIR = "repair"
     """Get back a seat that was lost under a live claim, with the ledger if that is gone too."""
@@ -216,7 +216,7 @@ def _bad_company(
     names = [seat.workload for seat in others] + [pod.workload for pod in seatless]
     if not names:
         return None
-    if purpose is BookingPurpose.FOUND and own is None:
+    if purpose is BookingPurpose.CREATE and own is None:
         return Refusal(RefusalReason.FOREIGN, f"a claim of this name is held by {names[0]}")
     if booking.exclusive:
         return Refusal(

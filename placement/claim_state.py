@@ -11,10 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from placement.checks import JoinCheck
 from placement.host_resources import NO_ROOM, HostResources, taken
 from placement.tolerations import untolerated
-from placement.types import AllocatedDevice, Amounts, Claim, Device, DeviceID, PodUse, SeatInfo
+from placement.types import AllocatedDevice, Amounts, Claim, Device, DeviceID, JoinCheck, PodUse, SeatInfo
 
 
 class ClaimRank(NamedTuple):

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from placement.checks import JoinCheck
 from placement.claim_state import ClaimState
 from placement.host_resources import ANY_ROOM, ENDLESS_ROOM, needed
 from placement.quantity import canonical_bytes
@@ -21,7 +20,7 @@ from placement.ranked_tree import Query
 from placement.seat_index import ClaimGroup, NodeInfo, SeatIndex
 from placement.select import check_claim
 from placement.shape_catalog import NodeProfile, ShapeCatalog
-from placement.types import Explanation, PlacementRequest, WaitCode
+from placement.types import Explanation, JoinCheck, PlacementRequest, WaitCode
 
 REASON_MAX_CHARACTERS: Final = 1024
 """`status.reason` holds at most so many characters."""

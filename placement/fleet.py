@@ -14,10 +14,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
-from placement.checks import Candidate, JoinCheck
 from placement.claim_state import ClaimState, DerivedState
 from placement.explain import explain_wait
-from placement.host_resources import HostResources, taken
+from placement.host_resources import taken
 from placement.inventory import IncompletePool, Inventory
 from placement.node_class import NodeClass
 from placement.seat_index import NodeInfo, SeatIndex
@@ -30,6 +29,7 @@ from placement.types import (
     DeviceShape,
     DeviceSlice,
     Explanation,
+    JoinCheck,
     Node,
     PlacementRequest,
     PodUse,
@@ -173,7 +173,7 @@ class Fleet:
         """The best claim to join now (contract §3). `refused`: UIDs of claims to leave out."""
         return select_seat(self._index, self._claims, request, refused)
 
-    def tiers(self, request: PlacementRequest) -> tuple[DeviceShape, ...]:
+    def device_shapes(self, request: PlacementRequest) -> tuple[DeviceShape, ...]:
         """The shapes that a dedicated claim may take, tightest first; empty where none exists."""
         return self._catalog.tiers(request)
 
@@ -198,19 +198,6 @@ class Fleet:
         if state is None:
             return JoinCheck.UNALLOCATED
         return check_claim(state, self._site_of(state), request, refused)
-
-    def candidates(self, request: PlacementRequest, refused: Collection[str] = ()) -> tuple[Candidate, ...]:
-        """Every claim by name with the condition that it fails. Walks the fleet: for people only."""
-        return tuple(
-            Candidate(name, claim.node, self.check(request, name, refused))
-            for name, claim in ((name, self._claims[name].claim) for name in sorted(self._claims))
-            if claim is not None
-        )
-
-    def room(self, node: str) -> HostResources | None:
-        """What the host has left (contract §2.4), None for a node that is not known."""
-        site = self._sites.get(node)
-        return None if site is None or site.node is None else site.room
 
     def incomplete_pools(self) -> tuple[IncompletePool, ...]:
         """The device pools that are left out until they are complete, for the caller to log each once."""

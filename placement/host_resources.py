@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from placement.checks import JoinCheck
-from placement.types import Amounts
+from placement.types import Amounts, JoinCheck
 
 UNBOUNDED: Final = 1 << 80
 """More than any sum of amounts: the bound of what is not limited."""

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from placement.checks import JoinCheck
 from placement.tolerations import blocking, untolerated
-from placement.types import Node, PlacementRequest, Role, Taint
+from placement.types import JoinCheck, Node, PlacementRequest, Role, Taint
 
 
 @dataclass(frozen=True, slots=True)

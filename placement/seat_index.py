@@ -11,12 +11,11 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from placement.checks import JoinCheck
 from placement.claim_state import ClaimRank, ClaimState, DerivedState
 from placement.host_resources import NO_ROOM, HostResources, allocatable
 from placement.node_class import NodeClass
 from placement.ranked_tree import ClaimBucket, RankedTree
-from placement.types import Node
+from placement.types import JoinCheck, Node
 
 
 class NodeInfo:

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
-from placement.checks import JoinCheck
 from placement.claim_state import ClaimState
 from placement.host_resources import needed
 from placement.ranked_tree import Key, Query
 from placement.seat_index import ClaimGroup, NodeInfo, SeatIndex
-from placement.types import PlacementRequest, SeatOffer
+from placement.types import JoinCheck, PlacementRequest, SeatOffer
 
 
 def select_seat(

@@ -78,10 +78,10 @@ class SeatBookInTurn(SeatBook):
         async with self._turn(claim):
             return await super().join(claim, booking, recheck=recheck)
 
-    async def found(self, claim: str, booking: SeatRequest) -> Booked | Refused | Contended:
+    async def create(self, claim: str, booking: SeatRequest) -> Booked | Refused | Contended:
         """As the `SeatBook` does, in turn."""
         async with self._turn(claim):
-            return await super().found(claim, booking)
+            return await super().create(claim, booking)
 
     async def repair(
         self, claim: str, booking: SeatRequest, *, recheck: Recheck | None = None

@@ -18,8 +18,7 @@ from controller.reconcile.ages import Milestone
 from controller.reconcile.context import ReconcileContext
 from controller.reconcile.seat_booker import ContendedError
 from controller.reconcile.teardown import Departure
-from placement.checks import JoinCheck
-from placement.types import PlacementRequest
+from placement.types import JoinCheck, PlacementRequest
 
 PATIENCE = timedelta(minutes=2)
 PATIENCE_WHILE_BINDING = timedelta(seconds=600)

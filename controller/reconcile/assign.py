@@ -75,7 +75,7 @@ class Assign:
         if self._context.caches.device_classes.store.get(ObjectKey("", settings.device_class)) is None:
             await self._waiting.without_device_class(workload)
             return None
-        tiers = self._context.fleet.tiers(request)
+        tiers = self._context.fleet.device_shapes(request)
         if not tiers:
             await self._waiting.without_claim(workload, request)
             return None
@@ -125,7 +125,7 @@ class Assign:
     ) -> tuple[ClaimLedger, Assignment] | None:
         """Open the ledger of that name; `None` where only others hold it."""
         booking = seat_request_of(workload, request, owner_uid=None)
-        answer = await self._context.book.found(name, booking)
+        answer = await self._context.book.create(name, booking)
         match answer:
             case Booked(ledger, seat):
                 return ledger, Assignment(name, seat.assignment_id)

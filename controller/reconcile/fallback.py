@@ -81,7 +81,7 @@ class Fallback:
         Returns the Workload without an assignment, or `None` where the claim lists every shape.
         """
         listed = {shape.name for r in claim.spec.devices.requests for shape in r.first_available}
-        if all(tier.name in listed for tier in self._context.fleet.tiers(request)):
+        if all(tier.name in listed for tier in self._context.fleet.device_shapes(request)):
             return None
         detail = f"{claim.metadata.name} lacks a device size that came since"
         return await self._leave(workload, pod, detail)

@@ -266,7 +266,7 @@ def test_unknown_fields_survive_a_booking_on_the_server(world: World) -> None:
 
 
 def test_founding_is_one_request_that_creates_the_ledger_with_its_seat(world: World) -> None:
-    outcome = run(seat_book(world, UNSEEN).found(CLAIM, booking("b", exclusive=True, limit=1)))
+    outcome = run(seat_book(world, UNSEEN).create(CLAIM, booking("b", exclusive=True, limit=1)))
     assert isinstance(outcome, Booked)
     assert world.requests == ["create"]
     assert world.history == [("create", ("b",))]
@@ -275,7 +275,7 @@ def test_founding_is_one_request_that_creates_the_ledger_with_its_seat(world: Wo
 
 def test_a_founder_goes_on_from_its_own_ledger_that_the_cache_does_not_show(world: World) -> None:
     world.put(seat("b"))
-    outcome = run(seat_book(world, UNSEEN).found(CLAIM, booking("b")))
+    outcome = run(seat_book(world, UNSEEN).create(CLAIM, booking("b")))
     assert isinstance(outcome, Booked)
     assert outcome.seat.assignment_id == "fresh-1"
     assert world.requests == ["create", "read", "write_seats"]
@@ -283,13 +283,13 @@ def test_a_founder_goes_on_from_its_own_ledger_that_the_cache_does_not_show(worl
 
 def test_a_founder_is_told_that_others_hold_a_ledger_of_this_name(world: World) -> None:
     world.put(seat("a"))
-    assert reason(run(seat_book(world, UNSEEN).found(CLAIM, booking("b")))) is RefusalReason.FOREIGN
+    assert reason(run(seat_book(world, UNSEEN).create(CLAIM, booking("b")))) is RefusalReason.FOREIGN
     assert world.seated == ["a"]
 
 
 @pytest.mark.parametrize("fate", [Fate.LOST_APPLIED, Fate.LOST_UNAPPLIED])
 def test_a_lost_answer_to_a_founder_is_read_back(world: World, fate: Fate) -> None:
-    outcome = run(seat_book(world, UNSEEN).found(CLAIM, booking("b")), script(("create", fate)))
+    outcome = run(seat_book(world, UNSEEN).create(CLAIM, booking("b")), script(("create", fate)))
     assert isinstance(outcome, Booked)
     assert outcome.seat.assignment_id == "fresh-1"
     assert world.seated == ["b"]
@@ -298,12 +298,12 @@ def test_a_lost_answer_to_a_founder_is_read_back(world: World, fate: Fate) -> No
 def test_a_founder_whose_ledger_goes_in_between_creates_it_again(world: World) -> None:
     world.put(seat("a"))
     retired = ("read", lambda: world.ledgers.pop(LEDGER))
-    assert isinstance(run(seat_book(world, UNSEEN).found(CLAIM, booking("b")), script(retired)), Booked)
+    assert isinstance(run(seat_book(world, UNSEEN).create(CLAIM, booking("b")), script(retired)), Booked)
     assert world.seated == ["b"]
 
 
 def test_a_founder_is_never_refused_by_an_old_cache(world: World) -> None:
-    outcome = run(seat_book(world, ledger(seat("a"))).found(CLAIM, booking("b")))
+    outcome = run(seat_book(world, ledger(seat("a"))).create(CLAIM, booking("b")))
     assert isinstance(outcome, Booked)
     assert world.requests == ["read", "create"]
 

@@ -21,7 +21,7 @@ from ledger.transitions import (
 )
 from tests.ledger.build import LEDGER_UID, booking, ledger, names, pod, seat
 
-JOIN, FOUND, REPAIR = BookingPurpose.JOIN, BookingPurpose.FOUND, BookingPurpose.REPAIR
+JOIN, CREATE, REPAIR = BookingPurpose.JOIN, BookingPurpose.CREATE, BookingPurpose.REPAIR
 
 
 def ask(
@@ -150,7 +150,7 @@ def test_the_limit_asks_whether_a_seat_is_added_never_who_called(purpose: Bookin
 
 
 def test_a_founder_obeys_the_limit_by_never_taking_a_ledger_that_others_hold() -> None:
-    assert refused(ask(ledger(seat("a")), booking("b", limit=1), purpose=FOUND)) is RefusalReason.FOREIGN
+    assert refused(ask(ledger(seat("a")), booking("b", limit=1), purpose=CREATE)) is RefusalReason.FOREIGN
 
 
 def test_a_ledger_above_the_limit_takes_no_new_seat_and_evicts_nobody() -> None:
@@ -177,7 +177,7 @@ def test_an_empty_ledger_refuses_a_joiner() -> None:
     assert refused(ask(ledger(), booking("b"))) is RefusalReason.EMPTY
 
 
-@pytest.mark.parametrize("purpose", [FOUND, REPAIR])
+@pytest.mark.parametrize("purpose", [CREATE, REPAIR])
 def test_an_empty_ledger_takes_its_founder_and_a_repair(purpose: BookingPurpose) -> None:
     assert isinstance(ask(ledger(), booking("b", exclusive=True, limit=1), purpose=purpose), Add)
 
@@ -186,7 +186,7 @@ def test_a_missing_ledger_is_a_dying_claim_for_a_joiner() -> None:
     assert refused(ask(None, booking("b"))) is RefusalReason.NO_LEDGER
 
 
-@pytest.mark.parametrize("purpose", [FOUND, REPAIR])
+@pytest.mark.parametrize("purpose", [CREATE, REPAIR])
 def test_a_missing_ledger_is_created_by_its_founder_or_a_repair(purpose: BookingPurpose) -> None:
     decision = ask(None, booking("b", limit=1), purpose=purpose)
     assert isinstance(decision, Add)
@@ -194,18 +194,18 @@ def test_a_missing_ledger_is_created_by_its_founder_or_a_repair(purpose: Booking
 
 
 def test_a_founder_goes_on_from_its_own_ledger_after_a_crash() -> None:
-    decision = ask(ledger(seat("b", exclusive=True)), booking("b", exclusive=True, limit=1), purpose=FOUND)
+    decision = ask(ledger(seat("b", exclusive=True)), booking("b", exclusive=True, limit=1), purpose=CREATE)
     assert isinstance(decision, Adopt)
     assert decision.seat.assignment_id == "fresh"
 
 
 def test_a_founder_goes_on_from_its_own_ledger_though_others_joined() -> None:
-    assert isinstance(ask(ledger(seat("b"), seat("c")), booking("b"), purpose=FOUND), Adopt)
+    assert isinstance(ask(ledger(seat("b"), seat("c")), booking("b"), purpose=CREATE), Adopt)
 
 
 @pytest.mark.parametrize("on", [None, ledger(), ledger(seat("a"))])
 def test_a_founder_takes_no_claim_that_only_others_hold(on: ClaimLedger | None) -> None:
-    assert refused(ask(on, booking("b"), pod("a"), purpose=FOUND)) is RefusalReason.FOREIGN
+    assert refused(ask(on, booking("b"), pod("a"), purpose=CREATE)) is RefusalReason.FOREIGN
 
 
 @pytest.mark.parametrize(
@@ -220,7 +220,7 @@ def test_a_claim_that_its_ledger_owns_is_joined() -> None:
     assert isinstance(ask(ledger(seat("a")), booking("b", claim_owner_uid=LEDGER_UID)), Add)
 
 
-@pytest.mark.parametrize("purpose", [JOIN, FOUND])
+@pytest.mark.parametrize("purpose", [JOIN, CREATE])
 def test_a_ledger_that_is_being_deleted_takes_nobody(purpose: BookingPurpose) -> None:
     dying = ledger(seat("b"), deleted=True)
     assert refused(ask(dying, booking("b"), purpose=purpose)) is RefusalReason.DYING

@@ -114,7 +114,7 @@ def test_the_explorer_finds_what_an_unconditional_write_breaks() -> None:
 def test_an_exclusive_founder_coming_back_and_a_joiner(faults: int) -> None:
     def make() -> tuple[World, list[Process]]:
         world, view = world_with(seat("a", exclusive=True))
-        creator = process(world, view, "a").found(CLAIM, booking("a", exclusive=True))
+        creator = process(world, view, "a").create(CLAIM, booking("a", exclusive=True))
         return world, [creator, process(world, view, "b").join(CLAIM, booking("b"), recheck=fine)]
 
     for end in explore(make, faults=faults, every_step=within(1)):
@@ -144,7 +144,7 @@ def test_two_processes_founding_for_the_same_worker(faults: int) -> None:
     def make() -> tuple[World, list[Process]]:
         world, _ = world_with()
         return world, [
-            process(world, None, name).found(CLAIM, booking("w", exclusive=True, limit=1))
+            process(world, None, name).create(CLAIM, booking("w", exclusive=True, limit=1))
             for name in ("p", "q")
         ]
 
@@ -243,7 +243,7 @@ def test_a_live_pod_that_lost_its_seat_keeps_its_claim_and_gets_its_seat_back(fa
 @pytest.mark.parametrize("faults", FAULTS)
 def test_the_next_founder_of_the_name_keeps_its_claim(faults: int) -> None:
     async def found_anew(world: World) -> object:
-        outcome = await process(world, None, "n").found(CLAIM, booking("n", limit=1))
+        outcome = await process(world, None, "n").create(CLAIM, booking("n", limit=1))
         if isinstance(outcome, Booked):
             world.collect_garbage()
             world.claims[CLAIM] = ("uid-of-the-next-claim", outcome.ledger.metadata.uid)
@@ -286,10 +286,10 @@ def test_a_release_is_finished_by_any_later_one_whatever_happened_to_it(faults: 
 def test_a_founding_is_finished_by_any_later_one_whatever_happened_to_it(faults: int) -> None:
     def make() -> tuple[World, list[Process]]:
         world, _ = world_with()
-        return world, [process(world, None, "before").found(CLAIM, booking("w", exclusive=True, limit=1))]
+        return world, [process(world, None, "before").create(CLAIM, booking("w", exclusive=True, limit=1))]
 
     for end in explore(make, faults=faults, every_step=within(1)):
-        again = process(end.world, None, "after").found(CLAIM, booking("w", exclusive=True, limit=1))
+        again = process(end.world, None, "after").create(CLAIM, booking("w", exclusive=True, limit=1))
         assert isinstance(run(again), Booked)
         now = end.world.get()
         assert now is not None

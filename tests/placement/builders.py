@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
 from placement.fleet import Fleet
+from placement.host_resources import HostResources
 from placement.types import (
     EVERY_ROLE,
     GIB,
@@ -16,6 +18,7 @@ from placement.types import (
     Device,
     DeviceID,
     DeviceSlice,
+    JoinCheck,
     Node,
     PlacementRequest,
     PodUse,
@@ -125,6 +128,23 @@ def gpus(*sizes_gib: float | None) -> tuple[Device, ...]:
         Device(f"gpu-{number}", None if size is None else int(size * GIB))
         for number, size in enumerate(sizes_gib)
     )
+
+
+def free_on(fleet: Fleet, node_name: str) -> HostResources | None:
+    """The free host resources of a node, None where the fleet has no such node."""
+    info = fleet._sites.get(node_name)
+    return None if info is None or info.node is None else info.room
+
+
+def join_checks(
+    fleet: Fleet, wanted: PlacementRequest, refused: Collection[str] = ()
+) -> dict[str, JoinCheck | None]:
+    """The first condition that each claim fails, by the claim's name."""
+    return {
+        name: fleet.check(wanted, name, refused)
+        for name, state in sorted(fleet._claims.items())
+        if state.claim is not None
+    }
 
 
 @dataclass

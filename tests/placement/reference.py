@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from placement.checks import JoinCheck
 from placement.tolerations import tolerates
 from placement.types import (
     GIB,
@@ -17,6 +16,7 @@ from placement.types import (
     DeviceID,
     DeviceShape,
     DeviceSlice,
+    JoinCheck,
     Node,
     PlacementRequest,
     PodUse,

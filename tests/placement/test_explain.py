@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from placement.explain import REASON_MAX_CHARACTERS
-from placement.types import GIB, Role, Toleration, WaitCode
-from tests.placement.builders import CPU, TAINT, Scene, amounts, node, one_claim, request, seat
+from placement.types import GIB, JoinCheck, Role, Toleration, WaitCode
+from tests.placement.builders import CPU, TAINT, Scene, amounts, join_checks, node, one_claim, request, seat
 
 
 def sentence(scene: Scene, **changes: Any) -> str:
@@ -180,11 +180,10 @@ def test_a_sentence_is_never_longer_than_the_field() -> None:
     assert len(sentence(scene, seat_limit=2)) <= REASON_MAX_CHARACTERS
 
 
-def test_candidates_name_every_claim_with_its_check() -> None:
+def test_every_claim_has_its_own_check() -> None:
     scene = one_claim().shared("another", allocated=False)
     scene.fleet.set_node(node(cordoned=True))
-    found = scene.fleet.candidates(request())
-    assert [(one.claim, one.check.name if one.check else "") for one in found] == [
-        ("another", "UNALLOCATED"),
-        ("claim", "NODE_CORDONED"),
-    ]
+    assert join_checks(scene.fleet, request()) == {
+        "another": JoinCheck.UNALLOCATED,
+        "claim": JoinCheck.NODE_CORDONED,
+    }

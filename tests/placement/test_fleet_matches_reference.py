@@ -9,7 +9,6 @@ from typing import Any, cast
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from placement.checks import JoinCheck
 from placement.explain import _CAUSES
 from placement.fleet import Fleet
 from placement.types import (
@@ -19,6 +18,7 @@ from placement.types import (
     Device,
     DeviceID,
     DeviceSlice,
+    JoinCheck,
     Node,
     PlacementRequest,
     PodUse,
@@ -36,7 +36,9 @@ from tests.placement.builders import (
     TOLERATION,
     amounts,
     claim,
+    free_on,
     gpus,
+    join_checks,
     node,
     request,
     seat,
@@ -214,13 +216,13 @@ def assert_same(
     fleet: Fleet, reference: ReferenceFleet, wanted: PlacementRequest, refused: frozenset[str]
 ) -> None:
     checks = reference.candidates(wanted, refused)
-    assert {found.claim: found.check for found in fleet.candidates(wanted, refused)} == checks
+    assert join_checks(fleet, wanted, refused) == checks
     assert fleet.select(wanted, refused) == reference.select(wanted, refused)
-    assert fleet.tiers(wanted) == reference.tiers(wanted)
+    assert fleet.device_shapes(wanted) == reference.tiers(wanted)
     assert fleet.preferred_nodes(wanted) == reference.preferred_nodes(wanted)
     assert_same_causes(fleet, wanted, refused, checks)
     for name in NODES:
-        room, expected = fleet.room(name), reference.room(name)
+        room, expected = free_on(fleet, name), reference.room(name)
         assert (room is None) == (expected is None)
         if room is not None and expected is not None:
             no_memory = reference.nodes[name].allocatable.memory_bytes is None
@@ -288,10 +290,10 @@ def test_the_order_of_events_and_repeats_do_not_matter(
         apply(happening, ordered)
     for happening in again:
         apply(happening, shuffled)
-    assert ordered.candidates(wanted, refused) == shuffled.candidates(wanted, refused)
+    assert join_checks(ordered, wanted, refused) == join_checks(shuffled, wanted, refused)
     assert ordered.select(wanted, refused) == shuffled.select(wanted, refused)
     assert ordered.explain(wanted, refused) == shuffled.explain(wanted, refused)
-    assert [ordered.room(name) for name in NODES] == [shuffled.room(name) for name in NODES]
+    assert [free_on(ordered, name) for name in NODES] == [free_on(shuffled, name) for name in NODES]
     assert ordered.statistics() == shuffled.statistics()
 
 

@@ -20,7 +20,7 @@ def fleet_with_node() -> Fleet:
 
 
 def tier_names(fleet: Fleet) -> list[str]:
-    return [tier.name for tier in fleet.tiers(request())]
+    return [tier.name for tier in fleet.device_shapes(request())]
 
 
 def test_a_pool_counts_once_all_its_slices_are_there() -> None:

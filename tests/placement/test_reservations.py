@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from placement.checks import JoinCheck
-from placement.types import GIB, Amounts
-from tests.placement.builders import CPU, Scene, amounts, claim, one_claim, pod, request, seat
+from placement.types import GIB, Amounts, JoinCheck
+from tests.placement.builders import CPU, Scene, amounts, claim, free_on, one_claim, pod, request, seat
 
 BOOKING = seat("joiner")
 
 
 def memory_left(scene: Scene) -> float:
-    room = scene.fleet.room("node")
+    room = free_on(scene.fleet, "node")
     assert room is not None
     return room.memory_bytes / GIB
 
@@ -127,6 +126,6 @@ def test_seats_on_an_unallocated_claim_cost_no_host() -> None:
 def test_others_pods_cost_the_host_memory_cpu_and_a_slot() -> None:
     scene = one_claim(allocatable=amounts(100, 64 * CPU, 110))
     scene.fleet.set_pod(pod("daemon", node_name="node", worker_uid="", requests=Amounts(GIB, 500)))
-    room = scene.fleet.room("node")
+    room = free_on(scene.fleet, "node")
     assert room is not None
     assert (room.memory_bytes, room.cpu_millis, room.pods) == (83 * GIB, 62_500, 108)

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from placement.checks import JoinCheck
 from placement.types import (
     GIB,
     AllocatedDevice,
     Device,
     DeviceID,
+    JoinCheck,
     Role,
     SeatOffer,
     Taint,

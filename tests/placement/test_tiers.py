@@ -12,7 +12,7 @@ from tests.placement.builders import DRIVER, Scene, gpus, node, request, slice_o
 
 
 def names(scene: Scene, **changes: Any) -> list[str]:
-    return [tier.name for tier in scene.fleet.tiers(request(**changes))]
+    return [tier.name for tier in scene.fleet.device_shapes(request(**changes))]
 
 
 def test_one_tier_per_shape_that_holds_the_request_tightest_first() -> None:
@@ -51,9 +51,9 @@ def test_several_devices_come_from_one_node_and_are_of_one_shape() -> None:
 def test_beyond_eight_shapes_the_seven_tightest_and_one_open_upwards() -> None:
     sizes = (10, 20, 30, 40, 50, 60, 70, 80)
     scene = Scene().node("a", *sizes)
-    assert scene.fleet.tiers(request(memory_bytes=GIB)) == tuple(DeviceShape(1, gib) for gib in sizes)
+    assert scene.fleet.device_shapes(request(memory_bytes=GIB)) == tuple(DeviceShape(1, gib) for gib in sizes)
     scene.node("b", 90, 100)
-    tiers = scene.fleet.tiers(request(memory_bytes=GIB))
+    tiers = scene.fleet.device_shapes(request(memory_bytes=GIB))
     assert tiers[:7] == tuple(DeviceShape(1, gib) for gib in sizes[:7])
     assert tiers[7:] == (DeviceShape(1, 80, open_upwards=True),)
 

@@ -21,6 +21,7 @@ from informers.cache.store import Store
 from informers.client.decoding import struct_decoder
 from placement.types import GIB, Amounts
 from tests.controller.build import Parts, pod, workload
+from tests.placement.builders import free_on
 
 _versions = count(1)
 _decode_whole = struct_decoder(Pod)
@@ -189,27 +190,27 @@ def test_the_picture_counts_foreign_pods_on_their_nodes_until_they_end() -> None
     parts.host()
     freed: list[str] = []
     parts.fleet_updater.on_capacity_freed = lambda: freed.append("room")
-    before = parts.fleet.room("node")
+    before = free_on(parts.fleet, "node")
     parts.caches.pods.store.apply_write(foreign("web-0"))
-    during = parts.fleet.room("node")
+    during = free_on(parts.fleet, "node")
     assert before is not None
     assert during is not None
     taken = (before.memory_bytes - during.memory_bytes, before.cpu_millis - during.cpu_millis)
     assert (*taken, before.pods - during.pods) == (2 * GIB, 500, 1)
     assert freed == []
     parts.caches.pods.store.apply_write(foreign("web-0", status={"phase": "Succeeded"}))
-    assert parts.fleet.room("node") == before
+    assert free_on(parts.fleet, "node") == before
     assert freed == ["room"]
 
 
 def test_a_foreign_pod_that_is_bound_later_counts_from_then_on() -> None:
     parts = Parts()
     parts.host()
-    empty = parts.fleet.room("node")
+    empty = free_on(parts.fleet, "node")
     parts.caches.pods.store.apply_write(foreign("web-0", spec={"nodeName": ""}))
-    assert parts.fleet.room("node") == empty
+    assert free_on(parts.fleet, "node") == empty
     parts.caches.pods.store.apply_write(foreign("web-0"))
-    assert parts.fleet.room("node") != empty
+    assert free_on(parts.fleet, "node") != empty
 
 
 def test_a_pod_that_a_workload_adopts_becomes_a_workers() -> None:

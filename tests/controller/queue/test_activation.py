@@ -22,6 +22,7 @@ from tests.controller.build import (
     template,
     workload,
 )
+from tests.placement.builders import free_on
 
 
 def names(keys: Iterable[ObjectKey]) -> list[str]:
@@ -119,9 +120,9 @@ def test_the_what_if_leaves_the_fleet_as_it_was() -> None:
         parts.waiting(f"w{age}", age)
     request = parts.requests.of(workload("somebody"))
     assert request is not None
-    before = (parts.fleet.statistics(), parts.fleet.room("node"), parts.fleet.select(request))
+    before = (parts.fleet.statistics(), free_on(parts.fleet, "node"), parts.fleet.select(request))
     assert len(parts.activation_planner.takers()) == 2
-    assert (parts.fleet.statistics(), parts.fleet.room("node"), parts.fleet.select(request)) == before
+    assert (parts.fleet.statistics(), free_on(parts.fleet, "node"), parts.fleet.select(request)) == before
     assert names(parts.activation_planner.takers()) == ["w0", "w1"]
 
 
