@@ -1,4 +1,4 @@
-"""Step 7: abandon an allocated claim that keeps refusing the worker's Pod.
+"""Contract §5.7: abandon an allocated claim that keeps refusing the worker's Pod.
 
 The allocation pins the Pod to a node where it does not fit (full host, cordon, taint), and kube-scheduler
 never moves it. After two minutes of refusal, or at once where the claim has moved to a place that can never

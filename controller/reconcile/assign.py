@@ -1,4 +1,4 @@
-"""Step 9: a worker without a claim gets one, by the placement strategy.
+"""Contract §5.9: a worker without a claim gets one, by the placement strategy.
 
 `binpack` takes a seat first and cuts an own claim if no ledger accepts; `spread` cuts its own claim first.
 Order up: seat, then status, then Pod.

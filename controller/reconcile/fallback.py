@@ -1,4 +1,4 @@
-"""Step 8: fall back to sharing.
+"""Contract §5.8: fall back to sharing.
 
 kube-scheduler is the capacity probe: its verdict `Unschedulable` on the Pod of an unallocated claim is the
 only thing that counts; there is no timer.

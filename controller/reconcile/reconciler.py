@@ -139,7 +139,7 @@ class Reconciler:
         return Result(requeue_after_seconds=delay_seconds)
 
     async def _leave(self, workload: Workload) -> Result:
-        """Steps 1 and 2: a Workload that is being deleted, or has ended."""
+        """Contract §5.1 and §5.2: a Workload that is being deleted, or has ended."""
         if workload.terminal and not workload.deleting:
             self._context.local_state.settle(workload.uid)
             await self._departure.withdraw(workload)
@@ -173,14 +173,14 @@ class Reconciler:
         return DONE
 
     async def _with_finalizer(self, workload: Workload) -> Workload:
-        """Step 3: before anything is booked."""
+        """Contract §5.3: before anything is booked."""
         held = workload.metadata.finalizers
         if FINALIZER in held:
             return workload
         return await self._context.writer.set_finalizers(workload, (*held, FINALIZER))
 
     async def _place(self, workload: Workload) -> Result:
-        """Steps 4 and 5: a valid request, and whose Pod has the worker's name."""
+        """Contract §5.4 and §5.5: a valid request, and whose Pod has the worker's name."""
         pod = self._context.pod(workload)
         standing = ownership_of(pod, workload)
         try:
@@ -215,7 +215,7 @@ class Reconciler:
                 return DONE
 
     async def _held(self, workload: Workload, request: PlacementRequest | None, pod: Pod | None) -> Result:
-        """Step 6: what it is recorded to hold is sound, was repaired, or is cleared and placed again."""
+        """Contract §5.6: what it is recorded to hold is sound, was repaired, or is cleared and placed again."""
         finding = await self._repair.inspect(workload, request, pod)
         if finding.repaired is Repaired.WAIT:
             return await self._while_pod_ends(finding.workload)
@@ -239,7 +239,7 @@ class Reconciler:
         return self._context.requests.of(workload)
 
     async def _without_pod(self, workload: Workload, request: PlacementRequest | None) -> Result:
-        """Steps 9 and 10: a claim for a worker that has none, then its Pod."""
+        """Contract §5.9 and §5.10: a claim for a worker that has none, then its Pod."""
         hold_seconds = self._context.local_state.rejections.hold(workload.uid)
         if hold_seconds > 0:
             return Result(requeue_after_seconds=hold_seconds)
@@ -290,7 +290,7 @@ class Reconciler:
         return self._retry
 
     async def _with_pod(self, workload: Workload, request: PlacementRequest | None, pod: Pod) -> Result:
-        """Steps 8 and 11: a Pod that kube-scheduler refused falls back to sharing; then the report."""
+        """Contract §5.8 and §5.11: a Pod that kube-scheduler refused falls back to sharing; then the report."""
         claim = self._context.claim(workload.status.claim_name)
         if claim is None or not refused_by_scheduler(pod):
             return await self._report(workload, request, pod)
@@ -303,7 +303,7 @@ class Reconciler:
     async def _stuck(
         self, workload: Workload, request: PlacementRequest | None, claim: ResourceClaim, pod: Pod
     ) -> Result:
-        """Step 7: an allocated claim refuses the Pod; it is abandoned when that lasts."""
+        """Contract §5.7: an allocated claim refuses the Pod; it is abandoned when that lasts."""
         remaining = self._abandon.remaining_seconds(workload, request, claim, pod)
         if remaining <= 0:
             await self._abandon.abandon(workload, claim, pod)

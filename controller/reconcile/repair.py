@@ -1,4 +1,4 @@
-"""Step 6: what a crash, a hand edit or another process left in disagreement is brought together again.
+"""Contract §5.6: what a crash, a hand edit or another process left in disagreement is brought together again.
 
 The process that runs is what matters: a live Pod's claim and stamp win over status where its claim lives, and
 a lost seat is booked again under the Pod's assignment. Nobody seated is ever evicted for it, and nothing is

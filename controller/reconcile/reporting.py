@@ -1,4 +1,4 @@
-"""Step 11: what the worker's Pod shows, as phase, condition `Placed` and reason.
+"""Contract §5.11: what the worker's Pod shows, as phase, condition `Placed` and reason.
 
 What a worker says while it waits: the rows of the status table (contract §2.1) with phase `Pending`.
 

@@ -1,4 +1,4 @@
-"""Step 10: the worker's Pod, created after its assignment, and rebuilt when it is bound to another one."""
+"""Contract §5.10: the worker's Pod, created after its assignment, and rebuilt when it is bound to another one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the watchdog says of seats above the limit, and of the end of a claim (sections 4 and 8)."""
+"""What the watchdog says of seats above the limit, and of the end of a claim (contract §4 and §8)."""
 
 from __future__ import annotations
 
