@@ -215,7 +215,7 @@ class Reconciler:
                 return DONE
 
     async def _held(self, workload: Workload, request: PlacementRequest | None, pod: Pod | None) -> Result:
-        """Contract §5.6: what it is recorded to hold is sound, was repaired, or is cleared and placed again."""
+        """Contract §5.6: keep what the worker holds, repair it, or clear it and place the worker again."""
         finding = await self._repair.inspect(workload, request, pod)
         if finding.repaired is Repaired.WAIT:
             return await self._while_pod_ends(finding.workload)
@@ -290,7 +290,7 @@ class Reconciler:
         return self._retry
 
     async def _with_pod(self, workload: Workload, request: PlacementRequest | None, pod: Pod) -> Result:
-        """Contract §5.8 and §5.11: a Pod that kube-scheduler refused falls back to sharing; then the report."""
+        """Contract §5.8 and §5.11: fall back to sharing if kube-scheduler refused the Pod; then report."""
         claim = self._context.claim(workload.status.claim_name)
         if claim is None or not refused_by_scheduler(pod):
             return await self._report(workload, request, pod)

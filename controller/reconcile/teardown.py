@@ -1,4 +1,4 @@
-"""Contract §5.1 and §5.2: a worker leaves. Order down: Pod gone, then status, then seat, then ledger, then claim.
+"""Contract §5.1 and §5.2: teardown, in the order Pod gone, status, seat, ledger, claim.
 
 A seat stays booked while its Pod may still run, since the process holds the GPU; that the Pod is gone or has
 ended is always shown by a read past the cache. Nothing is ever force-deleted.

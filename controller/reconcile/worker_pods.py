@@ -1,4 +1,4 @@
-"""Contract §5.10: the worker's Pod, created after its assignment, and rebuilt when it is bound to another one."""
+"""Contract §5.10: create the Pod after its assignment, and rebuild it if it belongs to another one."""
 
 from __future__ import annotations
 
