@@ -95,7 +95,7 @@ class Controller:
             local_state=self.local_state,
             now=nondeterminism.now,
             requeue=lambda workload: self._triggers.activate(ObjectKey.of(workload)),
-            skipped=self._triggers.skipped,
+            activate_next=self._triggers.skipped,
             self_writes=self._triggers.self_writes,
         )
         self.sweep = Sweep(context, context.requeue)

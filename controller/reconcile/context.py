@@ -57,7 +57,7 @@ class ReconcileContext:
     requeue: Callable[[Workload], None]
     """Put a Workload back into the queue, behind older ones."""
     self_writes: SelfWriteFilter
-    skipped: Callable[[Workload], None]
+    activate_next: Callable[[Workload], None]
     """A worker that was woken for a free seat did not take it: it goes to the next one."""
 
     def pod(self, workload: Workload) -> Pod | None:

@@ -107,7 +107,7 @@ class Reconciler:
         claim = self._context.claim(after.status.claim_name)
         moved = assignment_of(after) != assignment_of(before)
         if not moved or claim is None or not claim.allocated:
-            self._context.skipped(before)
+            self._context.activate_next(before)
 
     async def _reconcile(self, key: ObjectKey) -> Result:
         workload = self._context.caches.workloads.store.get(key)

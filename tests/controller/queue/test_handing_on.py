@@ -116,7 +116,7 @@ async def test_one_that_was_seated_already_when_it_was_woken_leaves_the_seat_to_
     key = ObjectKey.of(seated)
     parts.scheduling_queue.join(key, seated.creation_order, "lane")
     skipped: list[str] = []
-    reconcile = Reconciler(context(parts, skipped=lambda w: skipped.append(w.name)))
+    reconcile = Reconciler(context(parts, activate_next=lambda w: skipped.append(w.name)))
 
     await reconcile(key)
     assert skipped == [], "nobody had woken it"
