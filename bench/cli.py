@@ -27,7 +27,7 @@ from bench.samples import Results, gather
 from bench.scenarios.catalog import INFORMER_GROUP, TITLES
 from e2e.controlplane import ControlPlaneError
 from simulation.command_line.exit_status import run_and_exit
-from simulation.command_line.values import SaidOnce, WholeNumber
+from simulation.command_line.values import UniqueOptionsCommand, WholeNumber
 
 DEFAULT_JSON = Path("build/bench/results.json")
 WIDTH_COLUMNS = 160
@@ -38,7 +38,8 @@ EXISTING_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 @click.command(
-    cls=SaidOnce, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+    cls=UniqueOptionsCommand,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.option(
     "--scenario",

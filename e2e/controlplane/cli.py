@@ -22,7 +22,7 @@ from e2e.controlplane.fleet import DEVICES_PER_SLICE_MAX, Fleet, NodeShape
 from e2e.controlplane.local import ControlPlane, Options
 from e2e.controlplane.processes.binaries import clean_cache, ensure_binaries, kubernetes_version, to_stderr
 from e2e.controlplane.waiting import pause_briefly
-from simulation.command_line.values import SaidOnce, WholeNumber, not_allowed
+from simulation.command_line.values import UniqueOptionsCommand, WholeNumber, not_allowed
 
 WATCH_INTERVAL_SECONDS = 0.5
 
@@ -62,7 +62,7 @@ def clean() -> None:
         to_stderr("Nothing was built")
 
 
-@cli.command(cls=SaidOnce)
+@cli.command(cls=UniqueOptionsCommand)
 @click.option("--nodes", type=WholeNumber(0, 5000), default=3, show_default=True, help="Number of nodes")
 @click.option(
     "--gpus",

@@ -13,7 +13,7 @@ from e2e.kind.image import build_image
 from e2e.kind.kit import Kit
 from e2e.kind.settings import find_kit
 from e2e.kind.tools import Tools, own_environment
-from simulation.command_line.values import SaidOnce
+from simulation.command_line.values import UniqueOptionsCommand
 
 PACKAGE = "open-rl-scheduler"
 
@@ -23,7 +23,7 @@ def cli() -> None:
     """What the kind scenarios are made of."""
 
 
-@cli.command(cls=SaidOnce)
+@cli.command(cls=UniqueOptionsCommand)
 @click.option("--tag", default="", help="Name of the image. Default: open-rl-scheduler:<version>.")
 @click.option("--base", default="", help="Base image with Python. Default: the kit's, else the Dockerfile's.")
 @click.option(

@@ -1,5 +1,5 @@
-"""An API server in memory: `server` holds its verbs, `client` the port that a controller speaks to it.
+"""An in-memory API server: `server` implements the verbs, `client` the client port of a controller.
 
-Everything that is stored, sent and answered is JSON documents, decoded on the client's side by the code that
-decodes a real server's answers.
+All objects, events and responses are JSON documents. The client decodes them with the code that decodes a
+real server's responses.
 """

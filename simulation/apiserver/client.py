@@ -1,9 +1,9 @@
-"""The client port on the server in memory: `informers.api.Api`, with time, failures and crashes.
+"""The client port (`informers.api.Api`) of the in-memory server, with latency, failures and crashes.
 
-A call takes its latency on the way there, is one step at the server, and takes its latency on the way
-back. Answers and refusals are bytes that go through the decoding and the error tables of the real transport.
-Every client has an identity and an interceptor of its own, so that two controllers can be told apart and hurt
-separately. Without a latency the interceptor takes the time of the way, too.
+A call waits for its latency, is applied at the server in one step, and waits for its latency again. Responses
+are bytes that pass through the decoding and the error mapping of the real transport. Every client has its own
+identity and interceptor, so that faults can target one of two controllers. Without a latency function, the
+interceptor adds the delays, too.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from simulation.apiserver.interception import Apply, Interceptor, Request, pass_
 from simulation.apiserver.kinds import Kind, kind_of
 from simulation.apiserver.refusals import Refusal
 from simulation.apiserver.server import ApiServer
-from simulation.apiserver.watches import Cut, Watch, Watches
+from simulation.apiserver.watches import ConnectionLost, Watch, Watches
 
 REQUEST_SECONDS = 15.0
-"""The time limit of one request, as in the real transport."""
+"""The timeout of one request, as in the real transport."""
 
 _EVERYTHING = Selectors()
 _UNCHECKED = Preconditions()
@@ -40,13 +40,13 @@ Latency = Callable[[Request], float]
 
 
 def no_latency(_request: Request) -> float:
-    """An answer in the same moment; other tasks run in between all the same."""
+    """Return no latency. Other tasks still run during the call."""
     return 0.0
 
 
 @dataclass(frozen=True)
 class ClientStatistics:
-    """What one client did."""
+    """Counters of one client."""
 
     requests: int
     in_flight: int
@@ -54,7 +54,7 @@ class ClientStatistics:
 
 
 class ApiClient:
-    """One process' view of the server."""
+    """The API client of one process."""
 
     def __init__(
         self,
@@ -81,22 +81,22 @@ class ApiClient:
         return f"<ApiClient {self.identity} requests={self._requests} crashed={self.crashed}>"
 
     def statistics(self) -> ClientStatistics:
-        """Numbers of this moment."""
+        """Return the current counters."""
         return ClientStatistics(self._requests, self._in_flight, self.crashed)
 
     # Crashing.
 
     @property
     def crashed(self) -> bool:
-        """Whether the process behind this client counts as dead."""
+        """Whether the process of this client has crashed."""
         return self._crashed.is_set()
 
     def crash(self) -> None:
-        """The process dies: nothing of it reaches the server any more, and it hears of nothing."""
+        """Crash the process: its calls no longer reach the server, and it receives no more responses."""
         self._crashed.set()
 
     async def wait_crashed(self) -> None:
-        """Return once it has crashed."""
+        """Wait until the process has crashed."""
         await self._crashed.wait()
 
     # The port.
@@ -235,7 +235,7 @@ class ApiClient:
         data = await self._call(self._request("delete", kind, namespace, name), act)
         return None if data == _SUCCESS else decode_object(resource, data)
 
-    # One call.
+    # Making one call.
 
     def _request(
         self,
@@ -270,15 +270,15 @@ class ApiClient:
                 raise error_for_response(str(request), refusal.code, None, refusal.data) from refusal
 
         with anyio.move_on_after(REQUEST_SECONDS):
-            await self._travel(request)
+            await self._delay(request)
             answer = await self.interceptor(request, apply)
-            await self._travel(request)
+            await self._delay(request)
             return answer
         if self.crashed:
             await anyio.sleep_forever()
         raise OutcomeUnknown(f"{request}: no answer within {REQUEST_SECONDS:g} s")
 
-    async def _travel(self, request: Request) -> None:
+    async def _delay(self, request: Request) -> None:
         if self._latency_seconds is None:
             return
         await anyio.sleep(self._latency_seconds(request))
@@ -292,10 +292,10 @@ class ApiClient:
         while not watch.ended:
             silent_seconds = anyio.current_time() + idle_seconds
             try:
-                # The reader's clock may go at another rate than the server's.
+                # The client's clock may run at a different rate than the server's.
                 left_seconds = min(closes_seconds, silent_seconds) - anyio.current_time()
                 line = await watch.read(watch.now() + left_seconds)
-            except Cut as error:
+            except ConnectionLost as error:
                 raise OutcomeUnknown(f"watch {watch.kind}: the connection was lost") from error
             if self.crashed:
                 await anyio.sleep_forever()

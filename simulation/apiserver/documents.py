@@ -1,7 +1,7 @@
-"""JSON documents: how they are copied, stored and dated.
+"""JSON documents: copies, records and timestamps.
 
-A document inside a `Record` is never changed: whoever wants another content makes a copy. The bytes of a
-record are made once, however many clients are sent them.
+The document of a `Record` is never changed; to change it, take a copy. A record is encoded once, however many
+clients receive it.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ Document = dict[str, Any]
 
 
 def as_document(body: Mapping[str, Any]) -> Document:
-    """A deep copy of a body, as it would arrive over the wire.
+    """Return a deep copy of a body, as the server would receive it.
 
     Raises:
-        TypeError: it holds something that has no JSON form.
+        TypeError: The body holds a value without a JSON form.
     """
     copied: Document = msgspec.json.decode(msgspec.json.encode(body))
     return copied
 
 
-def format_time(moment: datetime) -> str:
-    """RFC 3339 in UTC, whole seconds, as `metav1.Time` is written."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+def format_time(when: datetime) -> str:
+    """Format a time as `metav1.Time` does: RFC 3339, UTC, whole seconds."""
+    return when.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 class Record:
@@ -44,7 +44,7 @@ class Record:
 
     @property
     def document(self) -> Document:
-        """The content: to be read, never changed."""
+        """The content. Read only."""
         return self._document
 
     @cached_property
@@ -54,7 +54,7 @@ class Record:
 
     @property
     def metadata(self) -> Document:
-        """`metadata`: to be read, never changed."""
+        """`metadata`. Read only."""
         metadata: Document = self._document["metadata"]
         return metadata
 
@@ -65,7 +65,7 @@ class Record:
 
     @property
     def uid(self) -> str:
-        """Tells it from earlier objects of its name."""
+        """`metadata.uid`, which distinguishes it from earlier objects of the same name."""
         return str(self.metadata["uid"])
 
     @property
@@ -75,17 +75,17 @@ class Record:
 
     @property
     def deleting(self) -> bool:
-        """Whether its deletion has begun."""
+        """Whether it has a deletion timestamp."""
         return "deletionTimestamp" in self.metadata
 
     def copy(self) -> Document:
-        """The content, to be changed at will."""
+        """Return a copy of the content that the caller may change."""
         copied: Document = msgspec.json.decode(self.data)
         return copied
 
 
 def without_nulls(value: Any) -> Any:
-    """The value without members that are null, at any depth: what typed objects make of them."""
+    """Return the value without null members at any depth, as decoding into typed objects does."""
     if isinstance(value, dict):
         return {key: without_nulls(item) for key, item in value.items() if item is not None}
     if isinstance(value, list):

@@ -1,8 +1,7 @@
-"""Between a client and the server: what a call is, and what may be done to it.
+"""Calls between a client and the server, and the interceptors that may disturb them.
 
-An interceptor is asked for the answer of every call, and usually gets it by calling `apply` once. It may wait
-before or after, raise instead, or let the server act later; ready-made ones are in
-`simulation.chaos.scripted`.
+An interceptor returns the response of every call, usually by calling `apply` once. It may also wait before or
+after that, raise instead, or apply the call later. `simulation.chaos.scripted` has ready-made interceptors.
 """
 
 from __future__ import annotations
@@ -14,14 +13,14 @@ from typing import Any, Protocol
 from simulation.apiserver.kinds import Kind
 
 Apply = Callable[[], bytes]
-"""Carries the call out at the server, in one step. Raises what the server refuses."""
+"""Applies the call at the server in one step, and raises the server's refusal."""
 
 READING_VERBS = ("get", "list", "watch")
 
 
 @dataclass(frozen=True)
 class Request:
-    """One call of one client. `verb` is RBAC's."""
+    """One call of one client. `verb` is an RBAC verb."""
 
     client: str
     number: int
@@ -34,23 +33,23 @@ class Request:
 
     @property
     def writes(self) -> bool:
-        """Whether it changes something."""
+        """Whether it changes an object."""
         return self.verb not in READING_VERBS
 
     def __str__(self) -> str:
-        """As in an audit log: who, what, where."""
+        """Return client, verb and object, as in an audit log."""
         resource = f"{self.kind}/{self.subresource}" if self.subresource else str(self.kind)
         where = "/".join(part for part in (self.namespace, self.name) if part)
         return f"{self.client} #{self.number} {self.verb} {resource} {where}".rstrip()
 
 
 class Interceptor(Protocol):
-    """Answers a call, by the server or without it."""
+    """Responds to a call, with or without the server."""
 
     async def __call__(self, request: Request, apply: Apply, /) -> bytes:
-        """The answer; raises an `informers.errors.ApiError` for a call that has none."""
+        """Return the response, or raise an `informers.errors.ApiError` if there is none."""
 
 
 async def pass_through(_request: Request, apply: Apply) -> bytes:
-    """Ask the server."""
+    """Apply the call at the server."""
     return apply()

@@ -1,6 +1,6 @@
-"""The kinds that the server serves: where they live and what is peculiar to each.
+"""The kinds that the server serves, with their scope and the flags in which they differ.
 
-Behaviour that is more than a flag is in `simulation.apiserver.strategies`.
+`simulation.apiserver.strategies` holds the behavior that is more than a flag.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ OPENRL = "openrl.io"
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of object. `str` is `plural.group`, as in messages."""
+    """One kind of object. `str()` returns `plural.group`, as in messages."""
 
     group: str
     version: str
@@ -25,17 +25,17 @@ class Kind:
     kind: str
     namespaced: bool = True
     status: bool = True
-    """Whether it has a status subresource, which isolates status and the rest from one another."""
+    """Whether it has a status subresource, so that writes of status and of the rest are separate."""
     generation: bool = False
-    """Whether the server counts the changes of its spec."""
+    """Whether the server counts changes of the spec in `metadata.generation`."""
     unconditional_update: bool = True
-    """Whether an update may leave out the version that it replaces."""
+    """Whether an update may omit the resource version that it replaces."""
     returns_deleted: bool = True
-    """Whether the answer to a delete that took effect at once is the object, not a `Status`."""
+    """Whether an immediate delete returns the object instead of a `Status`."""
     custom: bool = False
-    """Whether a CustomResourceDefinition describes it."""
+    """Whether a CustomResourceDefinition defines it."""
     fields: tuple[str, ...] = ()
-    """What field selectors may ask for, beside name and namespace."""
+    """The fields that field selectors support, besides name and namespace."""
 
     def __str__(self) -> str:
         return f"{self.plural}.{self.group}" if self.group else self.plural
@@ -120,11 +120,11 @@ _BY_RESOURCE = {(kind.group, kind.version, kind.plural): kind for kind in KINDS}
 
 
 def kind_of(resource: Resource[Any]) -> Kind | None:
-    """The kind that a client asks for, `None` if it is not served."""
+    """Return the kind of a client's resource, or `None` if it is not served."""
     return _BY_RESOURCE.get((resource.group, resource.version, resource.plural))
 
 
 def kind_named(api_version: str, kind: str) -> Kind | None:
-    """The kind that an owner reference names, whatever its version."""
+    """Return the kind that an owner reference names, in any version, or `None`."""
     group = api_version.rpartition("/")[0]
     return next((k for k in KINDS if (k.group, k.kind) == (group, kind)), None)

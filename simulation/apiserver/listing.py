@@ -1,4 +1,4 @@
-"""Lists in pages. All pages show the objects at the revision of the first one, or they expire (410)."""
+"""Paginated lists. All pages show the objects at the revision of the first page, or expire (410)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from simulation.apiserver.store import Store
 
 @dataclass(frozen=True)
 class ListPage:
-    """Some objects of a list at one revision. `continue_token` is empty on the last page."""
+    """One page of a list at one revision. `continue_token` is empty on the last page."""
 
     records: tuple[Record, ...]
     resource_version: str
@@ -34,30 +34,30 @@ class ListPage:
 
 
 @dataclass(frozen=True)
-class _Rest:
+class _Continuation:
     revision: int
     records: tuple[Record, ...]
     scope: str
-    """What was asked for, so that tokens of different lists differ."""
+    """What the list selects, so that tokens of different lists differ."""
 
 
 class Listing:
-    """Answers lists from a store."""
+    """Serves lists from a store."""
 
     def __init__(self, store: Store, replicas: Replicas) -> None:
         self._store = store
         self._replicas = replicas
-        self._rests: dict[str, _Rest] = {}
+        self._continuations: dict[str, _Continuation] = {}
 
     def __repr__(self) -> str:
-        return f"<Listing open={len(self._rests)}>"
+        return f"<Listing open={len(self._continuations)}>"
 
     def first_page(
         self, kind: Kind, namespace: str, selectors: Selectors, resource_version: str, limit: int
     ) -> ListPage:
-        """The list as of now, or with a version as of what a replica has seen.
+        """Return the first page: of the current objects, or with a version of those that a replica has seen.
 
-        Raises `Refusal` 504 if the version is still to come.
+        Raises `Refusal` 504 if no replica has reached that version.
         """
         asked = _parse_version(resource_version)
         revision = self._revision_of_cache() if resource_version else self._store.revision
@@ -70,9 +70,11 @@ class Listing:
         )
         self._replicas.stale_lists_total += not current
         found = [record for record in records if matches(record.document)]
-        # A list that need not be consistent comes from the watch cache, which has no pages of its own.
+        # A list that need not be consistent is served from the watch cache, which has no pages of its own.
         scope = f"{kind}/{namespace}?{selectors.labels}&{selectors.fields}"
-        return self._page(_Rest(self._store.revision if current else revision, tuple(found), scope), limit)
+        return self._page(
+            _Continuation(self._store.revision if current else revision, tuple(found), scope), limit
+        )
 
     def _revision_of_cache(self) -> int:
         replica = self._replicas.choose()
@@ -80,23 +82,23 @@ class Listing:
         return newest if replica is None else replica.revision(anyio.current_time(), newest)
 
     def next_page(self, token: str, limit: int) -> ListPage:
-        """What a token stands for. Raises `Refusal` 410 once its revision is compacted, 400 for nonsense."""
-        rest = self._rests.get(token)
-        if rest is None:
+        """Return the page of a token. Raises `Refusal` 410 if it has expired, 400 if it is invalid."""
+        continuation = self._continuations.get(token)
+        if continuation is None:
             raise refusals.bad_request("continue key is not valid")
-        if rest.revision < self._store.compacted:
+        if continuation.revision < self._store.compacted:
             text = "The provided continue parameter is too old to display a consistent list result."
             raise refusals.expired(text)
-        return self._page(rest, limit)
+        return self._page(continuation, limit)
 
-    def _page(self, rest: _Rest, limit: int) -> ListPage:
-        version = str(rest.revision)
-        if not limit or len(rest.records) <= limit:
-            return ListPage(rest.records, version, "")
-        page, left = rest.records[:limit], rest.records[limit:]
-        place = {"rv": rest.revision, "scope": rest.scope, "start": str(page[-1].key)}
+    def _page(self, continuation: _Continuation, limit: int) -> ListPage:
+        version = str(continuation.revision)
+        if not limit or len(continuation.records) <= limit:
+            return ListPage(continuation.records, version, "")
+        page, left = continuation.records[:limit], continuation.records[limit:]
+        place = {"rv": continuation.revision, "scope": continuation.scope, "start": str(page[-1].key)}
         token = base64.urlsafe_b64encode(msgspec.json.encode(place)).decode()
-        self._rests[token] = _Rest(rest.revision, left, rest.scope)
+        self._continuations[token] = _Continuation(continuation.revision, left, continuation.scope)
         return ListPage(page, version, token)
 
 

@@ -1,4 +1,4 @@
-"""`metadata`: what the server sets, what clients may change, and when a generation begins.
+"""`metadata`: the fields that the server sets, the changes that clients may make, and the generation.
 
 Source: `BeforeCreate`, `BeforeUpdate` and `ValidateObjectMetaAccessorUpdate` of the Kubernetes API machinery.
 """
@@ -18,9 +18,9 @@ _GENERATED_NAME_MAX = 58
 
 
 def new_metadata(
-    given: Document, *, namespace: str, uid: str, moment: str, counts_generation: bool
+    given: Document, *, namespace: str, uid: str, timestamp: str, counts_generation: bool
 ) -> Document:
-    """The metadata of a new object, from what its creator gave."""
+    """Return the metadata of a new object, from the metadata of the create request."""
     if given.get("resourceVersion"):
         raise refusals.set_on_create()
     kept = {name: value for name, value in given.items() if name not in _SET_BY_SERVER}
@@ -29,24 +29,24 @@ def new_metadata(
         kept["name"] = f"{kept['generateName'][:_GENERATED_NAME_MAX]}{uid.partition('-')[0][-5:]}"
     if namespace:
         kept["namespace"] = namespace
-    kept |= {"uid": uid, "creationTimestamp": moment}
+    kept |= {"uid": uid, "creationTimestamp": timestamp}
     if counts_generation:
         kept["generation"] = 1
     return _without_empty(kept)
 
 
 def check_version(kind: Kind, old: Record, metadata: Document) -> None:
-    """Refuse what was decided from another version: 409; 422 without a version where a kind wants one."""
+    """Refuse a stale resource version (409), or a missing one where the kind requires it (422)."""
     version = metadata.get("resourceVersion")
     if version and version != old.version:
         raise refusals.conflict(kind, old.key.name)
     if not version and not kind.unconditional_update:
-        fault = "metadata.resourceVersion: Invalid value: 0: must be specified for an update"
-        raise refusals.invalid(kind, old.key.name, [fault])
+        error = "metadata.resourceVersion: Invalid value: 0: must be specified for an update"
+        raise refusals.invalid(kind, old.key.name, [error])
 
 
 def check_uid(kind: Kind, old: Record, metadata: Document) -> None:
-    """Refuse the replacement of another object than that of the UID: 409."""
+    """Refuse an update that names another UID (409)."""
     uid = metadata.get("uid", old.uid)
     if uid != old.uid:
         why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {old.uid}"
@@ -54,30 +54,30 @@ def check_uid(kind: Kind, old: Record, metadata: Document) -> None:
 
 
 def carry_over(old: Record, document: Document) -> list[str]:
-    """Complete the metadata of a changed object with what only the server sets; returns what is wrong."""
+    """Copy the metadata that only the server sets to the changed object, and return validation errors."""
     metadata: Document = document["metadata"]
     metadata["resourceVersion"] = old.version
     metadata["creationTimestamp"] = old.metadata["creationTimestamp"]
-    faults = []
+    errors = []
     if metadata.setdefault("uid", old.uid) != old.uid:
-        faults.append("metadata.uid: Invalid value: field is immutable")
+        errors.append("metadata.uid: Invalid value: field is immutable")
     if old.deleting and _gains(old.metadata, metadata, "finalizers"):
         text = "no new finalizers can be added if the object is being deleted"
-        faults.append(f"metadata.finalizers: Forbidden: {text}")
+        errors.append(f"metadata.finalizers: Forbidden: {text}")
     if "generation" in old.metadata:
         metadata["generation"] = old.metadata["generation"]
     for field in _SET_ON_DELETION:
         if field in old.metadata:
-            # A real server takes another time for one that is ending, but not its withdrawal.
+            # A real server accepts another deletion time for a terminating object, but not its removal.
             metadata.setdefault(field, old.metadata[field])
         elif field in metadata:
-            faults.append(f"metadata.{field}: Invalid value: field is immutable")
+            errors.append(f"metadata.{field}: Invalid value: field is immutable")
     document["metadata"] = _without_empty(metadata)
-    return faults
+    return errors
 
 
 def spec_changed(kind: Kind, old: Document, new: Document) -> bool:
-    """Whether anything changed that a generation stands for: all but metadata and a separate status."""
+    """Whether a change increments the generation: any but of metadata and of a status subresource."""
     aside = ("metadata", "status") if kind.status else ("metadata",)
     return _without(old, aside) != _without(new, aside)
 

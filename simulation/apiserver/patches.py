@@ -1,4 +1,4 @@
-"""JSON merge patch (RFC 7386) and JSON patch (RFC 6902), as far as an API server is asked for them."""
+"""JSON merge patch (RFC 7386) and JSON patch (RFC 6902), as far as API servers support them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from simulation.apiserver.refusals import bad_request, unprocessable
 
 
 def merge_patched(target: Any, patch: Any) -> Any:
-    """`target` with `patch` merged in: null deletes, objects are merged, all else is replaced."""
+    """Return `target` with `patch` merged in: null deletes, objects merge, other values replace."""
     if not isinstance(patch, dict):
         return patch
     merged = dict(target) if isinstance(target, dict) else {}
@@ -23,11 +23,10 @@ def merge_patched(target: Any, patch: Any) -> Any:
 
 
 def json_patched(target: Document, operations: Sequence[Any]) -> Document:
-    """`target`, which is changed, after all operations.
+    """Apply all operations to `target` in place and return it.
 
     Raises:
-        Refusal: 400 for what is no patch; 422 for an operation that cannot be carried out, such as a
-            `test` that fails.
+        Refusal: 400 for an invalid patch; 422 for an operation that fails, such as a failed `test`.
     """
     for operation in operations:
         if not isinstance(operation, dict) or not isinstance(operation.get("path"), str):
@@ -49,7 +48,7 @@ def _apply(target: Document, operation: Document) -> None:
         case "replace":
             if isinstance(parent, list):
                 _read(parent, last, path)
-            # The library of real servers adds a member that is absent, whatever the RFC says.
+            # The patch library of real servers adds an absent member here, unlike the RFC.
             parent[_index(parent, last)] = operation.get("value")
         case "remove":
             _read(parent, last, path)
@@ -59,7 +58,7 @@ def _apply(target: Document, operation: Document) -> None:
 
 
 def _locate(target: Any, path: str) -> tuple[Any, str]:
-    """The container that holds what a JSON pointer (RFC 6901) names, and its key there."""
+    """Return the container of the value that a JSON pointer (RFC 6901) names, and its key there."""
     if not path.startswith("/"):
         raise bad_request(f"error decoding patch: {path!r} is no JSON pointer")
     *parents, last = (part.replace("~1", "/").replace("~0", "~") for part in path[1:].split("/"))

@@ -1,7 +1,7 @@
-"""What the server says when it refuses: `Status` objects, worded as `k8s.io/apimachinery` words them.
+"""Refusals of the server: `Status` objects with the wording of `k8s.io/apimachinery`.
 
-The client turns them into the classes of `informers.errors` with the very function that does so for a real
-server's answers, so nothing here knows those classes.
+The client maps them to the classes of `informers.errors` with the function that maps a real server's
+responses. This module therefore does not depend on those classes.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ MODIFIED = "the object has been modified; please apply your changes to the lates
 
 @dataclass
 class Refusal(Exception):
-    """A request is answered with a `Status` instead of an object."""
+    """A response with a `Status` object instead of the requested object."""
 
     code: HTTPStatus
     reason: str
     message: str
     details: Mapping[str, object] = field(default_factory=dict)
-    """What it is about and why, for programs: kubectl words its message by them."""
+    """Machine-readable object and causes. kubectl builds its message from them."""
 
     def __str__(self) -> str:
         return f"{self.code} {self.reason}: {self.message}"
@@ -45,17 +45,17 @@ class Refusal(Exception):
 
 
 def not_found(kind: Kind, name: str) -> Refusal:
-    """404: there is no such object."""
+    """Return 404: the object does not exist."""
     return Refusal(HTTPStatus.NOT_FOUND, "NotFound", f'{kind} "{name}" not found')
 
 
 def namespace_not_found(name: str) -> Refusal:
-    """404: the namespace to create in does not exist."""
+    """Return 404: the namespace of a create request does not exist."""
     return Refusal(HTTPStatus.NOT_FOUND, "NotFound", f'namespaces "{name}" not found')
 
 
 def namespace_terminating(kind: Kind, name: str, namespace: str) -> Refusal:
-    """403: the namespace to create in is being deleted."""
+    """Return 403: the namespace of a create request is terminating."""
     why = f"unable to create new content in namespace {namespace} because it is being terminated"
     cause = {
         "reason": "NamespaceTerminating",
@@ -66,71 +66,71 @@ def namespace_terminating(kind: Kind, name: str, namespace: str) -> Refusal:
 
 
 def forbidden(kind: Kind, name: str, why: str, *causes: Mapping[str, str]) -> Refusal:
-    """403: a rule of the server's, not of rights, says no."""
+    """Return 403: admission, not RBAC, refuses the request."""
     details = {"name": name, "group": kind.group, "kind": kind.plural, "causes": causes}
     return Refusal(HTTPStatus.FORBIDDEN, "Forbidden", f'{kind} "{name}" is forbidden: {why}', details)
 
 
 def not_served() -> Refusal:
-    """404: there is no such resource."""
+    """Return 404: the resource is not served."""
     text = "the server could not find the requested resource"
     return Refusal(HTTPStatus.NOT_FOUND, "", text)
 
 
 def already_exists(kind: Kind, name: str) -> Refusal:
-    """409: an object of that name is there."""
+    """Return 409: an object of that name exists."""
     return Refusal(HTTPStatus.CONFLICT, "AlreadyExists", f'{kind} "{name}" already exists')
 
 
 def conflict(kind: Kind, name: str, why: str = MODIFIED) -> Refusal:
-    """409: a version or a precondition does not hold."""
+    """Return 409: a resource version or a precondition does not match."""
     text = f'Operation cannot be fulfilled on {kind} "{name}": {why}'
     return Refusal(HTTPStatus.CONFLICT, "Conflict", text)
 
 
-def invalid(kind: Kind, name: str, faults: Sequence[str]) -> Refusal:
-    """422: the object breaks a rule."""
-    listed = faults[0] if len(faults) == 1 else f"[{', '.join(faults)}]"
+def invalid(kind: Kind, name: str, errors: Sequence[str]) -> Refusal:
+    """Return 422: the object is invalid."""
+    listed = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"
     subject = f"{kind.kind}.{kind.group}" if kind.group else kind.kind
     text = f'{subject} "{name}" is invalid: {listed}'
-    causes = [_cause(fault) for fault in faults]
+    causes = [_cause(error) for error in errors]
     details = {"name": name, "group": kind.group, "kind": kind.kind, "causes": causes}
     return Refusal(HTTPStatus.UNPROCESSABLE_ENTITY, "Invalid", text, details)
 
 
-def _cause(fault: str) -> dict[str, str]:
-    path, _, message = fault.partition(": ")
+def _cause(error: str) -> dict[str, str]:
+    path, _, message = error.partition(": ")
     return {"reason": "FieldValueInvalid", "message": message, "field": path}
 
 
 def unprocessable(message: str) -> Refusal:
-    """422: a patch cannot be applied."""
+    """Return 422: the patch cannot be applied."""
     return Refusal(HTTPStatus.UNPROCESSABLE_ENTITY, "Invalid", message)
 
 
 def bad_request(message: str) -> Refusal:
-    """400: the request makes no sense."""
+    """Return 400: the request is malformed."""
     return Refusal(HTTPStatus.BAD_REQUEST, "BadRequest", message)
 
 
 def expired(message: str) -> Refusal:
-    """410: the version asked for is no longer known."""
+    """Return 410: the requested resource version is compacted."""
     return Refusal(HTTPStatus.GONE, "Expired", message)
 
 
 def too_large(asked: int, current: int) -> Refusal:
-    """504: the version asked for is not reached yet."""
+    """Return 504: the requested resource version is not reached yet."""
     text = f"Too large resource version: {asked}, current: {current}"
     details = {"causes": [{"reason": "ResourceVersionTooLarge"}]}
     return Refusal(HTTPStatus.GATEWAY_TIMEOUT, "Timeout", text, details)
 
 
 def unreadable_version(version: str) -> Refusal:
-    """500: what a watch says to a version that is no number."""
+    """Return 500, as a watch does for a resource version that is not a number."""
     return Refusal(HTTPStatus.INTERNAL_SERVER_ERROR, "", f"strconv.ParseUint: parsing {version!r}")
 
 
 def set_on_create() -> Refusal:
-    """500: a version was given to an object that does not exist yet."""
+    """Return 500: a create request sets a resource version."""
     text = "resourceVersion should not be set on objects to be created"
     return Refusal(HTTPStatus.INTERNAL_SERVER_ERROR, "", text)

@@ -1,7 +1,7 @@
-"""Several API servers on one store: writes and consistent reads agree, watch caches lag, each by its own.
+"""API server replicas on one store: writes and consistent reads agree, but each watch cache has its own lag.
 
-A client that is connected to another replica than before may find it behind what it has already seen. What
-a replica has seen only ever grows; a replica that is stuck sees nothing for a while and then all of it.
+A client that connects to another replica may see an older state than before. The revision of one replica only
+grows. A stuck replica sees no changes for a while, and then all of them.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ class Replica:
     def __repr__(self) -> str:
         return f"<Replica changes={len(self._due)}>"
 
-    def hear(self, change: Change, now: float) -> None:
-        """A write was made; it will be seen here after the lag, and never before an earlier one."""
+    def record(self, change: Change, now: float) -> None:
+        """Record a write, which this replica sees after its lag and never before an earlier write."""
         due = now + self._lag_seconds()
         self._due.append(max(due, self._due[-1]) if self._due else due)
         self._revisions.append(change.revision)
 
     def due_seconds(self, revision: int) -> float:
-        """When this replica sees that revision: a time that may be over."""
+        """Return the time at which this replica sees a revision, possibly in the past."""
         index = bisect_right(self._revisions, revision) - 1
         return self._due[index] if index >= 0 else 0.0
 
     def revision(self, now: float, newest: int) -> int:
-        """The last revision that it has seen."""
+        """Return the last revision that this replica has seen."""
         index = bisect_right(self._due, now)
         if index == len(self._due):
             return newest
@@ -46,39 +46,39 @@ class Replica:
 
 
 class Replicas:
-    """All replicas, and which of them each client is connected to."""
+    """All replicas. Each new connection gets a random one."""
 
     def __init__(self) -> None:
         self._all: list[Replica] = []
         self.stale_lists_total = 0
-        """Lists that showed less than there was."""
+        """Lists that were served from a stale cache."""
         self._rng: Random | None = None
 
     def __repr__(self) -> str:
         return f"<Replicas {len(self._all)}>"
 
     def lag(self, count: int, rng: Random, lag_seconds: Callable[[], float]) -> None:
-        """From now on there are `count` replicas whose caches lag."""
+        """Start `count` replicas whose caches lag."""
         self._rng = rng
         self._all = [Replica(lag_seconds) for _ in range(count)]
 
     def heal(self) -> None:
-        """From now on every replica is up to date; what is on its way comes when it was due."""
+        """Stop the lag of new changes. Changes that are already delayed keep their time."""
         for replica in self._all:
-            replica._lag_seconds = _none  # noqa: SLF001 - our own part
+            replica._lag_seconds = _no_lag  # noqa: SLF001 - our own part
 
     def choose(self) -> Replica | None:
-        """The replica that a new connection is made to; `None` if there is one server without a lag."""
+        """Return the replica of a new connection, or `None` if there is one server without a lag."""
         if self._rng is None:
             return None
         return self._all[self._rng.randrange(len(self._all))]
 
-    def hear(self, change: Change) -> None:
-        """A write was made; to be told before anybody asks a replica about it."""
+    def record(self, change: Change) -> None:
+        """Record a write. Call it before any replica is read after the write."""
         now = anyio.current_time()
         for replica in self._all:
-            replica.hear(change, now)
+            replica.record(change, now)
 
 
-def _none() -> float:
+def _no_lag() -> float:
     return 0.0

@@ -1,8 +1,8 @@
 """Structural schemas of CustomResourceDefinitions: defaults, pruning and validation.
 
-Reads `manifests/crds` themselves, so that the kinds here are those that are installed. CEL rules are not
-evaluated: they are written out in `simulation.apiserver.strategies.custom`. Source: "Extend the Kubernetes
-API with CustomResourceDefinitions" of the Kubernetes documentation.
+It reads `manifests/crds`, so that the simulated kinds match the installed ones. CEL rules are not evaluated:
+`simulation.apiserver.strategies.custom` implements them. Source: "Extend the Kubernetes API with
+CustomResourceDefinitions" of the Kubernetes documentation.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _TYPES: Mapping[str, Callable[[Any], bool]] = {
 
 
 def read_schema(plural: str) -> Schema:
-    """The schema of the first version of a kind."""
+    """Return the schema of the first version of a custom resource."""
     definition = yaml.safe_load((CRDS / f"{plural}.yaml").read_text())
     return Schema(definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
 
@@ -38,7 +38,7 @@ class Schema:
     def __init__(self, described: Mapping[str, Any]) -> None:
         self._described = described
         self.default_value: object = described.get("default")
-        """What stands for an absent field, `None` if nothing does."""
+        """The default of the field, or `None`."""
         self._preserves = bool(described.get("x-kubernetes-preserve-unknown-fields"))
         self._properties = {name: Schema(each) for name, each in described.get("properties", {}).items()}
         items = described.get("items")
@@ -50,7 +50,7 @@ class Schema:
         return f"<Schema {self._described.get('type', 'any')} properties={sorted(self._properties)}>"
 
     def default(self, value: Any) -> None:
-        """Fill in what is absent, at any depth that is there."""
+        """Set defaults for absent fields, in every object that is present."""
         for name, schema in self._fields_of(value):
             if name not in value and schema.default_value is not None:
                 value[name] = schema.default_value
@@ -60,7 +60,7 @@ class Schema:
             schema.default(item)
 
     def prune(self, value: Any, path: str = "") -> Iterator[str]:
-        """Drop unknown fields; yields the path of each."""
+        """Remove unknown fields and yield the path of each."""
         if isinstance(value, dict) and not self._preserves and self._others is None and self._properties:
             known = (*self._properties, *_ROOT_FIELDS) if not path else tuple(self._properties)
             for name in [name for name in value if name not in known]:
@@ -72,8 +72,8 @@ class Schema:
         for index, (schema, item) in enumerate(self._items_of(value)):
             yield from schema.prune(item, f"{path}[{index}]")
 
-    def faults(self, value: Any, path: str = "") -> Iterator[str]:
-        """What is wrong with a value, as `path: what`."""
+    def validate(self, value: Any, path: str = "") -> Iterator[str]:
+        """Yield validation errors as `path: error`."""
         fits = self._described.get("x-kubernetes-int-or-string") or _TYPES.get(
             self._described.get("type", ""), lambda _value: True
         )
@@ -82,18 +82,18 @@ class Schema:
             wanted = self._described.get("type", "integer or string")
             yield f"{path}: Invalid value: {type(value).__name__} is not of type {wanted}"
             return
-        yield from self._value_faults(value, path)
+        yield from self._validate_value(value, path)
         for name in self._described.get("required", ()):
             if name not in value:
                 yield f"{_join(path, name)}: Required value"
         for name, schema in self._fields_of(value):
             if name in value and _join(path, name) != "metadata":
-                yield from schema.faults(value[name], _join(path, name))
+                yield from schema.validate(value[name], _join(path, name))
         for index, (schema, item) in enumerate(self._items_of(value)):
-            yield from schema.faults(item, f"{path}[{index}]")
+            yield from schema.validate(item, f"{path}[{index}]")
         yield from self._duplicates(value, path)
 
-    def _value_faults(self, value: Any, path: str) -> Iterator[str]:
+    def _validate_value(self, value: Any, path: str) -> Iterator[str]:
         described = self._described
         if "enum" in described and value not in described["enum"]:
             yield f"{path}: Unsupported value: {value!r}"

@@ -1,7 +1,7 @@
-"""Label and field selectors, in the API's own syntax.
+"""Label and field selectors, in the API's syntax.
 
-Source: "Labels and Selectors" and "Field Selectors" of the Kubernetes documentation. Only the fields that a
-kind names can be asked for; the server refuses others, as a real one does.
+Source: "Labels and Selectors" and "Field Selectors" of the Kubernetes documentation. Like a real server, this
+one refuses field selectors that the kind does not support.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _IDENTITY_FIELDS = ("metadata.name", "metadata.namespace")
 
 
 def compile_selectors(kind: Kind, selectors: Selectors) -> Selector:
-    """A test of documents. Raises `Refusal` (400) for what is no selector of this kind."""
+    """Return a predicate on documents. Raises `Refusal` 400 for a selector that the kind does not support."""
     tests = [*_labels(selectors.labels), *_fields(kind, selectors.fields)]
     return lambda document: all(test(document) for test in tests)
 
@@ -43,7 +43,7 @@ def _labels(text: str) -> Iterator[Selector]:
 
 
 def _label(key: str, values: tuple[str, ...], *, wanted: bool) -> Selector:
-    # An absent label is in no set and equal to nothing.
+    # An absent label is not in any set and not equal to any value.
     return lambda document: (_labels_of(document).get(key) in values) is wanted
 
 

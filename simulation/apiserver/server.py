@@ -1,8 +1,8 @@
-"""The verbs of the API server, on documents and in one step each.
+"""The verbs of the API server. Each one is a single step on documents.
 
-What a client sees of them, in time and with failures, is `simulation.apiserver.client`; the actors of the
-cluster call them directly. Source of the semantics: "API concepts" of the Kubernetes documentation and the
-generic registry of `k8s.io/apiserver`; the parity cases hold them against a real server.
+`simulation.apiserver.client` adds time and failures for clients; the simulated cluster components call the
+verbs directly. Source of the semantics: "API concepts" of the Kubernetes documentation and the generic
+registry of `k8s.io/apiserver`. The parity cases compare them with a real server.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 
 @dataclass(frozen=True)
 class Deletion:
-    """What a delete did: `record` is the object as it is being deleted, or its last state if it is `gone`."""
+    """The result of a delete: `record` is the terminating object, or its last state if it is `gone`."""
 
     record: Record
     gone: bool
 
 
 class ApiServer:
-    """One API server. Raises `Refusal` for what it refuses."""
+    """One API server. Raises `Refusal` for requests that it refuses."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class ApiServer:
     # Reading.
 
     def get(self, kind: Kind, name: str, namespace: str = "") -> Record:
-        """The object, or 404."""
+        """Return the object. Raises 404 if it does not exist."""
         record = self.store.get(kind, ObjectKey(namespace, name))
         if record is None:
             raise refusals.not_found(kind, name)
@@ -77,7 +77,7 @@ class ApiServer:
         limit: int = 0,
         continue_token: str = "",
     ) -> ListPage:
-        """One page: 410 for a token that has expired, 504 for a version that is not reached yet."""
+        """Return one page. Raises 410 for an expired token, 504 for a version that is not reached yet."""
         if continue_token:
             return self._listing.next_page(continue_token, limit)
         return self._listing.first_page(kind, namespace, selectors, resource_version, limit)
@@ -87,7 +87,7 @@ class ApiServer:
     def create(self, kind: Kind, namespace: str, body: Mapping[str, Any], *, strict: bool = False) -> Record:
         """Create an object.
 
-        409 if it exists, 404 without the namespace, 403 if that is being deleted, 422 or 400 for faults.
+        Raises 409 if it exists, 404 without the namespace, 403 if that is terminating, 422 or 400 if invalid.
         """
         document = without_nulls(as_document(body))
         _check_address(kind, document, namespace)
@@ -95,18 +95,18 @@ class ApiServer:
             document.get("metadata") or {},
             namespace=namespace,
             uid=self._new_uid(),
-            moment=format_time(self._now()),
+            timestamp=format_time(self._now()),
             counts_generation=kind.generation,
         )
         name = document["metadata"].get("name", "")
         if kind.namespaced:
-            self._admit(kind, name, namespace)
+            self._check_namespace(kind, name, namespace)
         strategy = strategy_of(kind)
         strategy.default(document, strict=strict)
-        strategy.prepare_create(document)
-        faults = [*_name_faults(name), *strategy.create_faults(document)]
-        if faults:
-            raise refusals.invalid(kind, name, faults)
+        strategy.prepare_for_create(document)
+        errors = [*_validate_name(name), *strategy.validate_create(document)]
+        if errors:
+            raise refusals.invalid(kind, name, errors)
         if self.store.get(kind, ObjectKey(namespace, name)) is not None:
             raise refusals.already_exists(kind, name)
         return self.store.put(kind, document)
@@ -121,7 +121,7 @@ class ApiServer:
         subresource: str = "",
         strict: bool = False,
     ) -> Record:
-        """Replace an object, or its status. Unknown fields are dropped, or refused if `strict`."""
+        """Replace an object or its status. Unknown fields are dropped, or refused if `strict`."""
         old = self.get(kind, name, namespace)
         document = without_nulls(as_document(body))
         _check_address(kind, document, namespace, name)
@@ -139,7 +139,7 @@ class ApiServer:
         patch_type: PatchType = PatchType.MERGE,
         strict: bool = False,
     ) -> Record:
-        """Patch an object, or its status."""
+        """Patch an object or its status."""
         old = self.get(kind, name, namespace)
         patch = as_document({"patch": body})["patch"]
         if isinstance(patch, list) is not (patch_type is PatchType.JSON):
@@ -158,14 +158,14 @@ class ApiServer:
         subresource: str = "",
         strict: bool = False,
     ) -> Record:
-        """Change an object in one step, as somebody does who reads and writes until there is no conflict."""
+        """Change an object in one step, as a client does that retries after each conflict."""
         old = self.get(kind, key.name, key.namespace)
         document = old.copy()
         change(document)
         return self._write(kind, old, document, subresource, strict=strict)
 
     def bind(self, key: ObjectKey, uid: str, node: str, conditions: Sequence[Document]) -> Record:
-        """Give a Pod its node (the `binding` subresource): 409 if it is another one, bound or deleting."""
+        """Bind a Pod to a node (`binding` subresource). Raises 409 if it is replaced, bound or deleting."""
         old = self.get(PODS, key.name, key.namespace)
         if old.uid != uid or old.deleting or old.document["spec"].get("nodeName"):
             raise refusals.conflict(PODS, key.name, f"pod {key.name} cannot be assigned to a node")
@@ -176,12 +176,12 @@ class ApiServer:
         return self.store.put(PODS, document)
 
     def finalize(self, namespace: Record) -> None:
-        """Let go of a namespace that is empty (the `finalize` subresource)."""
+        """Remove the spec finalizer of an empty namespace (the `finalize` subresource)."""
         document = namespace.copy()
         document["spec"]["finalizers"] = []
         if _ends_deletion(document["metadata"]):
             self.store.remove(NAMESPACES, namespace.key)
-        elif document != namespace.document:  # a finalizer of somebody's holds it yet
+        elif document != namespace.document:  # a metadata finalizer still blocks its removal
             self.store.put(NAMESPACES, document)
 
     def delete(
@@ -193,7 +193,7 @@ class ApiServer:
         preconditions: Preconditions = _UNCHECKED,
         grace_seconds: int | None = None,
     ) -> Deletion:
-        """Delete an object, or begin to: 409 where a precondition does not hold."""
+        """Delete an object or start its deletion. Raises 409 if a precondition does not hold."""
         old = self.get(kind, name, namespace)
         _check_preconditions(kind, old, preconditions)
         strategy = strategy_of(kind)
@@ -201,7 +201,7 @@ class ApiServer:
         asked = grace_seconds if strategy.graceful else None
         grace = strategy.grace_seconds(old.document) if asked is None else asked
         waits_seconds = old.metadata.get("deletionGracePeriodSeconds", 0) if old.deleting else None
-        finalizers = bool(old.metadata.get("finalizers")) or strategy.held(old.document)
+        finalizers = bool(old.metadata.get("finalizers")) or strategy.blocks_removal(old.document)
         if waits_seconds is not None and waits_seconds <= grace and (grace > 0 or finalizers):
             return Deletion(old, gone=False)
         if finalizers or strategy.graceful:
@@ -210,14 +210,14 @@ class ApiServer:
             return Deletion(old, gone=False)
         return Deletion(self.store.remove(kind, old.key), gone=True)
 
-    def _admit(self, kind: Kind, name: str, namespace: str) -> None:
+    def _check_namespace(self, kind: Kind, name: str, namespace: str) -> None:
         found = self.store.get(NAMESPACES, ObjectKey("", namespace))
         if found is None:
             raise refusals.namespace_not_found(namespace)
         if found.deleting:
             raise refusals.namespace_terminating(kind, name, namespace)
 
-    # The one way in for changes of what exists.
+    # Changing existing objects.
 
     def _write(
         self, kind: Kind, old: Record, document: Document, subresource: str, *, strict: bool = False
@@ -230,25 +230,25 @@ class ApiServer:
             document["status"] = candidate.get("status") or {}
             if not kind.custom and not isinstance(document["status"], dict):
                 raise refusals.bad_request(f"json: {kind.kind}.status is no object")
-            faults = list(strategy.status_faults(old.document, document))
+            errors = list(strategy.validate_status_update(old.document, document))
             if not kind.custom and candidate["metadata"].get("uid", old.uid) != old.uid:
-                faults.append("metadata.uid: Invalid value: field is immutable")
+                errors.append("metadata.uid: Invalid value: field is immutable")
         elif subresource:
             raise refusals.not_found(kind, old.key.name)
         else:
             if kind.status:
                 _keep_status(old, document)
-            strategy.keep(old.document, document)
-            faults = carry_over(old, document)
+            strategy.keep_immutable_fields(old.document, document)
+            errors = carry_over(old, document)
             strategy.default(document, strict=strict)
-            faults += [*strategy.update_faults(old.document, document)]
-        if faults:
-            raise refusals.invalid(kind, old.key.name, faults)
+            errors += [*strategy.validate_update(old.document, document)]
+        if errors:
+            raise refusals.invalid(kind, old.key.name, errors)
         if kind.generation and spec_changed(kind, old.document, document):
             document["metadata"]["generation"] += 1
         if document == old.document:
             return old
-        if _ends_deletion(document["metadata"]) and not strategy.held(document):
+        if _ends_deletion(document["metadata"]) and not strategy.blocks_removal(document):
             self.store.remove(kind, old.key)
             return Record(document)
         return self.store.put(kind, document)
@@ -266,22 +266,22 @@ class ApiServer:
     # For tests.
 
     def documents(self, kind: Kind, namespace: str = "") -> list[Document]:
-        """Copies of all objects of a kind, in the order of their keys."""
+        """Return copies of all objects of a kind, ordered by key."""
         return [record.copy() for record in self.store.all(kind, namespace)]
 
     def document(self, kind: Kind, name: str, namespace: str = "") -> Document | None:
-        """A copy of an object, `None` if there is none."""
+        """Return a copy of an object, or `None`."""
         record = self.store.get(kind, ObjectKey(namespace, name))
         return None if record is None else record.copy()
 
     def history(self, kind: Kind | None = None) -> list[Change]:
-        """All changes since the last compaction, of one kind or all."""
+        """Return all changes since the last compaction, of one kind or of all."""
         changes = self.store.changes_after(self.store.compacted)
         return [change for change in changes if kind in {None, change.kind}]
 
 
 def _check_address(kind: Kind, document: Document, namespace: str, name: str = "") -> None:
-    """The body must name what the request names."""
+    """Refuse a body that names another object than the request does."""
     metadata = document.setdefault("metadata", {})
     for field, wanted in (("kind", kind.kind), ("apiVersion", kind.api_version)):
         found = document.setdefault(field, wanted)
@@ -308,7 +308,7 @@ def _check_preconditions(kind: Kind, record: Record, wanted: Preconditions) -> N
             raise refusals.conflict(kind, record.key.name, f"Precondition failed: {why}")
 
 
-def _name_faults(name: str) -> Iterable[str]:
+def _validate_name(name: str) -> Iterable[str]:
     if not name:
         yield "metadata.name: Required value: name or generateName is required"
     elif not _NAME.fullmatch(name):

@@ -1,7 +1,7 @@
-"""The objects at one integer revision, and the history of how they came to be.
+"""The objects at one integer revision, and the history of their changes.
 
-The invariant: every write takes the next revision, is told to the subscribers in the step that makes it, and
-can be asked for later by revision until it is compacted. Rules about what may be written are the server's.
+Invariant: every write gets the next revision and notifies the subscribers in the same step. Reads at an
+earlier revision are possible until it is compacted. The server, not the store, validates writes.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from simulation.apiserver.documents import Document, Record
 from simulation.apiserver.kinds import Kind
 
 FIRST_REVISION = 100
-"""A server that is taken into use has a history that is compacted already."""
+"""A new server starts with a compacted history, as a real one does."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """One write. `record` is the state after it; after a deletion the last one, at its revision."""
+    """One write. `record` is the state after it, or for a deletion the last state, at its revision."""
 
     revision: int
     type: WatchEventType
@@ -46,7 +46,7 @@ class StoreStatistics:
 
 
 class Store:
-    """Records by kind and key. All methods are synchronous: a write is one step for everybody."""
+    """Records by kind and key. All methods are synchronous, so that a write is atomic."""
 
     def __init__(self) -> None:
         self._objects: dict[Kind, dict[ObjectKey, Record]] = {}
@@ -65,29 +65,29 @@ class Store:
 
     @property
     def compacted(self) -> int:
-        """Changes up to this revision are forgotten."""
+        """The last revision whose changes are compacted."""
         return self._compacted
 
     def statistics(self) -> StoreStatistics:
-        """Numbers of this moment."""
+        """Return current sizes and counts."""
         objects = sum(len(records) for records in self._objects.values())
         return StoreStatistics(objects, self._revision, self._compacted, len(self._history))
 
     def subscribe(self, subscriber: Subscriber) -> None:
-        """Tell of each write in the step that makes it; `subscriber` must neither raise nor write."""
+        """Call `subscriber` in the step of each write. It must neither raise nor write."""
         self._subscribers.append(subscriber)
 
     def get(self, kind: Kind, key: ObjectKey) -> Record | None:
-        """The object of that key."""
+        """Return the object of a key, or `None`."""
         return self._objects.get(kind, {}).get(key)
 
     def all(self, kind: Kind, namespace: str = "") -> list[Record]:
-        """The objects of a kind, in the order of their keys; of all namespaces if it is empty."""
+        """Return the objects of a kind, ordered by key; of all namespaces if `namespace` is empty."""
         records = self._objects.get(kind, {})
         return [records[key] for key in sorted(records) if not namespace or key.namespace == namespace]
 
     def all_at(self, kind: Kind, namespace: str, revision: int) -> list[Record]:
-        """The same as of an earlier revision, which must not be compacted."""
+        """Return the objects of a kind at an earlier revision, which must not be compacted."""
         records = dict(self._objects.get(kind, {}))
         for change in reversed(self._history):
             if change.revision <= revision:
@@ -101,38 +101,38 @@ class Store:
         return [records[key] for key in sorted(records) if not namespace or key.namespace == namespace]
 
     def put(self, kind: Kind, document: Document) -> Record:
-        """Write an object, new or not. The document is the store's from now on."""
+        """Create or replace an object. The store takes ownership of the document."""
         self._revision += 1
         document["metadata"]["resourceVersion"] = str(self._revision)
         record = Record(document)
         before = self.get(kind, record.key)
         self._objects.setdefault(kind, {})[record.key] = record
         kept = WatchEventType.MODIFIED if before is not None else WatchEventType.ADDED
-        self._tell(Change(self._revision, kept, kind, record, before))
+        self._notify(Change(self._revision, kept, kind, record, before))
         return record
 
     def remove(self, kind: Kind, key: ObjectKey) -> Record:
-        """Remove an object; returns its last state, at the revision of the removal."""
+        """Remove an object and return its last state, at the revision of the removal."""
         before = self._objects[kind].pop(key)
         self._revision += 1
         document = before.copy()
         document["metadata"]["resourceVersion"] = str(self._revision)
         record = Record(document)
-        self._tell(Change(self._revision, WatchEventType.DELETED, kind, record, before))
+        self._notify(Change(self._revision, WatchEventType.DELETED, kind, record, before))
         return record
 
     def changes_after(self, revision: int) -> Iterator[Change]:
-        """The history after `revision`, which must not be compacted."""
+        """Yield the changes after `revision`, which must not be compacted."""
         first = bisect_right(self._history, revision, key=lambda change: change.revision)
         return iter(self._history[first:])
 
     def compact(self, revision: int | None = None) -> None:
-        """Forget the changes up to `revision`, by default all."""
-        # History that is gone does not come back, whatever is asked for later.
+        """Drop the changes up to `revision`, by default all."""
+        # The compacted revision never goes back.
         self._compacted = max(self._compacted, self._revision if revision is None else revision)
         self._history = list(self.changes_after(self._compacted))
 
-    def _tell(self, change: Change) -> None:
+    def _notify(self, change: Change) -> None:
         self._history.append(change)
         for subscriber in self._subscribers:
             subscriber(change)

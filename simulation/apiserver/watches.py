@@ -1,7 +1,7 @@
-"""Watches: from the history, then live, each client's lines in order and as late as it is told to see them.
+"""Watches: history first, then live changes, in order and with the lag of each client.
 
-A watch is a queue of lines with the time from which each may be read. It can be made to lag, to fall silent,
-to end in good order, to fail, or to be cut; what its reader makes of that is the client's part.
+A watch is a queue of lines, each with the time from which it may be read. A watch can lag, fall silent, end,
+fail, or lose its connection. The client decides how to react.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from simulation.apiserver.selectors import Selector, compile_selectors
 from simulation.apiserver.store import Change, Store
 
 BOOKMARK_SECONDS = 60.0
-"""How often a server says how far it has come, where there is nothing else to say."""
+"""The interval of bookmarks on a watch without other events."""
 
 WAIT_MIN_SECONDS = 1e-6
 
 
-class Cut(Exception):
-    """The connection of a watch broke."""
+class ConnectionLost(Exception):
+    """The connection of a watch was lost."""
 
 
 @dataclass(frozen=True)
@@ -45,16 +45,16 @@ def _no_lag(_client: str, _kind: Kind) -> float:
 class Watches:
     """All open watches of one server.
 
-    `lag_seconds` says how late a client sees the changes of a kind, on top of the lag of the replica that it
-    is connected to. Order within a watch is kept. `bookmarks` may be turned off, and 410 comes as a status of
-    the request where `refuses_expired` says so, inside the stream otherwise: real servers do either.
+    `lag_seconds` returns how late a client sees the changes of a kind, on top of its replica's lag. Order
+    within a watch is kept. `bookmarks` may be turned off. Like real servers, a watch from an expired version
+    either fails as a request (if `refuses_expired` returns true) or with an event inside the stream.
     """
 
     def __init__(self, store: Store, replicas: Replicas | None = None) -> None:
         self._store = store
         self._replicas = replicas or Replicas()
         self.now: Callable[[], float] = anyio.current_time
-        """The server's own clock: its clients' may go at other rates."""
+        """The server's clock. The clocks of clients may run at other rates."""
         self.bookmarks = True
         self.refuses_expired: Callable[[], bool] = lambda: False
         self._open: list[Watch] = []
@@ -66,9 +66,9 @@ class Watches:
         return f"<Watches open={len(self._open)} opened={self._opened_total}>"
 
     def open(self, client: str, kind: Kind, namespace: str, selectors: Selectors, version: str) -> Watch:
-        """A watch of the changes after `version`; without a version (or 0) of all that is there, too.
+        """Open a watch of the changes after `version`; of existing objects, too, without a version or with 0.
 
-        A version that is compacted fails the watch with 410 inside the stream, as real servers do.
+        By default, a compacted version fails the watch with 410 inside the stream, as real servers do.
         """
         try:
             after = version_number(version)
@@ -86,37 +86,37 @@ class Watches:
             return watch
         now = self.now()
         for record in self._store.all(kind) if not after else ():
-            watch.show(Change(0, WatchEventType.ADDED, kind, record, None), now)
+            watch.deliver(Change(0, WatchEventType.ADDED, kind, record, None), now)
         for change in self._store.changes_after(after or self._store.revision):
-            watch.show(change, now if replica is None else replica.due_seconds(change.revision))
+            watch.deliver(change, now if replica is None else replica.due_seconds(change.revision))
         self._open.append(watch)
         return watch
 
     def forget(self, watch: Watch) -> None:
-        """The client has gone."""
+        """Close a watch whose client has disconnected."""
         if watch in self._open:
             self._open.remove(watch)
 
     def drop(self, client: str) -> None:
-        """The process behind a client is dead: nobody reads its watches any more."""
+        """Close all watches of a crashed client."""
         self._open = [watch for watch in self._open if watch.client != client]
 
     def revision_seen(self, replica: Replica | None) -> int:
-        """How far a replica has come."""
+        """Return the last revision that a replica has seen."""
         newest = self._store.revision
         return newest if replica is None else replica.revision(self.now(), newest)
 
     def matching(self, client: str = "", kind: Kind | None = None) -> list[Watch]:
-        """The open watches of a client and kind, or of all, in the order in which they were opened."""
+        """Return the open watches, optionally of one client and kind, in the order of opening."""
         return [w for w in self._open if client in {"", w.client} and kind in {None, w.kind}]
 
     def _on_change(self, change: Change) -> None:
-        self._replicas.hear(change)
+        self._replicas.record(change)
         now = self.now()
         for watch in self._open:
             if watch.kind is change.kind:
                 seen = now if watch.replica is None else watch.replica.due_seconds(change.revision)
-                watch.show(change, seen + self.lag_seconds(watch.client, watch.kind))
+                watch.deliver(change, seen + self.lag_seconds(watch.client, watch.kind))
 
 
 class Watch:
@@ -141,51 +141,51 @@ class Watch:
         self._namespace = namespace
         self._matches = matches
         self._lines: deque[_Line] = deque()
-        self._silent = False
+        self._silenced = False
         self._ended = False
         self._cut = False
-        self._news = anyio.Event()
+        self._changed = anyio.Event()
         self._bookmark_seconds = watches.now() + BOOKMARK_SECONDS
 
     def __repr__(self) -> str:
         return f"<Watch {self.kind} by {self.client} pending={len(self._lines)} ended={self._ended}>"
 
-    def show(self, change: Change, due_seconds: float) -> None:
-        """Queue a change, if it concerns this watch, to be read at `due_seconds` or later."""
-        for type_, record in self._seen(change):
+    def deliver(self, change: Change, due_seconds: float) -> None:
+        """Queue a change that matches this watch, readable from `due_seconds` on."""
+        for type_, record in self._events(change):
             self._queue(_line(type_.value, record), due_seconds)
 
     def fail(self, refusal: Refusal) -> None:
-        """Send an error and end, after all that is queued."""
+        """Queue an error event and end after it."""
         self._queue(_line("ERROR", msgspec.Raw(refusal.data)), 0.0)
         self.end()
 
     def end(self) -> None:
-        """End in good order, after all that is queued."""
+        """End the watch after the queued events."""
         self._ended = True
-        self._news.set()
+        self._changed.set()
 
     def cut(self) -> None:
-        """Break the connection: what is queued is lost."""
+        """Break the connection. Queued events are lost."""
         self._cut = True
-        self._news.set()
+        self._changed.set()
 
     def silence(self) -> None:
-        """Say nothing any more, and do not end."""
-        self._silent = True
-        self._news.set()
+        """Send no more events, without ending."""
+        self._silenced = True
+        self._changed.set()
 
     def now(self) -> float:
-        """The time by the server's clock."""
+        """Return the time of the server's clock."""
         return self._watches.now()
 
     async def read(self, until_seconds: float) -> bytes | None:
-        """The next line; `None` at its end, or at `until_seconds` of the server's clock. Raises `Cut`."""
+        """Return the next line, or `None` at the end or at `until_seconds`. Raises `ConnectionLost`."""
         while True:
             if self._cut:
-                raise Cut
+                raise ConnectionLost
             now = self.now()
-            if self._silent:
+            if self._silenced:
                 next_seconds = until_seconds
             elif self._lines:
                 if self._lines[0].due_seconds <= now:
@@ -203,23 +203,23 @@ class Watch:
                 next_seconds = self._bookmark_seconds
             if until_seconds <= now:
                 return None
-            self._news = anyio.Event()
-            # The reader's clock may be the faster one: what is left in the end may be less than it can tell.
+            self._changed = anyio.Event()
+            # A client's clock may run faster: the remaining time may be below its resolution.
             with anyio.move_on_after(max(WAIT_MIN_SECONDS, min(next_seconds, until_seconds) - now)):
-                await self._news.wait()
+                await self._changed.wait()
 
     @property
     def ended(self) -> bool:
-        """Whether the server has ended it and all was read."""
+        """Whether the server has ended it and all events were read."""
         return self._ended and not self._lines
 
     def _queue(self, data: bytes, due_seconds: float) -> None:
-        # Whatever its own time, a line waits for those before it.
+        # A line never overtakes an earlier one, whatever its due time.
         self._lines.append(_Line(due_seconds, data))
-        self._news.set()
+        self._changed.set()
 
-    def _seen(self, change: Change) -> Iterator[tuple[WatchEventType, Record]]:
-        """A change as this watch sees it: what comes to match is added, what ceases to match is deleted."""
+    def _events(self, change: Change) -> Iterator[tuple[WatchEventType, Record]]:
+        """Yield the events of a change. An object that starts to match is added; one that stops, deleted."""
         if change.kind is not self.kind or self._namespace not in {"", change.record.key.namespace}:
             return
         deleted = change.type is WatchEventType.DELETED
@@ -237,7 +237,7 @@ class Watch:
 
 
 def _at(record: Record, revision: int) -> Record:
-    """The last state that matched, at the revision at which it ceased to."""
+    """Return the last matching state, with the revision at which it stopped to match."""
     document = record.copy()
     document["metadata"]["resourceVersion"] = str(revision)
     return Record(document)

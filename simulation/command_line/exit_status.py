@@ -1,7 +1,7 @@
-"""How a command line ends: every expected error is one line on standard error and an exit status.
+"""Exit of a command line: every expected error is one line on standard error and an exit status.
 
-A value that is refused is led by the option's name, and a command that does not exist followed by those that
-do; what else click says is said as it is.
+An invalid value is reported with the option's name, an unknown command with the list of commands. Other
+messages of click are printed unchanged.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def run_and_exit(
     expected: tuple[type[Exception], ...] = (),
     interrupted: str = "interrupted",
 ) -> NoReturn:
-    """Run the command on the process's arguments and exit with its status; see `run`."""
+    """Run the command with the process's arguments and exit with its status; see `run`."""
     sys.exit(run(command, None, program=program, expected=expected, interrupted=interrupted))
 
 
@@ -35,10 +35,10 @@ def run(
     expected: tuple[type[Exception], ...] = (),
     interrupted: str = "interrupted",
 ) -> int:
-    """Run the command on `arguments`, by default the process's; returns the exit status.
+    """Run the command with `arguments`, by default the process's, and return the exit status.
 
     An error of a class in `expected`, alone in an exception group or by itself, ends with its `exit_status`,
-    or 1 if it names none; its notes stand above its line. `interrupted` is said when somebody interrupts.
+    or 1 without one. Its notes are printed before it. `interrupted` is printed on an interrupt.
     """
     try:
         return command.main(arguments, prog_name=program, standalone_mode=False) or 0
@@ -59,18 +59,18 @@ def run(
 
 
 def refused(error: click.ClickException) -> int:
-    """Say why the command cannot work as it was called; returns the exit status."""
+    """Print a usage error and return the exit status."""
     return failed(_line(error), error.exit_code)
 
 
 def failed(message: str, status: int) -> int:
-    """Say it in one line; returns `status`."""
+    """Print the message as one line and return `status`."""
     click.echo(f"error: {' '.join(message.split())}", err=True)
     return status
 
 
-def either(names: list[str], word: str = "or") -> str:
-    """Names for a sentence: `a`, `a or b`, `a, b or c`."""
+def join_names(names: list[str], word: str = "or") -> str:
+    """Join names for a sentence: `a`, `a or b`, `a, b or c`."""
     return f" {word} ".join([*([", ".join(names[:-1])] if names[:-1] else []), *names[-1:]])
 
 
@@ -81,7 +81,7 @@ def _failed_by(error: BaseException) -> int:
 
 
 def _only_cause(error: BaseException) -> BaseException:
-    """What a nest of groups was made for, if it is one thing."""
+    """Return the only exception in nested groups, or the innermost group with several."""
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     return error
@@ -92,13 +92,13 @@ def _line(error: click.ClickException) -> str:
         case click.BadParameter(param=click.Parameter() as parameter, message=message) if message:
             return f"{_name(parameter)}: {message}"
         case click.NoSuchCommand(ctx=click.Context(command=click.Group() as group) as context):
-            return f"{error.message.removesuffix('.')}: {either(group.list_commands(context))}"
+            return f"{error.message.removesuffix('.')}: {join_names(group.list_commands(context))}"
         case _:
             return error.format_message()
 
 
 def _name(parameter: click.Parameter) -> str:
-    """The name as one writes it: an option's longest, an argument's placeholder."""
+    """Return the displayed name: an option's longest name, an argument's placeholder."""
     if isinstance(parameter, click.Option):
         return max(parameter.opts, key=len)
     return parameter.human_readable_name

@@ -1,9 +1,7 @@
-"""Numbers as values of options, refused with the value and what is allowed: `'abc' is not allowed: ...`.
+"""Option types: numbers whose error names the value and the range, and options that may be given only once.
 
-The ranges are click's, so that the help shows them; the reading and the words are ours. A number is written
-in ASCII digits, without spaces and underscores. `ending` puts the option's name in front of the message.
-
-Options that can be said once: of two values the last would win, and nobody would know.
+The ranges are click's, so that the help shows them. A number is written in ASCII digits, without spaces and
+underscores. `exit_status` puts the option's name in front of the message.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ _DECIMAL = re.compile(r"-?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?", re.AS
 
 
 class WholeNumber(click.IntRange):
-    """A whole number of `low` to `high`, without an upper limit where `high` is `None`."""
+    """A whole number from `low` to `high`, or without an upper limit if `high` is `None`."""
 
     name = "n"
 
@@ -31,11 +29,11 @@ class WholeNumber(click.IntRange):
         self.allowed = f"a whole number{bounds}"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """The number. Raises `click.BadParameter`."""
+        """Parse the number. Raises `click.BadParameter`."""
         text = str(value)
         try:
             number = int(text) if _WHOLE.fullmatch(text) else None
-        except ValueError:  # more digits than Python reads
+        except ValueError:  # more digits than Python parses
             number = None
         if number is None or not self._low <= number <= self._high:
             self.fail(not_allowed(text, self.allowed), param, ctx)
@@ -43,7 +41,7 @@ class WholeNumber(click.IntRange):
 
 
 class PositiveNumber(click.FloatRange):
-    """A number above 0, at most `high`; `example` is one that makes sense."""
+    """A number above 0 and at most `high`. `example` is shown in errors."""
 
     name = "number"
 
@@ -53,7 +51,7 @@ class PositiveNumber(click.FloatRange):
         self.allowed = f"a number above 0, up to {high}, such as {example}"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """The number. Raises `click.BadParameter`."""
+        """Parse the number. Raises `click.BadParameter`."""
         text = str(value)
         number = float(text) if _DECIMAL.fullmatch(text) else math.nan
         if not 0 < number <= self._high:
@@ -62,12 +60,15 @@ class PositiveNumber(click.FloatRange):
 
 
 def not_allowed(text: str, allowed: str) -> str:
-    """The message for a value that was given: a number is shown as it is, all else in quotes."""
+    """Return the message for an invalid value. Numbers are shown as they are, other values in quotes."""
     return f"{text if _DECIMAL.fullmatch(text) else repr(text)} is not allowed: {allowed}"
 
 
-class SaidOnce(click.Command):
-    """A command that refuses an option which is said twice, unless it is a repeatable one or a flag."""
+class UniqueOptionsCommand(click.Command):
+    """A command that refuses an option given more than once, unless it is multiple or a flag.
+
+    Otherwise the last value would silently win.
+    """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments. Raises `click.UsageError`."""
@@ -75,5 +76,5 @@ class SaidOnce(click.Command):
         for option in said:
             repeatable = not isinstance(option, click.Option) or option.multiple or option.is_flag
             if not repeatable and said.count(option) > 1:
-                raise click.BadParameter("said twice; say it once", ctx=ctx, param=option)
+                raise click.BadParameter("given more than once", ctx=ctx, param=option)
         return super().parse_args(ctx, args)

@@ -10,7 +10,7 @@ import click
 
 from placement.quantity import canonical_bytes, parse_bytes
 from placement.types import GIB
-from simulation.command_line.values import SaidOnce, WholeNumber, not_allowed
+from simulation.command_line.values import UniqueOptionsCommand, WholeNumber, not_allowed
 from simulation.demo.mix import Mix, UnfitMix
 
 NODES_MAX = 10
@@ -121,7 +121,7 @@ def demo_command(cannot_work: str) -> Callable[[Callable[..., None]], click.Comm
         for option in (serve, *reversed(OPTIONS)):
             play = option(play)
         return click.command(
-            cls=SaidOnce,
+            cls=UniqueOptionsCommand,
             context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
             epilog=exit_status,
         )(play)

@@ -1,11 +1,11 @@
-"""A cluster in this process that real clients can talk to: the server of `simulation.apiserver` over HTTP.
+"""A cluster in one process for real clients such as kubectl: `simulation.apiserver` over HTTP.
 
-`cluster` puts the server, the actors and a listener on the loopback interface together, on a real clock.
-`application` answers requests, `objects` and `watching` those about objects; each thing that kubectl asks
-for besides has a module: `discovery`, `openapi`, `printing`. `shapes` keeps out what is no object of its
-kind. What is stored and refused is otherwise `simulation.apiserver`'s alone; `e2e.parity` holds it against a
-real server, and `e2e/test_embedded.py` compares what kubectl makes of it.
+`cluster` combines the server, the simulated components and a loopback listener, on the real clock.
+`application` routes requests; `objects` and `watching` handle those about objects. `discovery`, `openapi` and
+`printing` serve what else kubectl reads. `shapes` refuses objects that do not have the types of their kind.
+`simulation.apiserver` does the rest. `e2e.parity` compares it with a real server, and `e2e/test_embedded.py`
+compares kubectl's output.
 
-It has no authentication, no admission, no persistence and no containers. Kinds other than those of
-`simulation.apiserver.kinds` are not served, nor are protobuf, server-side apply and the `Orphan` policy.
+It has no authentication, no admission, no persistence and no containers. It serves only the kinds of
+`simulation.apiserver.kinds`; it does not support protobuf, server-side apply or the `Orphan` policy.
 """

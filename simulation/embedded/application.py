@@ -1,4 +1,4 @@
-"""The web application: every path of the server, and the one place where refusals become answers."""
+"""The web application: it routes every path, and is the only place that turns refusals into responses."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from simulation.embedded.served import resolve
 from simulation.embedded.watching import Watching
 
 VERSION = "v1.36.3+embedded"
-"""The release whose behaviour `e2e.parity` has recorded."""
+"""The Kubernetes release whose behavior `e2e.parity` has recorded."""
 
 BODY_BYTES_MAX = 3 * 1024 * 1024
-"""As on real servers."""
+"""The same limit as on real servers."""
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 HEALTH = ("/healthz", "/livez", "/readyz")
@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 
 
 class Frontend:
-    """Answers HTTP requests from one server in memory."""
+    """Handles HTTP requests for one in-memory server."""
 
     def __init__(
         self, server: ApiServer, watches: Watches, *, now: Callable[[], datetime], rng: Random
@@ -48,8 +48,8 @@ class Frontend:
         return f"<Frontend {self._objects!r} {self.watching!r}>"
 
     def application(self) -> web.Application:
-        """The application, to be served on a loopback address."""
-        app = web.Application(client_max_size=BODY_BYTES_MAX, middlewares=[_refusing])
+        """Return the application, to be served on a loopback address."""
+        app = web.Application(client_max_size=BODY_BYTES_MAX, middlewares=[_handle_errors])
         app.router.add_route("*", "/{path:.*}", self._answer)
         return app
 
@@ -62,17 +62,17 @@ class Frontend:
             named = path == "/apis"
             if path in {"/api", "/apis"} and discovery.AGGREGATED in request.headers.get("Accept", ""):
                 return json_response(discovery.aggregated(named=named), content_type=discovery.AGGREGATED)
-            about = _about(path, request.host)
-            return _nothing_there() if about is None else json_response(about)
-        # A path that names an object is read, whatever it asks for: so do real servers.
+            about = _server_document(path, request.host)
+            return _path_not_found() if about is None else json_response(about)
+        # Like a real server, ignore a watch parameter on the path of a single object.
         watch = target.watch or (not target.name and read_options(request.query).watch)
         if request.method == "GET" and watch:
             return await self.watching.answer(request, target)
         return await self._objects.answer(request, target)
 
 
-def _about(path: str, host: str) -> Document | None:
-    """What the server says about itself; `None` where nothing is served."""
+def _server_document(path: str, host: str) -> Document | None:
+    """Return a document about the server itself, or `None` if the path is not served."""
     match [part for part in path.split("/") if part]:
         case ["api"]:
             return discovery.legacy_versions(host)
@@ -94,8 +94,8 @@ def _about(path: str, host: str) -> Document | None:
             return None
 
 
-def _nothing_there() -> web.Response:
-    """No `Status`: that is how real servers answer under a path that nobody has registered."""
+def _path_not_found() -> web.Response:
+    """Return a plain 404 without a `Status`, as real servers do for an unregistered path."""
     return web.Response(status=HTTPStatus.NOT_FOUND, text="404 page not found\n")
 
 
@@ -115,8 +115,8 @@ def _version() -> Document:
 
 
 @web.middleware
-async def _refusing(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Turn refusals into `Status` objects, and let no fault of one request end another."""
+async def _handle_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Turn refusals into `Status` objects, and an unexpected error into a response of that request alone."""
     try:
         _check_host(request.host)
         return await handler(request)
@@ -124,13 +124,13 @@ async def _refusing(request: web.Request, handler: Handler) -> web.StreamRespons
         return json_response(refusal.data, refusal.code)
     except (web.HTTPException, ConnectionError):
         raise
-    except Exception as error:  # noqa: BLE001 - the edge of one request: it is answered and told
-        _log.error("%s %s failed", request.method, request.path_qs, exc_info=error)
+    except Exception as error:  # noqa: BLE001 - the boundary of one request: logged and returned as 500
+        _log.error("Request failed: %s %s", request.method, request.path_qs, exc_info=error)
         return json_response(internal(error).data, internal(error).code)
 
 
 def _check_host(host: str) -> None:
-    """A page in a browser may have its own name resolve to this machine; it cannot change this header."""
+    """Refuse other host names: a web page can resolve its own name to this machine (DNS rebinding)."""
     try:
         name = urlsplit(f"//{host}").hostname
     except ValueError as error:

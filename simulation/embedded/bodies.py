@@ -1,4 +1,4 @@
-"""Request bodies: JSON or YAML, of the types that all behind relies on (`simulation.embedded.shapes`)."""
+"""Request bodies: JSON or YAML, with the types that later code relies on (`simulation.embedded.shapes`)."""
 
 from __future__ import annotations
 
@@ -22,34 +22,34 @@ STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 
 
 async def read_object(request: web.Request, kind: Kind) -> Document:
-    """The object of that kind in the body. Raises `Refusal` (400, 415)."""
+    """Return the object in the body. Raises `Refusal` (400, 415)."""
     document = _decoded(await request.read(), _media_type(request, (JSON, YAML)))
     if not isinstance(document, dict):
-        raise bad_request("the body is no object")
+        raise bad_request("the body is not an object")
     check_types(document, kind)
     return document
 
 
 async def read_options_body(request: web.Request) -> Document:
-    """The options in the body of a delete; empty if there is no body."""
+    """Return the options in the body of a delete, empty without a body."""
     data = await request.read()
     options = _decoded(data, _media_type(request, (JSON, YAML))) if data.strip() else {}
     if not isinstance(options, dict):
-        raise bad_request("the body is no DeleteOptions")
+        raise bad_request("the body is not a DeleteOptions object")
     return options
 
 
 async def read_patch(request: web.Request, accepted: tuple[str, ...]) -> tuple[str, Json | list[Json]]:
-    """The media type of a patch, and the patch."""
+    """Return the media type of a patch, and the patch."""
     media_type = _media_type(request, accepted)
     patch = _decoded(await request.read(), JSON)
     if isinstance(patch, list) is not (media_type == JSON_PATCH) or not isinstance(patch, dict | list):
-        raise bad_request(f"error decoding patch: the body is no {media_type}")
+        raise bad_request(f"error decoding patch: the body is not a {media_type}")
     return media_type, patch
 
 
 def check_types(document: Document, kind: Kind) -> None:
-    """Refuse an object that has other types inside than objects of its kind have: 400."""
+    """Refuse an object whose fields have other types than its kind defines (400)."""
     try:
         shapes.check(document, kind)
     except msgspec.ValidationError as error:
@@ -57,7 +57,7 @@ def check_types(document: Document, kind: Kind) -> None:
 
 
 def _media_type(request: web.Request, accepted: tuple[str, ...]) -> str:
-    # kubectl sends the body of some deletes without saying what it is.
+    # For some deletes, kubectl sends a body without a content type.
     found = request.content_type
     if found == "application/octet-stream" and "Content-Type" not in request.headers:
         return accepted[0]
@@ -69,7 +69,7 @@ def _media_type(request: web.Request, accepted: tuple[str, ...]) -> str:
 def _decoded(data: bytes, media_type: str) -> Any:
     try:
         if media_type == YAML:
-            # Through JSON: YAML knows dates, which an object does not.
+            # Through JSON, because YAML has dates, which an object cannot hold.
             return msgspec.json.decode(msgspec.json.encode(yaml.safe_load(data)))
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, yaml.YAMLError, TypeError) as error:

@@ -4,8 +4,8 @@
         cluster.fleet.add_nodes(3)
         cluster.write_kubeconfig(path)
 
-Invariant: it listens on the loopback interface only, since it asks nobody who he is. What an actor stumbles
-over is logged and skipped: whatever a client writes, the cluster goes on.
+Invariant: it listens on the loopback interface only, because it has no authentication. If a simulated
+component fails on an object, the error is logged and the cluster keeps running.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ HOST = "127.0.0.1"
 NAMESPACES = ("default", "kube-system", WORKER_NAMESPACE, CONTROLLER_NAMESPACE)
 
 COMPACTION_SECONDS = 300.0
-"""How long a version can be watched from, at least; as kube-apiserver compacts etcd."""
+"""The minimum time for which a version can be watched. kube-apiserver compacts etcd at this interval."""
 
 SHUTDOWN_SECONDS = 1.0
 
 DELAYS = Delays()
-"""Without spread: Pods are tried in the order in which they come, as by a real scheduler."""
+"""Delays without random spread: Pods are scheduled in order of creation, as by a real scheduler."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class EmbeddedStatistics:
-    """What there is, what the actors have to do, and how many watches are open."""
+    """The number of objects, of pending work items, and of open watches."""
 
     store: StoreStatistics
     agenda: EventQueueStatistics
@@ -56,15 +56,15 @@ class EmbeddedStatistics:
 
 
 class EmbeddedCluster(ControlPlane):
-    """Enter it to start it; leaving it ends every watch and closes the socket.
+    """A cluster as an async context manager. Leaving it ends all watches and closes the socket.
 
-    `seed` decides UIDs. `port` 0 takes a free one. Raises `OSError` where the port is taken.
+    `seed` determines UIDs. `port` 0 chooses a free port. Raises `OSError` if the port is in use.
     """
 
     def __init__(self, *, seed: int = 0, port: int = 0, delays: Delays = DELAYS) -> None:
         new_uid = Streams(seed).identifiers("objects")
         super().__init__(seed=seed, now=utc_now, new_uid=new_uid, namespaces=NAMESPACES, delays=delays)
-        self._wanted_port = port
+        self._requested_port = port
         self._port = 0
         rng = self.streams.stream("watches")
         self._frontend = Frontend(self.server, self.watches, now=utc_now, rng=rng)
@@ -74,23 +74,23 @@ class EmbeddedCluster(ControlPlane):
         return f"<EmbeddedCluster {self.url} {self.server!r}>"
 
     def statistics(self) -> EmbeddedStatistics:
-        """Numbers of this moment."""
+        """Return current numbers."""
         return EmbeddedStatistics(
             self.server.store.statistics(), self.agenda.statistics(), len(self.watches.matching())
         )
 
     @property
     def url(self) -> str:
-        """Where it answers, once it is entered."""
+        """The URL of the API server, once the context is entered."""
         return f"http://{HOST}:{self._port}"
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
             self._port = await stack.enter_async_context(
-                _served(self._frontend.application(), self._wanted_port)
+                _served(self._frontend.application(), self._requested_port)
             )
             stack.callback(self._frontend.watching.end)
-            await stack.enter_async_context(_running(self._act, self._compact))
+            await stack.enter_async_context(_running(self._run_components, self._compact))
             self._stack = stack.pop_all()
         return self
 
@@ -100,7 +100,7 @@ class EmbeddedCluster(ControlPlane):
         return await self._stack.__aexit__(kind, error, trace)
 
     def kubeconfig(self) -> str:
-        """A kubeconfig for it; there are no users here."""
+        """Return a kubeconfig for this cluster, without credentials."""
         name = "embedded"
         context = {"cluster": name, "user": name, "namespace": WORKER_NAMESPACE}
         document = {
@@ -114,15 +114,15 @@ class EmbeddedCluster(ControlPlane):
         return yaml.safe_dump(document, sort_keys=False)
 
     def write_kubeconfig(self, path: Path) -> None:
-        """Write it to a file. Raises `OSError`."""
+        """Write the kubeconfig to a file. Raises `OSError`."""
         path.write_text(self.kubeconfig(), encoding="utf-8")
 
-    async def _act(self) -> NoReturn:
+    async def _run_components(self) -> NoReturn:
         while True:
             try:
                 await self.agenda.run()
-            except Exception as error:  # noqa: BLE001 - one object that makes no sense must not end the rest
-                _log.error("An actor gave up on an object", exc_info=error)
+            except Exception as error:  # noqa: BLE001 - one malformed object must not stop the others
+                _log.error("Simulated component failed on an object", exc_info=error)
 
     async def _compact(self) -> NoReturn:
         store = self.server.store
@@ -133,13 +133,13 @@ class EmbeddedCluster(ControlPlane):
 
 
 def utc_now() -> datetime:
-    """The time of day."""
+    """Return the current time."""
     return datetime.now(UTC)
 
 
 @asynccontextmanager
 async def _served(app: web.Application, port: int) -> AsyncIterator[int]:
-    """Serve on the loopback interface while the block runs; gives the port."""
+    """Serve on the loopback interface while the block runs, and yield the port."""
     listener = socket.create_server((HOST, port))
     runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=SHUTDOWN_SECONDS)
     try:
@@ -153,14 +153,14 @@ async def _served(app: web.Application, port: int) -> AsyncIterator[int]:
 
 @asynccontextmanager
 async def _running(*services: Callable[[], Coroutine[Any, Any, NoReturn]]) -> AsyncIterator[None]:
-    """Run coroutine functions that never return while the block runs; its error goes on as it is."""
+    """Run endless coroutine functions while the block runs. An error of the block propagates unchanged."""
     failure: Exception | None = None
     async with anyio.create_task_group() as tasks:
         for service in services:
             tasks.start_soon(service)
         try:
             yield
-        except Exception as error:  # noqa: BLE001 - raised below, as it was and not in a group
+        except Exception as error:  # noqa: BLE001 - raised below, without an exception group
             failure = error
         tasks.cancel_scope.cancel()
     if failure is not None:

@@ -1,4 +1,4 @@
-"""Discovery: which groups, versions and kinds there are, in the old form and in the aggregated one.
+"""Discovery: groups, versions and kinds, in the unaggregated and the aggregated form.
 
 Source: "API discovery" of the Kubernetes documentation; `apidiscovery.k8s.io/v2`.
 """
@@ -14,28 +14,28 @@ STATUS_VERBS = ["get", "patch", "update"]
 
 
 def groups() -> list[str]:
-    """The named groups, in the order in which kubectl is to prefer them."""
+    """Return the named groups, in kubectl's order of preference."""
     return list(dict.fromkeys(kind.group for kind in SERVED if kind.group))
 
 
 def legacy_versions(address: str) -> Document:
-    """`/api`."""
+    """Return `/api`."""
     addresses = [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}]
     return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": addresses}
 
 
 def group_list() -> Document:
-    """`/apis`."""
+    """Return `/apis`."""
     return {"kind": "APIGroupList", "apiVersion": "v1", "groups": [_group(group) for group in groups()]}
 
 
 def group(name: str) -> Document | None:
-    """`/apis/<group>`."""
+    """Return `/apis/<group>`."""
     return {"kind": "APIGroup", "apiVersion": "v1", **_group(name)} if name in groups() else None
 
 
 def resource_list(group_name: str, version: str) -> Document | None:
-    """`/api/v1` and `/apis/<group>/<version>`."""
+    """Return `/api/v1` or `/apis/<group>/<version>`."""
     kinds = [kind for kind in SERVED if (kind.group, kind.version) == (group_name, version)]
     if not kinds:
         return None
@@ -49,7 +49,7 @@ def resource_list(group_name: str, version: str) -> Document | None:
 
 
 def aggregated(*, named: bool) -> Document:
-    """All of `/apis` if `named`, else all of `/api`, in one document."""
+    """Return all of `/apis` if `named`, else all of `/api`, as one document."""
     items = [_aggregated_group(name) for name in (groups() if named else [""])]
     return {
         "kind": "APIGroupDiscoveryList",

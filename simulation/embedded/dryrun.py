@@ -1,4 +1,4 @@
-"""Dry runs: every rule is applied, nothing is kept and nobody hears of it."""
+"""Dry runs: all rules apply, but nothing is stored and no watch is notified."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from simulation.apiserver.server import ApiServer
 from simulation.apiserver.store import Store
 
 
-class _Untouched(Store):
-    """Reads what another store holds; writes are answered as if, and forgotten."""
+class _DryRunStore(Store):
+    """Reads from another store. Writes return a result but have no effect."""
 
     def __init__(self, real: Store) -> None:
         super().__init__()
@@ -23,18 +23,18 @@ class _Untouched(Store):
         return self._real.get(kind, key)
 
     def put(self, kind: Kind, document: Document) -> Record:  # noqa: ARG002 - as in `Store`
-        """The object as it would be, at the version that it has."""
+        """Return the object as it would be stored, at its current version."""
         return Record(document)
 
     def remove(self, kind: Kind, key: ObjectKey) -> Record:
-        """The object that would go."""
+        """Return the object that would be removed."""
         record = self._real.get(kind, key)
-        assert record is not None, "the server has looked it up"  # noqa: S101 - for the type checker
+        assert record is not None, "the server checks that it exists"  # noqa: S101 - for the type checker
         return record
 
 
-def rehearsal(server: ApiServer) -> ApiServer:
-    """The same server, whose writes have no effect. For one request."""
-    rehearsing = copy.copy(server)
-    rehearsing.store = _Untouched(server.store)
-    return rehearsing
+def dry_run_server(server: ApiServer) -> ApiServer:
+    """Return a copy of the server whose writes have no effect, for one request."""
+    dry_run = copy.copy(server)
+    dry_run.store = _DryRunStore(server.store)
+    return dry_run

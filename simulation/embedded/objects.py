@@ -1,6 +1,6 @@
-"""The verbs on objects: from a request to the server in memory, and its answer back as bytes.
+"""The verbs on objects: they map HTTP requests to the in-memory server, and its results to response bytes.
 
-Every write is one step of the event loop: once a body has been read, nothing is awaited until it is stored.
+Every write is atomic: after the body is read, nothing is awaited until the object is stored.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from simulation.apiserver.refusals import Refusal, bad_request, expired, not_fou
 from simulation.apiserver.selectors import compile_selectors
 from simulation.apiserver.server import ApiServer, Deletion
 from simulation.embedded.bodies import JSON, read_object, read_options_body, read_patch
-from simulation.embedded.dryrun import rehearsal
+from simulation.embedded.dryrun import dry_run_server
 from simulation.embedded.parameters import (
     IGNORE,
     WARN,
@@ -32,13 +32,13 @@ from simulation.embedded.parameters import (
 from simulation.embedded.patching import Write, accepted_patches, write_of
 from simulation.embedded.printing.tables import Rendering, negotiate
 from simulation.embedded.refusals import method_not_allowed
-from simulation.embedded.served import EVICTION, OLD_EVENTS, STATUS, Target, as_old_event, verbs_of
+from simulation.embedded.served import CORE_EVENTS, EVICTION, STATUS, Target, as_core_event, verbs_of
 
 _UNKNOWN_FIELDS = "strict decoding error: "
 
 
 class Objects:
-    """Answers everything about objects but watches."""
+    """Handles all requests about objects except watches."""
 
     def __init__(self, server: ApiServer, now: Callable[[], datetime]) -> None:
         self._server = server
@@ -48,17 +48,19 @@ class Objects:
         return f"<Objects {self._server!r}>"
 
     async def answer(self, request: web.Request, target: Target) -> web.Response:
-        """Carry out one request. Raises `Refusal`."""
+        """Handle one request. Raises `Refusal`."""
         if target.subresource == STATUS and not target.kind.status:
             raise not_found(target.kind, target.name)
         verb = verb_of(request, target)
-        everywhere = target.kind.namespaced and not target.namespace
+        all_namespaces = target.kind.namespaced and not target.namespace
         allowed = (*verbs_of(target.kind), "evict")
-        if verb not in allowed or (everywhere and verb != "list"):
+        if verb not in allowed or (all_namespaces and verb != "list"):
             raise method_not_allowed(request.method, str(target.kind))
         match verb:
             case "get":
-                return self._one(request, target, self._get(target), options=read_options(request.query))
+                return self._object_response(
+                    request, target, self._get(target), options=read_options(request.query)
+                )
             case "list":
                 return self._list(request, target)
             case "create":
@@ -77,29 +79,29 @@ class Objects:
     # Reading.
 
     def _get(self, target: Target) -> Record:
-        if target.kind is OLD_EVENTS:
+        if target.kind is CORE_EVENTS:
             record = self._server.get(EVENTS, target.name, target.namespace)
-            return Record(as_old_event(record.document))
+            return Record(as_core_event(record.document))
         return self._server.get(target.kind, target.name, target.namespace)
 
     def _list(self, request: web.Request, target: Target) -> web.Response:
         options = read_options(request.query)
         records, metadata = self.page(target, options)
         rendering = self.rendering(request, target, options)
-        body = rendering.many(
+        body = rendering.render_list(
             (record.document for record in records), metadata, (record.data for record in records)
         )
         return json_response(body)
 
     def page(self, target: Target, options: ReadOptions) -> tuple[list[Record], Document]:
-        """One page of a list, and its metadata."""
-        kind = EVENTS if target.kind is OLD_EVENTS else target.kind
+        """Return one page of a list, and the metadata of the list."""
+        kind = EVENTS if target.kind is CORE_EVENTS else target.kind
         revision = str(self._server.store.revision)
         if options.exact and options.resource_version not in {"", "0", revision}:
             raise expired(f"The resourceVersion for the provided list is too old: {options.resource_version}")
-        if target.kind is OLD_EVENTS:
-            matches = compile_selectors(OLD_EVENTS, options.selectors)
-            found = (as_old_event(each.document) for each in self._server.store.all(kind, target.namespace))
+        if target.kind is CORE_EVENTS:
+            matches = compile_selectors(CORE_EVENTS, options.selectors)
+            found = (as_core_event(each.document) for each in self._server.store.all(kind, target.namespace))
             return [Record(each) for each in found if matches(each)], {"resourceVersion": revision}
         page = self._server.list_page(
             kind,
@@ -124,7 +126,7 @@ class Objects:
         def create(*, strict: bool) -> Record:
             return server.create(target.kind, target.namespace, body, strict=strict)
 
-        return self._written(request, target, options, create, HTTPStatus.CREATED)
+        return self._apply_write(request, target, options, create, HTTPStatus.CREATED)
 
     async def _update(self, request: web.Request, target: Target) -> web.Response:
         options = write_options(request.query)
@@ -141,15 +143,15 @@ class Objects:
                 strict=strict,
             )
 
-        return self._written(request, target, options, update)
+        return self._apply_write(request, target, options, update)
 
     async def _patch(self, request: web.Request, target: Target) -> web.Response:
         options = write_options(request.query)
         media_type, patch = await read_patch(request, accepted_patches(target.kind))
         server = self._server_for(dry_run=options.dry_run)
-        return self._written(request, target, options, write_of(server, target, media_type, patch))
+        return self._apply_write(request, target, options, write_of(server, target, media_type, patch))
 
-    def _written(
+    def _apply_write(
         self,
         request: web.Request,
         target: Target,
@@ -157,7 +159,7 @@ class Objects:
         write: Write,
         status: HTTPStatus = HTTPStatus.OK,
     ) -> web.Response:
-        """Carry a write out; fields that are not known are refused, dropped with a warning, or dropped."""
+        """Apply a write. Unknown fields are refused, dropped with a warning, or dropped."""
         warning = ""
         try:
             record = write(strict=options.validation != IGNORE)
@@ -166,7 +168,7 @@ class Objects:
                 raise
             warning = refusal.message.removeprefix(_UNKNOWN_FIELDS)
             record = write(strict=False)
-        response = self._one(request, target, record, status)
+        response = self._object_response(request, target, record, status)
         if warning:
             quoted = warning.replace("\\", "\\\\").replace('"', '\\"')
             response.headers["Warning"] = f'299 - "{quoted}"'
@@ -175,11 +177,11 @@ class Objects:
     # Deleting.
 
     async def _evict(self, request: web.Request, target: Target) -> web.Response:
-        """There are no disruption budgets here, so an eviction is a deletion."""
+        """Delete the Pod. There are no disruption budgets here."""
         body = await read_object(request, target.kind)
         given = body.get("deleteOptions") or {}
         if not isinstance(given, dict):
-            raise bad_request("deleteOptions is no object")
+            raise bad_request("deleteOptions is not an object")
         options = delete_options({}, given)
         self._remove(target, options)
         return json_response(_success({}), HTTPStatus.CREATED)
@@ -191,7 +193,7 @@ class Objects:
             details = {"name": target.name, "kind": target.kind.plural, "uid": done.record.uid}
             group = {"group": target.kind.group} if target.kind.group else {}
             return json_response(_success({"details": {**group, **details}}))
-        return self._one(request, target, done.record)
+        return self._object_response(request, target, done.record)
 
     async def _delete_collection(self, request: web.Request, target: Target) -> web.Response:
         options = delete_options(request.query, await read_options_body(request))
@@ -203,7 +205,7 @@ class Objects:
         ]
         rendering = self.rendering(request, target, reading)
         raws = (record.data for record in removed)
-        return json_response(rendering.many((record.document for record in removed), metadata, raws))
+        return json_response(rendering.render_list((record.document for record in removed), metadata, raws))
 
     def _remove(self, target: Target, options: DeleteOptions) -> Deletion:
         return self._server_for(dry_run=options.dry_run).delete(
@@ -214,17 +216,17 @@ class Objects:
             grace_seconds=options.grace_seconds,
         )
 
-    # What they share.
+    # Shared helpers.
 
     def _server_for(self, *, dry_run: bool) -> ApiServer:
-        return rehearsal(self._server) if dry_run else self._server
+        return dry_run_server(self._server) if dry_run else self._server
 
     def rendering(self, request: web.Request, target: Target, options: ReadOptions) -> Rendering:
-        """The form in which the client wants objects of that kind."""
+        """Return how to render objects of that kind for the client."""
         form = negotiate(request.headers.get("Accept", ""))
         return Rendering(target.kind, form, options.include_object, self._now)
 
-    def _one(
+    def _object_response(
         self,
         request: web.Request,
         target: Target,
@@ -234,11 +236,11 @@ class Objects:
         options: ReadOptions | None = None,
     ) -> web.Response:
         rendering = self.rendering(request, target, options or read_options({}))
-        return json_response(rendering.one(record.document, record.data), status)
+        return json_response(rendering.render_object(record.document, record.data), status)
 
 
 def verb_of(request: web.Request, target: Target) -> str:
-    """The verb of a request, as RBAC names it; `evict` for an eviction. Raises `Refusal` (405)."""
+    """Return the RBAC verb of a request, or `evict` for an eviction. Raises `Refusal` (405)."""
     match request.method, bool(target.name):
         case (("GET" | "HEAD"), True):
             verb = "get"
@@ -266,7 +268,7 @@ def verb_of(request: web.Request, target: Target) -> str:
 def json_response(
     body: bytes | Document, status: int = HTTPStatus.OK, *, content_type: str = JSON
 ) -> web.Response:
-    """An answer in JSON."""
+    """Return a JSON response."""
     data = body if isinstance(body, bytes) else msgspec.json.encode(body)
     return web.Response(body=data, status=status, headers={"Content-Type": content_type})
 

@@ -1,7 +1,7 @@
-"""OpenAPI v3, as far as kubectl reads it.
+"""The parts of OpenAPI v3 that kubectl reads.
 
-`create` and `apply` ask whether the server validates fields itself, which it does. `explain` asks for
-schemas, of which there are those of our own kinds; the built-in ones are left empty.
+`kubectl create` and `apply` check whether the server validates fields, which it does. `kubectl explain` reads
+schemas: those of the custom kinds are served, those of the built-in kinds are empty.
 
 Source: "OpenAPI v3" of the Kubernetes documentation. Version 2 is not served.
 """
@@ -24,7 +24,7 @@ _VERBS = {"get": "get", "put": "update", "patch": "patch", "delete": "delete"}
 
 
 def index() -> Document:
-    """Where the document of each group and version is; its digest lets clients keep it."""
+    """Return the URL of the document of each group and version, with a digest for client caches."""
     paths = {}
     for base in dict.fromkeys(base_path(kind) for kind in SERVED):
         digest = hashlib.sha256(msgspec.json.encode(document(base))).hexdigest().upper()
@@ -33,7 +33,7 @@ def index() -> Document:
 
 
 def document(base: str) -> Document | None:
-    """The document of one group and version, `None` if it is not served."""
+    """Return the document of one group and version, or `None` if it is not served."""
     kinds = [kind for kind in SERVED if base_path(kind) == base]
     if not kinds:
         return None

@@ -1,6 +1,7 @@
-"""What a request asks for beside its path: query parameters, and the options in the body of a delete.
+"""Request parameters besides the path: query parameters, and the options in the body of a delete.
 
-Every value is checked before anything is done. Source: `metav1.ListOptions`, `PatchOptions`, `DeleteOptions`.
+All values are validated before the request has an effect. Source: `metav1.ListOptions`, `PatchOptions`,
+`DeleteOptions`.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ DRY_RUN = "All"
 IGNORE, WARN, STRICT = "Ignore", "Warn", "Strict"
 MANAGER_LENGTH = 128
 POLICIES = ("Background", "Foreground")
-"""What may become of dependents; both mean here that garbage collection deletes them afterwards."""
+"""The propagation policies. For both, garbage collection deletes the dependents later."""
 
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """How to list or watch."""
+    """Options of a get, list or watch."""
 
     selectors: Selectors
     resource_version: str
@@ -37,12 +38,12 @@ class ReadOptions:
     bookmarks: bool
     initial_events: bool
     include_object: str
-    """How much of each object a row of a Table carries: `None`, `Metadata` or `Object`."""
+    """How much of each object a Table row holds: `None`, `Metadata` or `Object`."""
 
 
 @dataclass(frozen=True)
 class WriteOptions:
-    """How to create or change. Who manages a field is checked for form and forgotten."""
+    """Options of a create, update or patch. The field manager is validated but not recorded."""
 
     dry_run: bool
     validation: str
@@ -50,7 +51,7 @@ class WriteOptions:
 
 @dataclass(frozen=True)
 class DeleteOptions:
-    """How to delete. `grace_seconds` is None where the object's own applies."""
+    """Options of a delete. `grace_seconds` is None for the object's own grace period."""
 
     dry_run: bool
     grace_seconds: int | None
@@ -58,7 +59,7 @@ class DeleteOptions:
 
 
 def read_options(query: Mapping[str, str]) -> ReadOptions:
-    """Raises `Refusal` (400, 422)."""
+    """Parse and validate options. Raises `Refusal` (400, 422)."""
     match = query.get("resourceVersionMatch", "")
     if match not in {"", "Exact", "NotOlderThan"}:
         raise invalid_option("resourceVersionMatch", match, '"Exact", "NotOlderThan"')
@@ -77,7 +78,7 @@ def read_options(query: Mapping[str, str]) -> ReadOptions:
 
 
 def write_options(query: Mapping[str, str]) -> WriteOptions:
-    """Raises `Refusal` (422)."""
+    """Parse and validate options. Raises `Refusal` (422)."""
     manager = query.get("fieldManager", "")
     if len(manager) > MANAGER_LENGTH or not manager.isprintable():
         raise invalid_option("fieldManager", manager, f"up to {MANAGER_LENGTH} printable characters")
@@ -101,12 +102,12 @@ class _DeleteBody(msgspec.Struct, rename="camel"):
 
 
 def delete_options(query: Mapping[str, str], body: Mapping[str, Any]) -> DeleteOptions:
-    """From the body, or from the query where there is none. Raises `Refusal` (400, 422)."""
+    """Parse options from the body, or from the query without a body. Raises `Refusal` (400, 422)."""
     given: dict[str, Any] = dict(body) or dict(query)
     if isinstance(given.get("dryRun"), str):
         given["dryRun"] = [given["dryRun"]]
     try:
-        # Numbers and truth values of a query are words.
+        # In a query, numbers and booleans are strings.
         options = msgspec.convert(given, _DeleteBody, strict=bool(body))
     except msgspec.ValidationError as error:
         raise bad_request(f"the body cannot be handled as DeleteOptions: {error}") from error
@@ -129,24 +130,24 @@ def _dry_run(value: str) -> bool:
 def _number(query: Mapping[str, str], name: str) -> int:
     text = query.get(name, "") or "0"
     if not text.isdecimal():
-        raise _unreadable(name, text, "a whole number")
+        raise _invalid_parameter(name, text, "a whole number")
     return int(text)
 
 
 def _boolean(query: Mapping[str, str], name: str) -> bool:
     text = query.get(name, "false").lower()
     if text not in {"", "1", "true", "0", "false"}:
-        raise _unreadable(name, text, "true or false")
+        raise _invalid_parameter(name, text, "true or false")
     return text in {"", "1", "true"}
 
 
 def _one_of(query: Mapping[str, str], name: str, allowed: tuple[str, ...]) -> str:
-    """The value, by default the first that is allowed."""
+    """Return the value of a parameter, by default the first allowed one."""
     value = query.get(name, "") or allowed[0]
     if value not in allowed:
         raise invalid_option(name, value, ", ".join(f'"{each}"' for each in allowed))
     return value
 
 
-def _unreadable(name: str, text: str, allowed: str) -> Refusal:
+def _invalid_parameter(name: str, text: str, allowed: str) -> Refusal:
     return bad_request(f'{name}: Invalid value: "{text}": {allowed} is expected')

@@ -1,4 +1,4 @@
-"""Patches of the three kinds, and as which of them a kind may be patched."""
+"""The three types of patches, and the types that each kind accepts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from simulation.apiserver.kinds import Kind
 from simulation.apiserver.refusals import bad_request
 from simulation.apiserver.server import ApiServer
 from simulation.embedded.bodies import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, check_types
-from simulation.embedded.dryrun import rehearsal
+from simulation.embedded.dryrun import dry_run_server
 from simulation.embedded.served import Target
 from simulation.embedded.strategic import strategic_merged
 
@@ -18,19 +18,19 @@ _FIXED = ("name", "namespace")
 
 
 class Write(Protocol):
-    """One write, to be carried out once: with unknown fields refused, or dropped."""
+    """One write, called once, with unknown fields refused or dropped."""
 
     def __call__(self, *, strict: bool) -> Record:
-        """The object as stored. Raises `Refusal`."""
+        """Write and return the stored object. Raises `Refusal`."""
 
 
 def accepted_patches(kind: Kind) -> tuple[str, ...]:
-    """The media types of patches of a kind. How to merge lists by name is known of built-in kinds only."""
+    """Return the accepted patch media types of a kind. Only built-in kinds have merge keys for lists."""
     return (JSON_PATCH, MERGE_PATCH) if kind.custom else (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH)
 
 
 def write_of(server: ApiServer, target: Target, media_type: str, patch: Json | list[Json]) -> Write:
-    """The write that a patch amounts to."""
+    """Return the write that applies a patch."""
     if media_type == STRATEGIC_PATCH and isinstance(patch, dict):
         return _strategic(server, target, patch)
     patch_type = PatchType.JSON if media_type == JSON_PATCH else PatchType.MERGE
@@ -47,9 +47,9 @@ def write_of(server: ApiServer, target: Target, media_type: str, patch: Json | l
                 strict=strict,
             )
 
-        # What a patch makes of an object is known only afterwards, and may be no object any more.
+        # The types can only be checked after the patch has been applied.
         try:
-            left = apply_to(rehearsal(server)).document
+            left = apply_to(dry_run_server(server)).document
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise bad_request(f"the patch does not leave a {target.kind.kind}: {error}") from error
         check_types(left, target.kind)

@@ -1,10 +1,9 @@
-"""What is served, by path: the kinds of the server in memory, and Events under their older name, too.
+"""The served kinds by path: those of the in-memory server, and Events also in `core/v1`.
 
-The names that people type (`owl`, `no`, `po`) are here; those of our own kinds come from their definitions.
+The `v1` Events are converted from the stored `events.k8s.io/v1` Events. Short names such as `no` and `po` are
+defined here; those of the custom kinds are read from their definitions.
 
-Events as `v1` shows them, made of those of `events.k8s.io/v1`: the same objects under older names.
-
-Source: `k8s.io/kubernetes/pkg/apis/events/v1`, which converts the other way round.
+Source: `k8s.io/kubernetes/pkg/apis/events/v1`, which converts in the other direction.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from simulation.apiserver.kinds import EVENTS as NEW_EVENTS
 from simulation.apiserver.kinds import KINDS, NAMESPACES, NODES, PODS, Kind
 from simulation.apiserver.schema import CRDS
 
-OLD_EVENTS = Kind(
+CORE_EVENTS = Kind(
     "",
     "v1",
     "events",
@@ -36,24 +35,24 @@ OLD_EVENTS = Kind(
         "type",
     ),
 )
-"""`events.k8s.io` Events as kubectl reads them, which still asks for `v1`. Only for reading."""
+"""`events.k8s.io` Events in `v1` form, read only. kubectl still reads `v1`."""
 
-SERVED = (*KINDS, OLD_EVENTS)
+SERVED = (*KINDS, CORE_EVENTS)
 
 READING = ("get", "list", "watch")
-EVERYTHING = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 EVICTION, STATUS = "eviction", "status"
 
-_SHORT_NAMES = {NAMESPACES: ["ns"], NODES: ["no"], PODS: ["po"], NEW_EVENTS: ["ev"], OLD_EVENTS: ["ev"]}
+_SHORT_NAMES = {NAMESPACES: ["ns"], NODES: ["no"], PODS: ["po"], NEW_EVENTS: ["ev"], CORE_EVENTS: ["ev"]}
 _CUSTOM_ORDER = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 _CATEGORIES = {PODS: ["all"]}
-_BY_PLACE = {(kind.group, kind.version, kind.plural): kind for kind in SERVED}
+_BY_PATH = {(kind.group, kind.version, kind.plural): kind for kind in SERVED}
 _GROUPLESS = ("api", "v1")
 
 
 @dataclass(frozen=True)
 class Names:
-    """How else a kind may be asked for."""
+    """The alternative names of a kind."""
 
     singular: str
     short: tuple[str, ...]
@@ -62,25 +61,25 @@ class Names:
 
 @dataclass(frozen=True)
 class Target:
-    """What a path names: a collection if `name` is empty; all namespaces if `namespace` is."""
+    """The target of a path: a collection if `name` is empty; all namespaces if `namespace` is."""
 
     kind: Kind
     namespace: str = ""
     name: str = ""
     subresource: str = ""
     watch: bool = False
-    """Whether the path itself asks for a watch, as in `/api/v1/watch/nodes`."""
+    """Whether the path itself requests a watch, as `/api/v1/watch/nodes` does."""
 
 
 @cache
 def definition(kind: Kind) -> Mapping[str, Any]:
-    """The CustomResourceDefinition of one of our kinds, as installed."""
+    """Return the installed CustomResourceDefinition of a custom kind."""
     loaded: Mapping[str, Any] = yaml.safe_load((CRDS / f"{kind.plural}.yaml").read_text())
     return loaded
 
 
 def names_of(kind: Kind) -> Names:
-    """Singular, short names and categories of a kind."""
+    """Return the singular, short names and categories of a kind."""
     if kind.custom:
         given = definition(kind)["spec"]["names"]
         return Names(
@@ -90,23 +89,23 @@ def names_of(kind: Kind) -> Names:
 
 
 def verbs_of(kind: Kind) -> tuple[str, ...]:
-    """What may be asked of a kind."""
-    if kind is OLD_EVENTS:
+    """Return the verbs that a kind supports."""
+    if kind is CORE_EVENTS:
         return READING
     if kind.custom:
         return _CUSTOM_ORDER
     if kind is NAMESPACES:
-        return tuple(verb for verb in EVERYTHING if verb != "deletecollection")
-    return EVERYTHING
+        return tuple(verb for verb in ALL_VERBS if verb != "deletecollection")
+    return ALL_VERBS
 
 
 def base_path(kind: Kind) -> str:
-    """`/api/v1` or `/apis/<group>/<version>`."""
+    """Return `/api/v1` or `/apis/<group>/<version>`."""
     return f"/apis/{kind.group}/{kind.version}" if kind.group else f"/{'/'.join(_GROUPLESS)}"
 
 
 def resolve(path: str) -> Target | None:
-    """What a path names; `None` if nothing is served there."""
+    """Return the target of a path, or `None` if it is not served."""
     parts = [part for part in path.split("/") if part]
     if tuple(parts[:2]) == _GROUPLESS:
         group, version, rest = "", "v1", parts[2:]
@@ -121,10 +120,10 @@ def resolve(path: str) -> Target | None:
 
 def _locate(group: str, version: str, rest: list[str]) -> Target | None:
     match rest:
-        case ["namespaces", namespace, plural, *more] if kind := _BY_PLACE.get((group, version, plural)):
+        case ["namespaces", namespace, plural, *more] if kind := _BY_PATH.get((group, version, plural)):
             if kind.namespaced:
                 return _target(kind, namespace, more)
-        case [plural, *more] if kind := _BY_PLACE.get((group, version, plural)):
+        case [plural, *more] if kind := _BY_PATH.get((group, version, plural)):
             if not kind.namespaced or not more:
                 return _target(kind, "", more)
         case _:
@@ -157,11 +156,11 @@ _RENAMED = {
 }
 
 
-def as_old_event(document: Document) -> Document:
-    """The same Event under the names of `v1`. One that has them already is returned as it is."""
+def as_core_event(document: Document) -> Document:
+    """Return an Event in its `v1` form. An Event already in that form is returned unchanged."""
     if document.get("apiVersion") == "v1":
         return document
     renamed = {_RENAMED.get(name, name): value for name, value in document.items()}
-    # Every other field is always there; kubectl sorts by these.
+    # All other fields are always present; kubectl sorts by these.
     times = {name: renamed.get(name) for name in ("firstTimestamp", "lastTimestamp")}
     return {**renamed, **times, "apiVersion": "v1", "source": renamed.get("source") or {}}

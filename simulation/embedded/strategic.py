@@ -1,4 +1,4 @@
-"""Strategic merge patches, which kubectl sends for built-in kinds: lists of items with a name are merged.
+"""Strategic merge patches, which kubectl sends for built-in kinds: list items merge by key.
 
 Source: "Update API objects in place using kubectl patch" of the Kubernetes documentation, and the
 `patchMergeKey` tags of `k8s.io/api/core/v1`. Custom kinds have none, so servers refuse such a patch for them.
@@ -28,10 +28,10 @@ _KEYS = {
     "volumeMounts": "mountPath",
     "volumes": "name",
 }
-"""By which field the items of a list are told apart. Lists that are not named here are replaced."""
+"""The merge key of each list. Lists that are not here are replaced."""
 
 _SETS = ("finalizers",)
-"""Lists of words that are merged."""
+"""Lists of strings that are merged."""
 
 _DIRECTIVE = "$patch"
 _ORDER = "$setElementOrder/"
@@ -40,7 +40,7 @@ _RETAIN = "$retainKeys"
 
 
 def strategic_merged(target: Any, patch: dict[str, Any]) -> Any:
-    """`target` with `patch` merged in. Raises `Refusal` (400) for a directive that makes no sense."""
+    """Return `target` with `patch` merged in. Raises `Refusal` (400) for an invalid directive."""
     match patch.get(_DIRECTIVE, "merge"):
         case "merge":
             pass
@@ -65,14 +65,14 @@ def strategic_merged(target: Any, patch: dict[str, Any]) -> Any:
 
 
 def _retained(target: Any, patch: dict[str, Any]) -> dict[str, Any]:
-    """What of the target the patch keeps: all, unless it says so."""
+    """Return the fields of the target that the patch keeps: all, unless it has a directive."""
     known = dict(target) if isinstance(target, dict) else {}
     kept = patch.get(_RETAIN, known)
     return {key: value for key, value in known.items() if key in kept}
 
 
 def _named(patch: dict[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
-    """The directives that begin with `prefix`, by the field that they are about."""
+    """Yield the directives that begin with `prefix`, by the field to which they apply."""
     return ((key.removeprefix(prefix), value) for key, value in patch.items() if key.startswith(prefix))
 
 
@@ -107,7 +107,7 @@ def _merged_items(current: list[Any], changes: list[dict[str, Any]], key: str) -
 
 
 def _ordered(items: list[Any], order: list[Any], key: str | None) -> list[Any]:
-    """The items in the order given; what it does not name stays behind those that it does."""
+    """Return the items in the given order. An unlisted item stays behind the listed ones before it."""
     wanted = [item.get(key) if key and isinstance(item, dict) else item for item in order]
 
     def place(item: Any) -> int:

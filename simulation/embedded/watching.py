@@ -1,4 +1,4 @@
-"""Watches over HTTP: one line of JSON for each event, until the time is up or the client has gone."""
+"""Watches over HTTP: one line of JSON per event, until the timeout or until the client disconnects."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from simulation.apiserver.watches import Watch, Watches
 from simulation.embedded.objects import Objects
 from simulation.embedded.parameters import ReadOptions, read_options
 from simulation.embedded.printing.tables import Rendering
-from simulation.embedded.served import OLD_EVENTS, Target, as_old_event
+from simulation.embedded.served import CORE_EVENTS, Target, as_core_event
 
 DEFAULT_SECONDS = (1800.0, 3600.0)
-"""How long a watch lasts that does not say: at random between these, as on real servers."""
+"""The range of the default watch timeout, which is random as on real servers."""
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
@@ -37,7 +37,7 @@ class Line(msgspec.Struct):
 
 
 class Watching:
-    """Answers requests for watches."""
+    """Handles watch requests."""
 
     def __init__(self, store: Store, watches: Watches, objects: Objects, rng: Random) -> None:
         self._store = store
@@ -49,7 +49,7 @@ class Watching:
         return f"<Watching {self._watches!r}>"
 
     def end(self) -> None:
-        """End every watch in good order."""
+        """End all watches."""
         for watch in self._watches.matching():
             watch.end()
 
@@ -57,7 +57,7 @@ class Watching:
         """Stream one watch. Raises `Refusal` before the first byte."""
         options = read_options(request.query)
         rendering = self._objects.rendering(request, target, options)
-        with self._opened(request, target, options) as (initial, watch):
+        with self._open(request, target, options) as (initial, watch):
             response = web.StreamResponse(status=HTTPStatus.OK, headers={"Content-Type": "application/json"})
             await response.prepare(request)
             for line in initial:
@@ -69,11 +69,11 @@ class Watching:
             return response
 
     @contextmanager
-    def _opened(
+    def _open(
         self, request: web.Request, target: Target, options: ReadOptions
     ) -> Iterator[tuple[list[Line], Watch]]:
-        """The events that come before the watch's own, and the watch."""
-        kind = EVENTS if target.kind is OLD_EVENTS else target.kind
+        """Yield the initial events and the watch."""
+        kind = EVENTS if target.kind is CORE_EVENTS else target.kind
         selectors = _selectors(target, options)
         initial: list[Line] = []
         version = options.resource_version
@@ -86,8 +86,8 @@ class Watching:
             version = str(self._store.revision)
             initial = [Line(WatchEventType.ADDED.value, record.document) for record in records]
             initial += [_end_of_initial_events(target, version)] if options.bookmarks else []
-        # The older Events have other fields to select by: they are chosen below.
-        own = Selectors() if target.kind is OLD_EVENTS else selectors
+        # `v1` Events have other selectable fields, so they are filtered below.
+        own = Selectors() if target.kind is CORE_EVENTS else selectors
         client = request.headers.get("User-Agent", "")
         watch = self._watches.open(client, kind, target.namespace, own, version)
         try:
@@ -108,16 +108,16 @@ class Watching:
                 if options.bookmarks:
                     line.object["apiVersion"] = target.kind.api_version
                     yield line
-            elif target.kind is not OLD_EVENTS or line.type == "ERROR":
+            elif target.kind is not CORE_EVENTS or line.type == "ERROR":
                 yield line
             else:
-                old = as_old_event(line.object)
+                old = as_core_event(line.object)
                 if matches(old):
                     yield Line(line.type, old)
 
 
 def _selectors(target: Target, options: ReadOptions) -> Selectors:
-    """Those of the request, and the name that a path may hold."""
+    """Return the selectors of the request, including the name in the path."""
     by_name = f"metadata.name={target.name}" if target.name else ""
     fields = ",".join(part for part in (by_name, options.selectors.fields) if part)
     return Selectors(options.selectors.labels, fields)
@@ -132,5 +132,7 @@ def _end_of_initial_events(target: Target, version: str) -> Line:
 
 def _rendered(line: Line, rendering: Rendering) -> bytes:
     plain = line.type in {"ERROR", WatchEventType.BOOKMARK.value}
-    data = msgspec.json.encode(line.object) if plain else rendering.one(Record(line.object).document)
+    data = (
+        msgspec.json.encode(line.object) if plain else rendering.render_object(Record(line.object).document)
+    )
     return msgspec.json.encode({"type": line.type, "object": msgspec.Raw(data)}) + b"\n"

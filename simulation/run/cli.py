@@ -16,8 +16,8 @@ import anyio
 import click
 from click.core import ParameterSource
 
-from simulation.command_line.exit_status import INTERRUPTED, either, failed, run_and_exit
-from simulation.command_line.values import PositiveNumber, SaidOnce, WholeNumber
+from simulation.command_line.exit_status import INTERRUPTED, failed, join_names, run_and_exit
+from simulation.command_line.values import PositiveNumber, UniqueOptionsCommand, WholeNumber
 from simulation.engine.fault_plan import FAULTS
 from simulation.run.batch import Batch, WorkerFailed
 from simulation.run.progress import BatchProgress
@@ -50,7 +50,7 @@ def _known_faults(
 
 
 @click.command(
-    cls=SaidOnce,
+    cls=UniqueOptionsCommand,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog=EXIT_STATUS,
 )
@@ -105,7 +105,7 @@ def _require_one_way(context: click.Context) -> None:
     given = {way: context.params[way] for way in WAYS if context.params[way] is not None}
     said = [f"--{way} {value if isinstance(value, int) else f'{value:g}'}" for way, value in given.items()]
     if len(said) != 1:
-        conflict = f"{either(said, 'and')} exclude each other: " if said else ""
+        conflict = f"{join_names(said, 'and')} exclude each other: " if said else ""
         raise click.UsageError(f"{conflict}say one of {', '.join(f'--{way}' for way in WAYS)}")
     if "seed" not in given:
         return

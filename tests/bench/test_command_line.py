@@ -44,7 +44,7 @@ def test_earlier_results_are_shown_and_written_without_measuring(tmp_path: Path)
     [
         (["--from=/nonexist"], "--from: File '/nonexist' does not exist."),
         (["--markdown=/nonexist"], "--markdown: File '/nonexist' does not exist."),
-        (["--rounds=2", "--rounds=3"], "--rounds: said twice; say it once"),
+        (["--rounds=2", "--rounds=3"], "--rounds: given more than once"),
     ],
 )
 def test_what_cannot_work_is_one_line_and_status_2_before_anything_is_measured(

@@ -53,7 +53,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
         (("up", "--host-memory", ""), "--host-memory: '' is not allowed: a quantity"),
         (("up", "--nodes", "-1"), "--nodes: -1 is not allowed: a whole number from 0 to 5000"),
         (("up", "--gpus", "129"), "--gpus: 129 is not allowed: a whole number from 0 to 128"),
-        (("up", "--nodes=3", "--nodes=5"), "--nodes: said twice; say it once"),
+        (("up", "--nodes=3", "--nodes=5"), "--nodes: given more than once"),
         (("up", "--kep"), "No such option '--kep'"),
         (("down",), "No such command 'down': build, clean or up"),
         (("up",), "Go is needed to build the control plane"),

@@ -41,7 +41,7 @@ def test_the_help_names_every_option(capsys: pytest.CaptureFixture[str]) -> None
         (["--gpu-memory=3Gi"], f"--gpu-memory: '3Gi' is not allowed: {MEMORY}"),
         (["--gpu-memory=1025Gi"], f"--gpu-memory: '1025Gi' is not allowed: {MEMORY}"),
         (["--gpu-memory=99999999999999999999Gi"], f"'99999999999999999999Gi' is not allowed: {MEMORY}"),
-        (["--nodes=3", "--nodes=5"], "--nodes: said twice; say it once"),
+        (["--nodes=3", "--nodes=5"], "--nodes: given more than once"),
         (["--seed=-1"], "--seed: -1 is not allowed: a whole number, at least 0"),
         (["now"], "unexpected extra argument (now)"),
     ],
@@ -81,7 +81,7 @@ def test_the_demo_on_a_real_control_plane_has_the_same_options(tmp_path: Path) -
     ("arguments", "said"),
     [
         (["--workers=3"], "--workers: 3 is not allowed: 11 to 100 for 3 nodes of 2 GPUs at limit 2"),
-        (["--nodes=3", "--nodes=5"], "--nodes: said twice; say it once"),
+        (["--nodes=3", "--nodes=5"], "--nodes: given more than once"),
     ],
 )
 def test_it_refuses_them_likewise(arguments: list[str], said: str, tmp_path: Path) -> None:

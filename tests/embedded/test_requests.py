@@ -316,7 +316,7 @@ async def test_an_object_that_an_actor_stumbles_over_stops_no_other(
     async with ask.session.get(PODS_PATH, params=query) as running:
         assert b'"pod-a"' in await running.content.readline()
 
-    assert "An actor gave up on an object" in caplog.text
+    assert "Simulated component failed on an object" in caplog.text
 
 
 # Who may ask.

@@ -5,11 +5,11 @@ from __future__ import annotations
 import click
 import pytest
 
-from simulation.command_line.exit_status import FAILED, INTERRUPTED, either, refused, run
-from simulation.command_line.values import PositiveNumber, SaidOnce, WholeNumber
+from simulation.command_line.exit_status import FAILED, INTERRUPTED, join_names, refused, run
+from simulation.command_line.values import PositiveNumber, UniqueOptionsCommand, WholeNumber
 
 
-@click.command(cls=SaidOnce)
+@click.command(cls=UniqueOptionsCommand)
 @click.option("-n", "--number", type=WholeNumber(1, 10))
 @click.option("--many", type=WholeNumber(2))
 @click.option("--minutes", type=PositiveNumber(1440, example="10"))
@@ -113,7 +113,7 @@ def test_an_option_that_is_said_twice_is_refused_unless_that_means_something(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     said = complaint(capsys, "-n", "3", "--number", "3")
-    assert said == "--number: said twice; say it once"
+    assert said == "--number: given more than once"
     assert given("--name=a", "--name=b", "--loud", "--loud") == {"name": ("a", "b"), "loud": True}
 
 
@@ -134,7 +134,7 @@ def test_a_command_that_does_not_exist_is_followed_by_those_that_do(
     ("names", "text"), [([], ""), (["a"], "a"), (["a", "b"], "a or b"), (["a", "b", "c"], "a, b or c")]
 )
 def test_names_for_a_sentence(names: list[str], text: str) -> None:
-    assert either(names) == text
+    assert join_names(names) == text
 
 
 class Unmeasurable(Exception):

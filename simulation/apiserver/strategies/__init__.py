@@ -1,6 +1,6 @@
-"""What is peculiar to each kind: defaults, what a status update may touch, what is refused.
+"""Strategies: the defaults, validation and status rules of each kind.
 
-A real server calls the same thing a strategy. Only rules that a controller of ours can meet are here.
+A real server uses the same term. Only rules that matter for this controller are here.
 """
 
 from simulation.apiserver import kinds
@@ -26,5 +26,5 @@ _STRATEGIES: dict[Kind, Strategy] = {
 
 
 def strategy_of(kind: Kind) -> Strategy:
-    """How the server treats objects of that kind."""
+    """Return the strategy of a kind."""
     return _STRATEGIES.get(kind, _PLAIN)

@@ -1,4 +1,4 @@
-"""The strategy of a kind without peculiarities, and what the others build on."""
+"""The default strategy, and helpers of the others."""
 
 from __future__ import annotations
 
@@ -12,54 +12,54 @@ SPEC_IMMUTABLE = "spec: Invalid value: field is immutable"
 
 
 class Strategy:
-    """Defaults and rules of one kind. Faults are texts of the form `field: what is wrong`."""
+    """Defaults and rules of one kind. Validation errors are texts of the form `field: error`."""
 
     graceful = False
-    """Whether deletion has a grace period, which somebody else ends."""
+    """Whether deletion has a grace period, which the kubelet ends."""
 
-    def prepare_create(self, document: Document) -> None:
-        """Set what the server sets on a new object: here, it has no status yet."""
+    def prepare_for_create(self, document: Document) -> None:
+        """Set the fields that the server sets on a new object: by default, an empty status."""
         document.pop("status", None)
 
     def default(self, document: Document, *, strict: bool = False) -> None:
-        """Fill in defaults and drop unknown fields, or refuse them if `strict`."""
+        """Set defaults, and drop unknown fields or refuse them if `strict`."""
 
-    def create_faults(self, document: Document) -> Iterator[str]:
-        """What is wrong with a new object."""
-        return self.faults(document)
+    def validate_create(self, document: Document) -> Iterator[str]:
+        """Yield validation errors of a new object."""
+        return self.validate(document)
 
-    def update_faults(self, old: Document, new: Document) -> Iterator[str]:  # noqa: ARG002 - for others
-        """What is wrong with a change of anything but status."""
-        return self.faults(new)
+    def validate_update(self, old: Document, new: Document) -> Iterator[str]:  # noqa: ARG002 - for others
+        """Yield validation errors of a change outside status."""
+        return self.validate(new)
 
-    def status_faults(self, old: Document, new: Document) -> Iterator[str]:  # noqa: ARG002 - for others
-        """What is wrong with a change of status."""
+    def validate_status_update(self, old: Document, new: Document) -> Iterator[str]:  # noqa: ARG002 - for others
+        """Yield validation errors of a change of status."""
         return iter(())
 
-    def faults(self, document: Document) -> Iterator[str]:  # noqa: ARG002 - for others
-        """What is wrong with any object, new or changed."""
+    def validate(self, document: Document) -> Iterator[str]:  # noqa: ARG002 - for others
+        """Yield validation errors of an object, new or changed."""
         return iter(())
 
-    def keep(self, old: Document, document: Document) -> None:
-        """Take over from the old object what no update changes."""
+    def keep_immutable_fields(self, old: Document, document: Document) -> None:
+        """Copy the fields from the old object that no update may change."""
 
     def check_deletion(self, name: str) -> None:
-        """Refuse to delete what has to stay."""
+        """Refuse to delete an object that must stay."""
 
     def begin_deletion(self, document: Document) -> None:
-        """Set what the server sets on an object that is deleted and stays for now."""
+        """Set the fields that the server sets on a terminating object."""
 
-    def held(self, document: Document) -> bool:  # noqa: ARG002 - for others
-        """Whether something else than `metadata.finalizers` keeps an object that is deleted."""
+    def blocks_removal(self, document: Document) -> bool:  # noqa: ARG002 - for others
+        """Whether something other than `metadata.finalizers` keeps a deleted object."""
         return False
 
     def grace_seconds(self, document: Document) -> int:  # noqa: ARG002 - for others
-        """How long a deletion waits for somebody to end it."""
+        """Return the grace period of a deletion."""
         return 0
 
 
 def prune(parent: Document, known: Iterable[str], path: str, *, strict: bool) -> None:
-    """Drop the fields of `parent` that are not known; refuse them with 400 if `strict`."""
+    """Drop the unknown fields of `parent`; refuse them with 400 if `strict`."""
     names = frozenset(known)
     unknown = [name for name in parent if name not in names]
     if unknown and strict:
@@ -70,12 +70,12 @@ def prune(parent: Document, known: Iterable[str], path: str, *, strict: bool) ->
 
 
 def required(parent: Mapping[str, Any], names: Iterable[str], path: str) -> Iterator[str]:
-    """A fault for each field that is absent."""
+    """Return a validation error for each absent field."""
     return (f"{path}.{name}: Required value" for name in names if name not in parent)
 
 
 def one_of(parent: Mapping[str, Any], name: str, allowed: tuple[str, ...], path: str) -> Iterator[str]:
-    """A fault where a field has another value than those allowed."""
+    """Yield a validation error if a field has a value that is not allowed."""
     if name in parent and parent[name] not in allowed:
         listed = ", ".join(f'"{value}"' for value in allowed)
         yield f"{path}.{name}: Unsupported value: {parent[name]!r}: supported values: {listed}"

@@ -1,4 +1,4 @@
-"""ResourceClaims: the spec never changes, an allocation is set or cleared but not edited.
+"""ResourceClaims: the spec is immutable, and an allocation is set or cleared but never edited.
 
 Source: `ValidateResourceClaimStatusUpdate` of `k8s.io/kubernetes/pkg/apis/resource/validation`.
 """
@@ -15,14 +15,14 @@ MAX_CONSUMERS = 256
 
 
 class ClaimStrategy(Strategy):
-    """What a claim's writers must keep to."""
+    """The rules for ResourceClaims."""
 
-    def prepare_create(self, document: Document) -> None:
-        """Begin with an empty status."""
+    def prepare_for_create(self, document: Document) -> None:
+        """Set an empty status."""
         document["status"] = {}
 
-    def faults(self, document: Document) -> Iterator[str]:
-        """Each request has alternatives or is exact, and no more alternatives than DRA allows."""
+    def validate(self, document: Document) -> Iterator[str]:
+        """Require either an exact request or alternatives, and at most as many as DRA allows."""
         for index, request in enumerate(document["spec"].get("devices", {}).get("requests") or ()):
             path = f"spec.devices.requests[{index}]"
             alternatives = request.get("firstAvailable") or ()
@@ -34,19 +34,19 @@ class ClaimStrategy(Strategy):
             if bool(alternatives) is bool(request.get("exactly")):
                 yield f"{path}: Invalid value: exactly one of `exactly` or `firstAvailable` is required"
 
-    def create_faults(self, document: Document) -> Iterator[str]:
-        """A claim needs a spec."""
+    def validate_create(self, document: Document) -> Iterator[str]:
+        """Require a spec."""
         if "spec" not in document:
             document["spec"] = {}
-        return self.faults(document)
+        return self.validate(document)
 
-    def update_faults(self, old: Document, new: Document) -> Iterator[str]:
-        """The spec never changes."""
+    def validate_update(self, old: Document, new: Document) -> Iterator[str]:
+        """Refuse changes of the spec."""
         if old.get("spec") != new.get("spec"):
             yield SPEC_IMMUTABLE
 
-    def status_faults(self, old: Document, new: Document) -> Iterator[str]:
-        """An allocation is set or cleared; reservations need one, and a claim that lives."""
+    def validate_status_update(self, old: Document, new: Document) -> Iterator[str]:
+        """Refuse edits of an allocation, and reservations without one or on a terminating claim."""
         before, after = old.get("status") or {}, new.get("status") or {}
         allocation = after.get("allocation")
         if before.get("allocation") and allocation and before["allocation"] != allocation:

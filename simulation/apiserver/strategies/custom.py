@@ -1,6 +1,6 @@
-"""Workloads and ClaimLedgers: their schemas as installed, and the rules that are written in CEL there.
+"""Workloads and ClaimLedgers: the installed schemas, and an implementation of their CEL rules.
 
-A change is not held against what was wrong before and is the same now (validation ratcheting).
+An update is not refused for an error that the old object already had (validation ratcheting).
 """
 
 from __future__ import annotations
@@ -18,53 +18,53 @@ _FORBIDDEN_IN_TEMPLATE = ("nodeName", "nodeSelector", "affinity", "resourceClaim
 
 
 class CustomStrategy(Strategy):
-    """A kind that a CustomResourceDefinition describes."""
+    """The strategy of a kind that a CustomResourceDefinition defines."""
 
     def __init__(self, plural: str) -> None:
         self._schema = read_schema(plural)
 
     def default(self, document: Document, *, strict: bool = False) -> None:
-        """Prune, or refuse what would be pruned, and fill in the defaults."""
+        """Prune unknown fields or refuse them if `strict`, and set defaults."""
         unknown = list(self._schema.prune(document))
         if unknown and strict:
             listed = ", ".join(f'unknown field "{path}"' for path in unknown)
             raise bad_request(f"strict decoding error: {listed}")
         self._schema.default(document)
 
-    def faults(self, document: Document) -> Iterator[str]:
-        """The schema."""
-        return self._schema.faults(document)
+    def validate(self, document: Document) -> Iterator[str]:
+        """Yield schema errors."""
+        return self._schema.validate(document)
 
-    def update_faults(self, old: Document, new: Document) -> Iterator[str]:
-        """The schema, where it is broken anew."""
-        found = list(self.faults(new))
-        known = list(self.faults(old)) if found else []
-        return (fault for fault in found if fault not in known)
+    def validate_update(self, old: Document, new: Document) -> Iterator[str]:
+        """Yield schema errors that the old object did not have."""
+        found = list(self.validate(new))
+        known = list(self.validate(old)) if found else []
+        return (error for error in found if error not in known)
 
-    def status_faults(self, old: Document, new: Document) -> Iterator[str]:
-        """The schema likewise."""
-        return CustomStrategy.update_faults(self, old, new)
+    def validate_status_update(self, old: Document, new: Document) -> Iterator[str]:
+        """Yield schema errors that the old object did not have."""
+        return CustomStrategy.validate_update(self, old, new)
 
 
 class WorkloadStrategy(CustomStrategy):
-    """The Workload: an immutable spec, and a template that leaves placement to us."""
+    """The Workload: an immutable spec, and a template without placement fields."""
 
     def __init__(self) -> None:
         super().__init__("workloads")
 
-    def faults(self, document: Document) -> Iterator[str]:
-        """The schema, and where it holds the rules on one version of the spec."""
-        broken = list(super().faults(document))
+    def validate(self, document: Document) -> Iterator[str]:
+        """Yield schema errors or, if there are none, the errors of the rules on one version of the spec."""
+        broken = list(super().validate(document))
         yield from broken
         if not broken:
-            yield from _accelerator_faults(document["spec"]["accelerator"])
+            yield from _validate_accelerator(document["spec"]["accelerator"])
             for name in _FORBIDDEN_IN_TEMPLATE:
                 if name in document["spec"]["template"]["spec"]:
                     yield f"spec.template.spec.{name}: Forbidden"
 
-    def update_faults(self, old: Document, new: Document) -> Iterator[str]:
-        """The spec never changes, but for labels and annotations of the template."""
-        yield from super().update_faults(old, new)
+    def validate_update(self, old: Document, new: Document) -> Iterator[str]:
+        """Refuse changes of the spec, except of labels and annotations of the template."""
+        yield from super().validate_update(old, new)
         before, after = _immutable_part(old), _immutable_part(new)
         for name in dict.fromkeys((*before, *after)):
             if before.get(name) != after.get(name):
@@ -74,16 +74,16 @@ class WorkloadStrategy(CustomStrategy):
 
 
 class LedgerStrategy(CustomStrategy):
-    """The ClaimLedger: unknown fields survive, and there is no status subresource."""
+    """The ClaimLedger: unknown fields are kept, and there is no status subresource."""
 
     def __init__(self) -> None:
         super().__init__("claimledgers")
 
-    def prepare_create(self, document: Document) -> None:
-        """Nothing is set."""
+    def prepare_for_create(self, document: Document) -> None:
+        """Set nothing."""
 
 
-def _accelerator_faults(accelerator: Document) -> Iterator[str]:
+def _validate_accelerator(accelerator: Document) -> Iterator[str]:
     several = accelerator.get("mode") == "MultiGPU"
     if several and "devices" not in accelerator:
         yield "spec.accelerator.devices: Required value: mode MultiGPU asks for an exact number of devices"
@@ -92,7 +92,7 @@ def _accelerator_faults(accelerator: Document) -> Iterator[str]:
 
 
 def _immutable_part(document: Document) -> dict[str, Any]:
-    """The fields of the spec; of the template only the Pod's. Nothing of what is no object."""
+    """Return the immutable fields: the spec, with only the Pod spec of the template. Empty if malformed."""
     spec = document.get("spec")
     if not isinstance(spec, dict):
         return {}

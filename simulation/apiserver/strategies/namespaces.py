@@ -1,4 +1,4 @@
-"""Namespaces: one that is deleted stays until somebody has emptied it and says so."""
+"""Namespaces: a deleted namespace exists until its finalizer is removed, once it is empty."""
 
 from __future__ import annotations
 
@@ -17,45 +17,45 @@ _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 class NamespaceStrategy(Strategy):
-    """A finalizer in the spec holds a namespace, and its phase says that it is being deleted."""
+    """A spec finalizer blocks the removal, and the phase shows that the namespace is terminating."""
 
-    def create_faults(self, document: Document) -> Iterator[str]:
-        """Its name is a label in names of services: no dots, and at most 63 characters."""
+    def validate_create(self, document: Document) -> Iterator[str]:
+        """Require an RFC 1123 label, since the name is part of DNS names: no dots, at most 63 characters."""
         name = document["metadata"].get("name", "")
         if not _LABEL.fullmatch(name):
             yield f"metadata.name: Invalid value: {name!r}: a lowercase RFC 1123 label is needed"
 
-    def status_faults(self, old: Document, new: Document) -> Iterator[str]:
-        """Its phase says whether it is being deleted, and nothing else."""
+    def validate_status_update(self, old: Document, new: Document) -> Iterator[str]:
+        """Allow only the phase that matches the deletion timestamp."""
         phase = new["status"].get("phase")
         only = TERMINATING if "deletionTimestamp" in old["metadata"] else ACTIVE
         if phase != only:
             yield f"status.phase: Invalid value: {phase!r}: may only be {only!r} now"
 
-    def prepare_create(self, document: Document) -> None:
-        """Hold it from the start."""
+    def prepare_for_create(self, document: Document) -> None:
+        """Set the spec finalizer and the phase."""
         document["spec"] = {"finalizers": ["kubernetes"]}
         document["status"] = {"phase": ACTIVE}
 
-    def keep(self, old: Document, document: Document) -> None:
-        """What holds it goes by `finalize` alone."""
+    def keep_immutable_fields(self, old: Document, document: Document) -> None:
+        """Keep the spec finalizers, which only the `finalize` subresource removes."""
         document["spec"] = {"finalizers": list(old["spec"]["finalizers"])}
 
     def default(self, document: Document, *, strict: bool = False) -> None:  # noqa: ARG002 - as others
-        """Name it in a label, for selectors."""
+        """Set the name label, for selectors."""
         metadata = document["metadata"]
         metadata.setdefault("labels", {})[NAME_LABEL] = metadata.get("name", "")
 
     def check_deletion(self, name: str) -> None:
-        """Some are always there: 403."""
+        """Refuse to delete the built-in namespaces (403)."""
         if name in IMMORTAL:
             raise forbidden(NAMESPACES, name, "this namespace may not be deleted")
 
     def begin_deletion(self, document: Document) -> None:
-        """Say that nothing new is taken. There is no grace period."""
+        """Set the phase to Terminating. Namespaces have no grace period."""
         del document["metadata"]["deletionGracePeriodSeconds"]
         document["status"]["phase"] = TERMINATING
 
-    def held(self, document: Document) -> bool:
-        """Whether it is to be emptied yet."""
+    def blocks_removal(self, document: Document) -> bool:
+        """Whether the spec finalizer still blocks the removal."""
         return bool(document["spec"]["finalizers"])

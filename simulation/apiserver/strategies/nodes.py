@@ -1,4 +1,4 @@
-"""Nodes: a kubelet writes its status in the request that creates the Node."""
+"""Nodes: a kubelet sets the status in the request that creates the Node."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ from simulation.apiserver.strategies.base import Strategy
 class NodeStrategy(Strategy):
     """Keeps the status of a new Node."""
 
-    def prepare_create(self, document: Document) -> None:
-        """Leave the status as it is."""
+    def prepare_for_create(self, document: Document) -> None:
+        """Leave the status unchanged."""
         document.setdefault("status", {})

@@ -1,7 +1,7 @@
-"""Pods: what makes one valid, what may change, and how long its deletion waits.
+"""Pods: validation, immutable fields and the grace period of deletion.
 
-Source: `podStrategy` and `ValidatePodSpec` of `k8s.io/kubernetes`, as far as worker Pods and those that
-take their room are concerned. Unknown fields are told by name only on the two levels that templates use.
+Source: `podStrategy` and `ValidatePodSpec` of `k8s.io/kubernetes`, as far as they concern worker Pods and
+Pods that compete for their resources. Unknown fields are detected only in the Pod spec and in containers.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 class PodStrategy(Strategy):
-    """Worker Pods and others."""
+    """The rules for Pods."""
 
     graceful = True
 
-    def prepare_create(self, document: Document) -> None:
-        """A new Pod is pending."""
+    def prepare_for_create(self, document: Document) -> None:
+        """Set the phase Pending."""
         document["status"] = {"phase": "Pending"}
 
     def default(self, document: Document, *, strict: bool = False) -> None:
-        """Drop or refuse unknown fields, and set the defaults that somebody looks at."""
+        """Drop unknown fields or refuse them if `strict`, and set the defaults that others read."""
         spec = document.setdefault("spec", {})
         _check_types(spec)
         prune(spec, _SPEC_FIELDS, "spec", strict=strict)
@@ -62,8 +62,8 @@ class PodStrategy(Strategy):
         spec.setdefault("restartPolicy", "Always")
         spec.setdefault("terminationGracePeriodSeconds", DEFAULT_GRACE_SECONDS)
 
-    def faults(self, document: Document) -> Iterator[str]:
-        """Containers have names, images, readable resources, and claims that the Pod has."""
+    def validate(self, document: Document) -> Iterator[str]:
+        """Require containers with names, images, valid resources, and claims that the Pod lists."""
         spec = document["spec"]
         if not spec.get("containers"):
             yield "spec.containers: Required value"
@@ -72,22 +72,22 @@ class PodStrategy(Strategy):
         names: list[str] = []
         for kind in _CONTAINER_LISTS:
             for index, container in enumerate(spec.get(kind) or ()):
-                yield from _container_faults(container, f"spec.{kind}[{index}]", claims, names)
+                yield from _validate_container(container, f"spec.{kind}[{index}]", claims, names)
 
-    def update_faults(self, old: Document, new: Document) -> Iterator[str]:
-        """Of the spec, only images and tolerations may change."""
+    def validate_update(self, old: Document, new: Document) -> Iterator[str]:
+        """Refuse changes of the spec, except of images and tolerations."""
         if _immutable_part(old["spec"]) != _immutable_part(new["spec"]):
             yield "spec: Forbidden: pod updates may not change fields other than the image and tolerations"
 
     def grace_seconds(self, document: Document) -> int:
-        """Nobody waits for a Pod that no kubelet has, or that has ended."""
+        """Return no grace period for a Pod that is unbound or has ended."""
         if not document["spec"].get("nodeName") or document["status"].get("phase") in FINAL_PHASES:
             return 0
         return int(document["spec"].get("terminationGracePeriodSeconds", DEFAULT_GRACE_SECONDS))
 
 
 def _check_types(spec: Document) -> None:
-    """What cannot be decoded is refused before anything else: 400."""
+    """Refuse values that cannot be decoded (400)."""
     for kind in _CONTAINER_LISTS:
         if not isinstance(spec.get(kind, []), list):
             raise bad_request(f"Pod in version v1 cannot be handled as a Pod: spec.{kind} is no list")
@@ -112,7 +112,7 @@ def _limits_stand_for_requests(container: Document) -> None:
         resources["requests"] = {**resources["limits"], **(resources.get("requests") or {})}
 
 
-def _container_faults(container: Document, path: str, claims: list[Any], names: list[str]) -> Iterator[str]:
+def _validate_container(container: Document, path: str, claims: list[Any], names: list[str]) -> Iterator[str]:
     yield from required(container, ("name", "image"), path)
     name = container.get("name", "")
     if name and not _NAME.fullmatch(name):

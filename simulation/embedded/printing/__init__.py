@@ -1,1 +1,1 @@
-"""Tables, as `kubectl get` shows them: the server decides on columns and cells, kubectl only aligns them."""
+"""Tables for `kubectl get`: the server chooses columns and cells, and kubectl aligns them."""

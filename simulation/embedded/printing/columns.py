@@ -1,9 +1,9 @@
-"""The columns of each kind: of our own those that their definitions give, of the built-in ones the usual.
+"""The columns of each kind: custom kinds use their definitions' printer columns, others the built-in ones.
+
+Events of `events.k8s.io` are printed in their `v1` form, which has the same content.
 
 Source: `pkg/printers/internalversion` of `k8s.io/kubernetes` for the built-in kinds, the table converter of
 `k8s.io/apiextensions-apiserver` for custom ones.
-
-The row of an Event. Those of `events.k8s.io` are read in the older form, too: it has the same content.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from simulation.apiserver.documents import Document
 from simulation.apiserver.kinds import Kind
 from simulation.embedded.printing.jsonpath import compile_path
 from simulation.embedded.printing.pods import UNKNOWN, age, pod_cells
-from simulation.embedded.served import OLD_EVENTS, as_old_event, definition
+from simulation.embedded.served import CORE_EVENTS, as_core_event, definition
 
 NONE = "<none>"
 
@@ -28,7 +28,7 @@ Cells = Callable[[Document, datetime], list[Any]]
 
 @dataclass(frozen=True)
 class Layout:
-    """The columns of a kind, as a Table declares them, and how the cells of one object are found."""
+    """The columns of a kind as a Table declares them, and the function that returns an object's cells."""
 
     columns: tuple[Document, ...]
     cells: Cells
@@ -36,7 +36,7 @@ class Layout:
 
 @cache
 def layout_of(kind: Kind) -> Layout:
-    """How objects of a kind are shown."""
+    """Return the layout of a kind."""
     if kind.custom:
         return _custom(kind)
     names, cells = _BUILT_IN.get(kind, ("Name Age", _plain))
@@ -167,8 +167,8 @@ EVENT_COLUMNS = "Last_Seen Type Reason Object +Subobject +Source Message +First_
 
 
 def event_cells(document: Document, now: datetime) -> list[Any]:
-    """The cells, in the order of `EVENT_COLUMNS`."""
-    event = as_old_event(document)
+    """Return the cells in the order of `EVENT_COLUMNS`."""
+    event = as_core_event(document)
     series = event.get("series") or {}
     first = age(event.get("firstTimestamp") or event.get("eventTime"), now)
     last = age(event.get("lastTimestamp"), now)
@@ -213,6 +213,6 @@ _BUILT_IN: Mapping[Kind, tuple[str, Cells]] = {
     kinds.CLAIMS: ("Name State Age", _claim_cells),
     kinds.SLICES: ("Name Node Driver Pool Age", _slice_cells),
     kinds.EVENTS: (EVENT_COLUMNS, event_cells),
-    OLD_EVENTS: (EVENT_COLUMNS, event_cells),
+    CORE_EVENTS: (EVENT_COLUMNS, event_cells),
 }
-"""Names of columns; a plus marks those that only `-o wide` shows, an underscore stands for a space."""
+"""Column names. A plus marks columns of `-o wide` only; an underscore stands for a space."""

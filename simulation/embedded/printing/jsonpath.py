@@ -1,10 +1,10 @@
-r"""The JSONPath of printer columns: members, indexes, and the items of a list that have a member of a value.
+r"""JSONPath of printer columns: members, indexes, and filters of list items by the value of a member.
 
     .status.phase    .metadata.labels.app\.kubernetes\.io/name    .spec.items[0].name
     .status.conditions[?(@.type=="Ready")].status
 
-Source: "JSONPath Support" of the Kubernetes documentation. A definition with another form is refused when it
-is read, not when an object is shown.
+Source: "JSONPath Support" of the Kubernetes documentation. Other forms are refused when a definition is read,
+not when an object is printed.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _FILTER = re.compile(r"""\[\?\(@\.(?P<name>\w+)\s*==\s*(?P<quote>['"])(?P<value>
 
 
 class UnknownPath(ValueError):
-    """A JSONPath of a form that is not known here."""
+    """A JSONPath of an unsupported form."""
 
 
 def compile_path(text: str) -> Callable[[Any], Any]:
-    """A function that finds the first value of a path, `None` if there is none. Raises `UnknownPath`."""
+    """Return a function that finds the first value of a path, or `None`. Raises `UnknownPath`."""
     steps: list[Step] = []
     rest = text
     while rest:
@@ -35,7 +35,7 @@ def compile_path(text: str) -> Callable[[Any], Any]:
                 rest = rest[match.end() :]
                 break
         else:
-            raise UnknownPath(f"{text!r} is not understood from {rest!r} on")
+            raise UnknownPath(f"{text!r} is not supported from {rest!r} on")
 
     def find(document: Any) -> Any:
         found: list[Any] = [document]

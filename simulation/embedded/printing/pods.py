@@ -1,8 +1,7 @@
-"""The row of a Pod: one word for what its containers are up to.
+"""The table row of a Pod, and durations in kubectl's format.
 
-Source: `printPod` of `pkg/printers/internalversion` of `k8s.io/kubernetes`.
-
-How long ago something was, in kubectl's words. Source: `HumanDuration` of `k8s.io/apimachinery`.
+Source: `printPod` of `pkg/printers/internalversion` of `k8s.io/kubernetes`, `HumanDuration` of
+`k8s.io/apimachinery`.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ _FINAL = ("Succeeded", "Failed")
 
 
 def pod_cells(document: Document, now: datetime) -> list[Any]:
-    """Name, ready, status, restarts, age; wide: address, node, nominated node, readiness gates."""
+    """Return name, ready, status, restarts, age; wide: IP, node, nominated node, readiness gates."""
     metadata, spec, status = document["metadata"], document["spec"], document.get("status") or {}
     states = status.get("containerStatuses") or ()
     ready = sum(1 for state in states if state.get("ready") and "running" in (state.get("state") or {}))
@@ -43,7 +42,7 @@ def _status(document: Document) -> str:
     word = status.get("reason") or phase
     if any(item.get("reason") == "SchedulingGated" for item in _conditions(status, "PodScheduled")):
         word = "SchedulingGated"
-    word = next(_container_words(status), word)
+    word = next(_container_reasons(status), word)
     if word == "Completed" and _is_running(status):
         word = (
             "Running"
@@ -55,8 +54,8 @@ def _status(document: Document) -> str:
     return str(word)
 
 
-def _container_words(status: Document) -> Iterator[str]:
-    """What the containers say, the most telling first: real servers look at the first one last."""
+def _container_reasons(status: Document) -> Iterator[str]:
+    """Yield the reasons of container states, the most important first. Real servers let the first one win."""
     for container in status.get("containerStatuses") or ():
         state = container.get("state") or {}
         waiting, ended = state.get("waiting") or {}, state.get("terminated")
@@ -92,16 +91,16 @@ UNKNOWN = "<unknown>"
 _MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86400, 365 * 86400
 
 
-def age(moment: str | None, now: datetime) -> str:
-    """The time since an RFC 3339 moment; unknown for what is none."""
+def age(timestamp: str | None, now: datetime) -> str:
+    """Return the time since an RFC 3339 timestamp, or unknown without a valid one."""
     try:
-        return human_duration(now - datetime.fromisoformat(moment or ""))
+        return human_duration(now - datetime.fromisoformat(timestamp or ""))
     except ValueError:
         return UNKNOWN
 
 
 def human_duration(span: timedelta) -> str:
-    """A span with two or three digits' worth of meaning: `45s`, `3m20s`, `6h5m`, `4d`."""
+    """Format a duration with two or three significant digits: `45s`, `3m20s`, `6h5m`, `4d`."""
     seconds = int(span.total_seconds())
     if seconds < -1:
         return "<invalid>"

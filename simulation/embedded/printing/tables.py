@@ -1,4 +1,4 @@
-"""Objects in the form that a client accepts: whole, as rows of a Table, or their metadata only.
+"""Objects in the form that a client accepts: complete, as Table rows, or metadata only.
 
 Source: "Receiving resources as Tables" of the Kubernetes documentation.
 """
@@ -21,7 +21,7 @@ _META = "meta.k8s.io/v1"
 
 
 class Form(Enum):
-    """How objects are sent."""
+    """The form in which objects are sent."""
 
     OBJECT = "Object"
     TABLE = "Table"
@@ -29,7 +29,7 @@ class Form(Enum):
 
 
 def negotiate(accept: str) -> Form:
-    """The first form that the client accepts and that is known here. Raises `Refusal` (406)."""
+    """Return the first accepted form that is supported. Raises `Refusal` (406)."""
     if not accept.strip():
         return Form.OBJECT
     for entry in accept.split(","):
@@ -50,7 +50,7 @@ def negotiate(accept: str) -> Form:
 
 
 class Rendering:
-    """One answer's objects in one form. `include` is how much of each a row of a Table carries."""
+    """Renders the objects of one response. `include` is how much of each object a Table row holds."""
 
     def __init__(self, kind: Kind, form: Form, include: str, now: Callable[[], datetime]) -> None:
         self._kind = kind
@@ -62,8 +62,8 @@ class Rendering:
     def __repr__(self) -> str:
         return f"<Rendering {self._kind} as {self._form.value}>"
 
-    def one(self, document: Document, data: bytes | None = None) -> bytes:
-        """A single object; `data` is its JSON if that is known. A watch declares the columns only once."""
+    def render_object(self, document: Document, data: bytes | None = None) -> bytes:
+        """Render one object; `data` is its JSON if available. A watch sends columns in its first event."""
         match self._form:
             case Form.OBJECT:
                 return data if data is not None else msgspec.json.encode(document)
@@ -73,8 +73,8 @@ class Rendering:
             case Form.METADATA:
                 return msgspec.json.encode(_metadata_of(document))
 
-    def many(self, documents: Iterable[Document], metadata: Document, raws: Iterable[bytes]) -> bytes:
-        """A list; `raws` is the JSON of the same objects."""
+    def render_list(self, documents: Iterable[Document], metadata: Document, raws: Iterable[bytes]) -> bytes:
+        """Render a list; `raws` is the JSON of the same objects."""
         match self._form:
             case Form.OBJECT:
                 items = [msgspec.Raw(raw) for raw in raws]

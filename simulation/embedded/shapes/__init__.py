@@ -1,8 +1,8 @@
-"""The types of what is inside objects of the built-in kinds, as far as anybody here looks at them.
+"""Field types of the built-in kinds, as far as code here reads the fields.
 
-A real server decodes every object into typed structures and refuses with 400 what does not fit, so that no
-component ever meets, say, a list of taints that is a word. A field that is null counts as absent; fields that
-are not named here may hold anything. Custom kinds are judged by their schemas instead.
+A real server decodes every object into typed structures and refuses mismatches with 400, so that no component
+ever reads, say, a string where a list of taints belongs. A null field counts as absent. Fields that are not
+declared here may hold anything. Custom kinds are validated by their schemas instead.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import msgspec
 from simulation.apiserver import kinds
 from simulation.apiserver.documents import Document
 from simulation.apiserver.kinds import Kind
-from simulation.embedded.shapes.base import Outline
+from simulation.embedded.shapes.base import KubernetesObject
 from simulation.embedded.shapes.devices import Claim, DeviceClass, Slice
 from simulation.embedded.shapes.others import Event, Lease, Node
 from simulation.embedded.shapes.pods import Pod
 
-_SHAPES: Mapping[Kind, type[Outline]] = {
+_SHAPES: Mapping[Kind, type[KubernetesObject]] = {
     kinds.PODS: Pod,
     kinds.NODES: Node,
     kinds.CLAIMS: Claim,
@@ -31,5 +31,5 @@ _SHAPES: Mapping[Kind, type[Outline]] = {
 
 
 def check(document: Document, kind: Kind) -> None:
-    """Raise `msgspec.ValidationError` for an object that does not have the shape of its kind."""
-    msgspec.convert(document, _SHAPES.get(kind, Outline))
+    """Raise `msgspec.ValidationError` if an object does not match the types of its kind."""
+    msgspec.convert(document, _SHAPES.get(kind, KubernetesObject))

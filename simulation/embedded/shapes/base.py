@@ -1,4 +1,4 @@
-"""What the shapes of all kinds are made of."""
+"""Types that all kinds share."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Annotated
 import msgspec
 
 Text = str | None
-Moment = (
+Timestamp = (
     Annotated[str, msgspec.Meta(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$")] | None
 )
 Quantities = dict[str, str | int | float] | None
 
 
 class Shape(msgspec.Struct, rename="camel", kw_only=True):
-    """Named in camel case; unknown fields are passed over."""
+    """A structure with camelCase field names that ignores unknown fields."""
 
 
 class OwnerReference(Shape):
@@ -27,15 +27,15 @@ class OwnerReference(Shape):
 
 
 class Metadata(Shape):
-    """Of every object. In a patch, a label or an annotation may be null, which removes it."""
+    """`metadata` of every object. In a patch, a null label or annotation removes it."""
 
     name: Text = None
     generate_name: Text = None
     namespace: Text = None
     uid: Text = None
     resource_version: Text = None
-    creation_timestamp: Moment = None
-    deletion_timestamp: Moment = None
+    creation_timestamp: Timestamp = None
+    deletion_timestamp: Timestamp = None
     deletion_grace_period_seconds: int | None = None
     labels: dict[str, str | None] | None = None
     annotations: dict[str, str | None] | None = None
@@ -43,8 +43,8 @@ class Metadata(Shape):
     owner_references: list[OwnerReference] | None = None
 
 
-class Outline(Shape):
-    """What all objects have."""
+class KubernetesObject(Shape):
+    """The fields of every object."""
 
     api_version: Text = None
     kind: Text = None
@@ -52,40 +52,40 @@ class Outline(Shape):
 
 
 class Named(Shape):
-    """An entry that is known by its name."""
+    """An entry with a name as its merge key."""
 
     name: str
 
 
 class Condition(Shape):
-    """One condition."""
+    """An entry of `status.conditions`."""
 
     type: str
     status: Text = None
     reason: Text = None
     message: Text = None
-    last_transition_time: Moment = None
+    last_transition_time: Timestamp = None
 
 
-class Requirement(Shape):
-    """One term of a selector."""
+class NodeSelectorRequirement(Shape):
+    """One requirement of a node selector term."""
 
     key: str
     operator: str
     values: list[str] | None = None
 
 
-class Term(Shape):
-    """One alternative of a node selector."""
+class NodeSelectorTerm(Shape):
+    """One of the alternative terms of a node selector."""
 
-    match_expressions: list[Requirement] | None = None
-    match_fields: list[Requirement] | None = None
+    match_expressions: list[NodeSelectorRequirement] | None = None
+    match_fields: list[NodeSelectorRequirement] | None = None
 
 
 class NodeSelector(Shape):
-    """Alternatives of which one must hold."""
+    """Terms of which at least one must match."""
 
-    node_selector_terms: list[Term] | None = None
+    node_selector_terms: list[NodeSelectorTerm] | None = None
 
 
 class Taint(Shape):
@@ -97,7 +97,7 @@ class Taint(Shape):
 
 
 class Toleration(Shape):
-    """A taint that a Pod bears."""
+    """A toleration of a Pod or a device request."""
 
     key: Text = None
     operator: Text = None

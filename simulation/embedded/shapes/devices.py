@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from simulation.embedded.shapes.base import Named, NodeSelector, Outline, Shape, Taint, Text, Toleration
+from simulation.embedded.shapes.base import (
+    KubernetesObject,
+    Named,
+    NodeSelector,
+    Shape,
+    Taint,
+    Text,
+    Toleration,
+)
 
 
 class Expression(Shape):
@@ -12,12 +20,12 @@ class Expression(Shape):
 
 
 class DeviceSelector(Shape):
-    """Which devices will do."""
+    """A selector of devices."""
 
     cel: Expression | None = None
 
 
-class DeviceWish(Shape):
+class ExactDeviceRequest(Shape):
     """A number of devices of a class."""
 
     name: Text = None
@@ -29,14 +37,14 @@ class DeviceWish(Shape):
 
 
 class DeviceRequest(Named):
-    """A wish, or alternatives."""
+    """An exact request, or alternatives."""
 
-    exactly: DeviceWish | None = None
-    first_available: list[DeviceWish] | None = None
+    exactly: ExactDeviceRequest | None = None
+    first_available: list[ExactDeviceRequest] | None = None
 
 
 class ClaimDevices(Shape):
-    """All requests of a claim."""
+    """`spec.devices` of a claim."""
 
     requests: list[DeviceRequest] | None = None
 
@@ -48,7 +56,7 @@ class ClaimSpec(Shape):
 
 
 class AllocatedDevice(Shape):
-    """A device that a claim holds."""
+    """One allocated device."""
 
     request: str
     driver: str
@@ -57,20 +65,20 @@ class AllocatedDevice(Shape):
 
 
 class AllocatedDevices(Shape):
-    """All of them."""
+    """`allocation.devices` of a claim."""
 
     results: list[AllocatedDevice] | None = None
 
 
 class Allocation(Shape):
-    """What a claim was given."""
+    """`status.allocation` of a claim."""
 
     devices: AllocatedDevices
     node_selector: NodeSelector | None = None
 
 
 class Consumer(Shape):
-    """Who may use it."""
+    """An entry of `status.reservedFor`."""
 
     resource: str
     name: str
@@ -84,7 +92,7 @@ class ClaimStatus(Shape):
     reserved_for: list[Consumer] | None = None
 
 
-class Claim(Outline):
+class Claim(KubernetesObject):
     """`resource.k8s.io/v1` ResourceClaim."""
 
     spec: ClaimSpec | None = None
@@ -92,7 +100,7 @@ class Claim(Outline):
 
 
 class Pool(Shape):
-    """The pool that a slice belongs to."""
+    """The pool of a slice."""
 
     name: str
     generation: int
@@ -100,7 +108,7 @@ class Pool(Shape):
 
 
 class Capacity(Shape):
-    """How much of something a device has."""
+    """One capacity of a device."""
 
     value: str | int
 
@@ -121,7 +129,7 @@ class SliceSpec(Shape):
     devices: list[Device] | None = None
 
 
-class Slice(Outline, kw_only=True):
+class Slice(KubernetesObject, kw_only=True):
     """`resource.k8s.io/v1` ResourceSlice."""
 
     spec: SliceSpec
@@ -133,7 +141,7 @@ class ClassSpec(Shape):
     selectors: list[DeviceSelector] | None = None
 
 
-class DeviceClass(Outline):
+class DeviceClass(KubernetesObject):
     """`resource.k8s.io/v1` DeviceClass."""
 
     spec: ClassSpec | None = None

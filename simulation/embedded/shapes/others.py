@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from simulation.embedded.shapes.base import Condition, Moment, Outline, Quantities, Shape, Taint, Text
+from simulation.embedded.shapes.base import (
+    Condition,
+    KubernetesObject,
+    Quantities,
+    Shape,
+    Taint,
+    Text,
+    Timestamp,
+)
 
 
 class NodeSpec(Shape):
@@ -31,7 +39,7 @@ class NodeStatus(Shape):
     node_info: dict[str, Any] | None = None
 
 
-class Node(Outline):
+class Node(KubernetesObject):
     """`v1` Node."""
 
     spec: NodeSpec | None = None
@@ -43,17 +51,17 @@ class LeaseSpec(Shape):
 
     holder_identity: Text = None
     lease_duration_seconds: int | None = None
-    renew_time: Moment = None
+    renew_time: Timestamp = None
 
 
-class Lease(Outline):
+class Lease(KubernetesObject):
     """`coordination.k8s.io/v1` Lease."""
 
     spec: LeaseSpec | None = None
 
 
 class Reference(Shape):
-    """What an Event is about."""
+    """The object of an Event."""
 
     kind: Text = None
     namespace: Text = None
@@ -63,13 +71,13 @@ class Reference(Shape):
 
 
 class Series(Shape):
-    """How often it happened."""
+    """The series of a repeated Event."""
 
     count: int
-    last_observed_time: Moment
+    last_observed_time: Timestamp
 
 
-class Event(Outline):
+class Event(KubernetesObject):
     """`events.k8s.io/v1` Event."""
 
     type: Text = None
@@ -78,8 +86,8 @@ class Event(Outline):
     regarding: Reference | None = None
     reporting_controller: Text = None
     reporting_instance: Text = None
-    event_time: Moment = None
+    event_time: Timestamp = None
     series: Series | None = None
-    deprecated_first_timestamp: Moment = None
-    deprecated_last_timestamp: Moment = None
+    deprecated_first_timestamp: Timestamp = None
+    deprecated_last_timestamp: Timestamp = None
     deprecated_count: int | None = None

@@ -6,52 +6,52 @@ from typing import Any
 
 from simulation.embedded.shapes.base import (
     Condition,
+    KubernetesObject,
     Named,
     NodeSelector,
-    Outline,
+    NodeSelectorTerm,
     Quantities,
     Shape,
-    Term,
     Text,
     Toleration,
 )
 
 
-class Preferred(Shape):
-    """A preference among nodes."""
+class PreferredNode(Shape):
+    """A node preference with its weight."""
 
     weight: int
-    preference: Term
+    preference: NodeSelectorTerm
 
 
 class NodeAffinity(Shape):
-    """What a Pod wants of its node."""
+    """Required and preferred nodes."""
 
     required_during_scheduling_ignored_during_execution: NodeSelector | None = None
-    preferred_during_scheduling_ignored_during_execution: list[Preferred] | None = None
+    preferred_during_scheduling_ignored_during_execution: list[PreferredNode] | None = None
 
 
 class Affinity(Shape):
-    """Only the affinity to nodes is looked at."""
+    """Affinity of a Pod. Only node affinity is read."""
 
     node_affinity: NodeAffinity | None = None
 
 
 class ResourceClaimEntry(Named):
-    """Which claim a Pod uses."""
+    """A claim that the Pod uses."""
 
     resource_claim_name: Text = None
     resource_claim_template_name: Text = None
 
 
 class Variable(Named):
-    """A variable of a container's environment."""
+    """An environment variable of a container."""
 
     value: Text = None
 
 
 class Resources(Shape):
-    """What a container asks for."""
+    """Resources of a container."""
 
     requests: Quantities = None
     limits: Quantities = None
@@ -87,7 +87,7 @@ class PodSpec(Shape):
 
 
 class ContainerState(Shape):
-    """What a container is up to."""
+    """The current state of a container."""
 
     waiting: dict[str, Any] | None = None
     running: dict[str, Any] | None = None
@@ -95,7 +95,7 @@ class ContainerState(Shape):
 
 
 class ContainerStatus(Shape):
-    """The state of one container."""
+    """The status of one container."""
 
     name: Text = None
     ready: bool | None = None
@@ -115,7 +115,7 @@ class PodStatus(Shape):
     init_container_statuses: list[ContainerStatus] | None = None
 
 
-class Pod(Outline):
+class Pod(KubernetesObject):
     """`v1` Pod."""
 
     spec: PodSpec | None = None

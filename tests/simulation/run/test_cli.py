@@ -111,7 +111,7 @@ def test_a_seed_that_fails_is_status_1(monkeypatch: pytest.MonkeyPatch) -> None:
         ),
         (["--seed=7", "--start=3", "--jobs=2"], "--start is for --seeds and --minutes"),
         (["--seed=7", "--jobs=2"], "--jobs is for --seeds and --minutes"),
-        (["--seed=7", "--seed=8"], "--seed: said twice; say it once"),
+        (["--seed=7", "--seed=8"], "--seed: given more than once"),
         (["--seed=x"], "--seed: 'x' is not allowed: a whole number from 0 to 9223372036854775807"),
         (["--seeds=0"], "--seeds: 0 is not allowed: a whole number, at least 1"),
         (["--seeds=2", "--jobs=1"], "--jobs: 1 is not allowed: a whole number, at least 2"),
