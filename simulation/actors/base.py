@@ -23,7 +23,7 @@ class Stage:
     """Where the actors of one cluster act."""
 
     server: ApiServer
-    agenda: EventQueue
+    event_queue: EventQueue
     delays: Delays
     now: Callable[[], datetime]
 
@@ -74,7 +74,7 @@ class Actor:
                 act()
 
         delay_seconds = self._stage.delays.draw(seconds, self._rng)
-        self._stage.agenda.after(delay_seconds, (self.name, what, *key), unless_paused)
+        self._stage.event_queue.after(delay_seconds, (self.name, what, *key), unless_paused)
 
     def _find(self, kind: Kind, key: ObjectKey, uid: str = "") -> Record | None:
         """The object of that key, if it is still the one of that UID."""

@@ -40,10 +40,10 @@ MARK = "example.com/touched"
 class ExternalActors:
     """Everybody else."""
 
-    def __init__(self, cluster: SimulatedCluster, watchdog: InvariantChecker, trace: Trace) -> None:
+    def __init__(self, cluster: SimulatedCluster, invariants: InvariantChecker, trace: Trace) -> None:
         self._cluster = cluster
         self._server = cluster.server
-        self._watchdog = watchdog
+        self._invariants = invariants
         self._trace = trace
         self._touched = 0
         self._swept_away: dict[str, Document] = {}
@@ -70,7 +70,7 @@ class ExternalActors:
 
     def act(self, act: Act) -> None:
         """Do what a user or a worker's process does now, as far as it can be done."""
-        openrl, key = self._cluster.openrl, self._cluster.openrl.pod_key(act.name)
+        openrl, key = self._cluster.workloads, self._cluster.workloads.pod_key(act.name)
         known = openrl.get(act.name)
         if act.what == "submit" and known is None and self._takes_workloads:
             self._note("submit", "workloads", act.name, "user")
@@ -88,9 +88,9 @@ class ExternalActors:
                 self._cluster.kubelet.fail(key)
 
     def _submit(self, body: Mapping[str, Any]) -> None:
-        self._cluster.openrl.submit(dict(body))
+        self._cluster.workloads.submit(dict(body))
         name = body["metadata"]["name"]
-        created = self._cluster.openrl.get(name)
+        created = self._cluster.workloads.get(name)
         self.expected[name] = created["metadata"]["uid"] if created is not None else ""
 
     def _unwant(self, name: str) -> None:
@@ -127,21 +127,21 @@ class ExternalActors:
             (WORKLOADS, self._force_anew),
         )
         kind, deed = deeds[rng.randrange(len(deeds))]
-        records = self._store.all(kind, self._cluster.openrl.namespace)
+        records = self._store.all(kind, self._cluster.workloads.namespace)
         if records:
             record = records[rng.randrange(len(records))]
             self._note(deed.__name__.strip("_"), kind.plural, record.key.name)
-            with self._watchdog:
+            with self._invariants.suspended():
                 deed(record)
 
     def remove_seat(self, ledger: Record) -> None:
         """Take the first seat of a ledger away."""
-        with self._watchdog:
+        with self._invariants.suspended():
             self._remove_seat(ledger)
 
     def delete_ledger(self, ledger: Record) -> None:
         """Delete a ledger with all its seats."""
-        with self._watchdog:
+        with self._invariants.suspended():
             self._delete_ledger(ledger)
 
     def _remove_seat(self, record: Record) -> None:
@@ -154,7 +154,7 @@ class ExternalActors:
         self._server.delete(LEDGERS, record.key.name, record.key.namespace)
 
     def _delete_claim(self, record: Record) -> None:
-        self._watchdog.excuse(record.uid)
+        self._invariants.exempt(record.uid)
         self._server.delete(CLAIMS, record.key.name, record.key.namespace)
 
     def _strip_labels(self, record: Record) -> None:
@@ -194,7 +194,7 @@ class ExternalActors:
         """Evict or reject a Pod, or do not start the next one of its name."""
         pods = [
             pod
-            for pod in self._store.all(PODS, self._cluster.openrl.namespace)
+            for pod in self._store.all(PODS, self._cluster.workloads.namespace)
             if pod.document["spec"].get("nodeName") and not pod.deleting
         ]
         if not pods:
@@ -223,7 +223,7 @@ class ExternalActors:
 
     @property
     def _takes_workloads(self) -> bool:
-        namespace = self._store.get(NAMESPACES, ObjectKey("", self._cluster.openrl.namespace))
+        namespace = self._store.get(NAMESPACES, ObjectKey("", self._cluster.workloads.namespace))
         return namespace is not None and not namespace.deleting
 
     def delete_namespace(self) -> bool:
@@ -233,14 +233,14 @@ class ExternalActors:
         wanted = [record for record in self._store.all(WORKLOADS) if record.key.name in self.expected]
         self._swept_away = {record.key.name: record.copy()["spec"] for record in wanted}
         self.expected.clear()
-        self._server.delete(NAMESPACES, self._cluster.openrl.namespace)
+        self._server.delete(NAMESPACES, self._cluster.workloads.namespace)
         return True
 
     def restore_namespace(self) -> bool:
         """Make it again once it is gone, with the Workloads that were wanted; returns whether it is there."""
         if self._takes_workloads:
             return True
-        name = self._cluster.openrl.namespace
+        name = self._cluster.workloads.namespace
         if self._store.get(NAMESPACES, ObjectKey("", name)) is not None:
             return False
         self._note("restore", "namespaces", name)
@@ -253,8 +253,8 @@ class ExternalActors:
     def _emptying(self, kind: Kind, record: Record) -> Iterator[None]:
         """A deletion by the namespace controller, which asks nobody."""
         if kind is CLAIMS:
-            self._watchdog.excuse(record.uid)
-        with self._watchdog:
+            self._invariants.exempt(record.uid)
+        with self._invariants.suspended():
             yield
 
     # Nodes and devices.

@@ -21,7 +21,7 @@ def end_faults(cluster: SimulatedCluster, expected: Mapping[str, str], *, all_ru
     `expected` are the Workloads that users want to be there, as UIDs by name. With `all_run` no worker may
     wait.
     """
-    found = {name: cluster.openrl.get(name) for name in cluster.openrl.statuses()}
+    found = {name: cluster.workloads.get(name) for name in cluster.workloads.statuses()}
     for name in sorted(found.keys() | expected.keys()):
         workload = found.get(name)
         if workload is None:
@@ -41,7 +41,7 @@ def end_faults(cluster: SimulatedCluster, expected: Mapping[str, str], *, all_ru
 
 
 def _pod_faults(cluster: SimulatedCluster, name: str) -> Iterator[str]:
-    pod = cluster.openrl.pod(name)
+    pod = cluster.workloads.pod(name)
     if pod is None:
         yield f"Workload {name} is said to run and has no Pod"
     elif pod["status"].get("phase") != "Running":

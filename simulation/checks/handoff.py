@@ -88,7 +88,7 @@ class HandOffCheck:
 
     async def _come(self) -> None:
         """Let small workers that share come, until enough of them wait."""
-        openrl = self._cluster.openrl
+        openrl = self._cluster.workloads
         for number in range(COMERS_MAX):
             look = IdleCapacity(self._server, openrl.namespace, self._limit)
             if sum(need.shares for need in look.waiting()) >= WAITING:
@@ -111,7 +111,7 @@ class HandOffCheck:
 
     def _occasion(self) -> tuple[str, ObjectKey] | None:
         """A full ledger and a running Pod on it, where somebody waits who would fit in its place."""
-        namespace = self._cluster.openrl.namespace
+        namespace = self._cluster.workloads.namespace
         look = IdleCapacity(self._server, namespace, self._limit)
         if not any(need.shares for need in look.waiting()):
             return None
@@ -120,7 +120,7 @@ class HandOffCheck:
             if len(seats) < SHARING or (self._limit and len(seats) > self._limit):
                 continue
             for seat in seats:
-                pod = self._server.store.get(PODS, self._cluster.openrl.pod_key(seat["workload"]))
+                pod = self._server.store.get(PODS, self._cluster.workloads.pod_key(seat["workload"]))
                 if pod is not None and not pod.deleting and pod.document["status"].get("phase") == "Running":
                     return ledger.key.name, pod.key
         return None
@@ -151,7 +151,7 @@ class HandOffCheck:
 
     def _fitting(self, ledger: Record) -> list[str]:
         """Those who wait and could take a seat there, the oldest first; nobody, where that is not certain."""
-        namespace = self._cluster.openrl.namespace
+        namespace = self._cluster.workloads.namespace
         look = IdleCapacity(self._server, namespace, self._limit)
         fitting = []
         for need in look.waiting():
@@ -166,7 +166,7 @@ class HandOffCheck:
 
     def _only_waits(self, name: str) -> bool:
         """Whether kube-scheduler has not taken up its Pod: the same end may have freed a device for it."""
-        pod = self._server.store.get(PODS, self._cluster.openrl.pod_key(name))
+        pod = self._server.store.get(PODS, self._cluster.workloads.pod_key(name))
         if pod is None or pod.document["spec"].get("nodeName"):
             return False
         claims = [

@@ -1,7 +1,7 @@
 """The invariants (contract §8) as checks on a simulated cluster; each violation is one sentence.
 
-`InvariantChecker` looks at every single write and collects what must never happen, whoever writes; `at_rest`
-says what a cluster must not show once everything has settled. Both read the server only, in their own words:
+`InvariantChecker` checks every write, whoever sends it. `violations_at_rest` checks the state of a settled
+cluster. Both read the server only, in their own words:
 nothing of the controller's own judgement is used.
 """
 
@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Any, Self
+from contextlib import contextmanager
+from typing import Any
 
 from informers.api import WatchEventType
 from ledger.names import own_claim_name
@@ -27,7 +28,7 @@ TERMINAL = ("Succeeded", "Failed")
 class InvariantChecker:
     """Checks each write of one cluster as it is made. `limit` 0 is no limit.
 
-    A test that breaks the rules by hand (takes a seat away, say) does so in a `with watchdog` block; where
+    A test that breaks the rules by hand (takes a seat away, say) does so in a `with invariants` block; where
     the server carries it out later, the object is excused by its UID. `lands_late` says whether the present
     write is one whose sender was told long ago that it had failed.
     """
@@ -45,8 +46,8 @@ class InvariantChecker:
         # Assignments and UIDs of Pods that came late to workers who were leaving already: nobody can know of
         # those, whatever was read before.
         self._late: set[str] = set()
-        self._excused = False
-        self._excused_uids: set[str] = set()
+        self._suspended = False
+        self._exempt_uids: set[str] = set()
         # Revisions: when a Workload ended, and when a Pod was made. Both by UID.
         self._ended: dict[str, int] = {}
         self._made: dict[str, int] = {}
@@ -56,23 +57,23 @@ class InvariantChecker:
     def __repr__(self) -> str:
         return f"<Watchdog limit={self._limit_of()} violations={len(self.violations)}>"
 
-    def __enter__(self) -> Self:
-        """Look away from what is written inside the block: it is a hand that breaks rules on purpose."""
-        self._excused = True
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        """Look again."""
-        self._excused = False
+    @contextmanager
+    def suspended(self) -> Iterator[None]:
+        """Ignore the writes of the block: an external actor breaks rules on purpose."""
+        self._suspended = True
+        try:
+            yield
+        finally:
+            self._suspended = False
 
     @property
-    def looks_away(self) -> bool:
+    def is_suspended(self) -> bool:
         """Whether the present write is a hand's that may break the rules."""
-        return self._excused
+        return self._suspended
 
-    def excuse(self, uid: str) -> None:
+    def exempt(self, uid: str) -> None:
         """Say nothing of this object's end: somebody asked for it by hand."""
-        self._excused_uids.add(uid)
+        self._exempt_uids.add(uid)
 
     def _on_change(self, change: Change) -> None:
         if self._lands_late():
@@ -81,7 +82,7 @@ class InvariantChecker:
             self._ended.setdefault(change.record.uid, change.revision)
         elif change.kind is PODS and change.type is WatchEventType.ADDED:
             self._made[change.record.uid] = change.revision
-        if not self._excused:
+        if not self._suspended:
             self.violations += [f"at revision {change.revision}: {text}" for text in self._faults(change)]
 
     def _come_late(self, change: Change) -> set[str]:
@@ -166,11 +167,11 @@ class InvariantChecker:
         owned = any(ledger.uid in owners for ledger in self._server.store.all(LEDGERS))
         begins = change.record.deleting and before is not None and not before.deleting
         ends = change.type is WatchEventType.DELETED
-        if (begins or ends) and owned and uid not in self._excused_uids:
+        if (begins or ends) and owned and uid not in self._exempt_uids:
             yield f"{change.record.key.name} went before its ledger"
         if begins:
             # Judged by how it began: while it ends, its ledger may go, or a repair may make one again.
-            self._excused_uids.add(uid)
+            self._exempt_uids.add(uid)
 
     def _runs_on(self, uid: str, claim: str) -> bool:
         """Whether a Pod of a worker may run on a claim.
@@ -202,17 +203,17 @@ def _status_faults(change: Change) -> Iterator[str]:
             yield f"the time of {name}'s condition {item['type']} moved, and its status did not"
 
 
-def at_rest(cluster: SimulatedCluster, *, limit: int = 0, lowered: bool = False) -> list[str]:
+def violations_at_rest(cluster: SimulatedCluster, *, limit: int = 0, lowered: bool = False) -> list[str]:
     """Everything that a settled cluster must not show. Ledgers may be above a limit that was `lowered`."""
-    workloads = cluster.server.documents(WORKLOADS, cluster.openrl.namespace)
-    ledgers, claims, pods = cluster.openrl.ledgers(), cluster.openrl.claims(), cluster.openrl.pods()
+    workloads = cluster.server.documents(WORKLOADS, cluster.workloads.namespace)
+    ledgers, claims, pods = cluster.workloads.ledgers(), cluster.workloads.claims(), cluster.workloads.pods()
     return [
         *_ledgers(ledgers, claims, 0 if lowered else limit),
         *_seats(workloads, ledgers),
         *_pods(workloads, ledgers, pods),
         *_claims(ledgers, claims, pods),
         *_host_memory(cluster, ledgers, claims),
-        *IdleCapacity(cluster.server, cluster.openrl.namespace, limit).found(),
+        *IdleCapacity(cluster.server, cluster.workloads.namespace, limit).found(),
     ]
 
 

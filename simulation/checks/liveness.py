@@ -1,9 +1,9 @@
-"""After the faults have stopped: does everything come to rest in time, and stay there?
+"""After the faults have stopped, the cluster must come to rest in time and stay at rest.
 
-Rest is: no controller writes anything but leases and Events for `QUIET_SECONDS`, and `at_rest` objects to
-nothing. It has to be reached within `BOUND_SECONDS`, which is more than the longest back-off of the contract
-(30 minutes), kube-scheduler's own five and the sweep's twelve together; a placement time-out comes on top.
-Then nothing may be written any more, not even when every cache has to be listed again.
+At rest, no controller writes anything but leases and Events for `QUIET_SECONDS`, and `violations_at_rest`
+finds nothing. The bound for this is `BOUND_SECONDS` plus the placement timeout. The bound exceeds the sum of
+the longest back-off in the contract (30 minutes), kube-scheduler's own five minutes, and the sweep's twelve.
+After that no write is allowed, not even after every cache has been listed again.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable
 import anyio
 
 from simulation.checks.end_state import SETTLED
-from simulation.checks.invariants import at_rest
+from simulation.checks.invariants import violations_at_rest
 from simulation.cluster.network import Network
 from simulation.cluster.simulated import SimulatedCluster
 
@@ -92,11 +92,11 @@ class Liveness:
         return [f"written {when}: {self._network.last_write}"]
 
     def _wrong(self, limit: int) -> list[str]:
-        return at_rest(self._cluster, limit=limit, lowered=True)
+        return violations_at_rest(self._cluster, limit=limit, lowered=True)
 
     def _on_their_way(self) -> list[str]:
         """The workers that neither wait nor run nor have ended: one may be in a back-off, for a while."""
-        phases = {name: status.get("phase") for name, status in self._cluster.openrl.statuses().items()}
+        phases = {name: status.get("phase") for name, status in self._cluster.workloads.statuses().items()}
         return [
             f"Workload {name} is {phase or 'without a phase'}"
             for name, phase in phases.items()
@@ -105,5 +105,5 @@ class Liveness:
 
     def _waiting(self) -> list[str]:
         """The workers that wait, and whose time-out is still to come."""
-        statuses = self._cluster.openrl.statuses()
+        statuses = self._cluster.workloads.statuses()
         return [name for name, status in statuses.items() if status.get("phase") in {None, "Pending"}]

@@ -36,9 +36,9 @@ class ControlPlane:
         self.streams = Streams(seed)
         self.server = ApiServer(now=now, new_uid=new_uid, namespaces=namespaces)
         self.watches = Watches(self.server.store, self.server.replicas)
-        self.agenda = EventQueue()
+        self.event_queue = EventQueue()
         stream = self.streams.stream
-        stage = Stage(self.server, self.agenda, delays, now)
+        stage = Stage(self.server, self.event_queue, delays, now)
         self.scheduler = Scheduler(stage, stream("scheduler"))
         self.claim_controller = ClaimController(stage, stream("claim controller"))
         self.kubelet = Kubelet(stage, stream("kubelet"))

@@ -102,7 +102,7 @@ async def simulated_controller(
         process = SimulatedProcess(controller, leadership, client, stop, ended, scope)
         tasks.start_soon(run, scope)
         if synced:
-            await cluster.until(lambda: controller.has_synced, f"{controller!r} is not synced")
+            await cluster.wait_until(lambda: controller.has_synced, f"{controller!r} is not synced")
         try:
             yield process
         except Exception as error:  # noqa: BLE001 - raised below, as it was and not in a group

@@ -3,7 +3,7 @@
     async with SimulatedCluster(seed=7) as cluster:
         cluster.fleet.add_nodes(3)
         async with simulated_controller(cluster):
-            cluster.openrl.submit(workload("trainer"))
+            cluster.workloads.submit(workload("trainer"))
             await cluster.settle()
 
 The loop must be a virtual one for time to cost nothing; nothing here depends on that. All chance comes from
@@ -41,7 +41,7 @@ QUIET_SECONDS = 15.0
 SETTLE_LIMIT_SECONDS = 900.0
 
 LOOK_AGAIN_SECONDS = 0.1
-"""How late `until` may see what changed outside of the store."""
+"""How late `wait_until` may see what changed outside of the store."""
 
 T = TypeVar("T")
 
@@ -82,7 +82,7 @@ class SimulatedCluster(ControlPlane):
             namespaces=namespaces,
             delays=delays or Delays(),
         )
-        self.openrl = WorkloadClient(self.server, WORKER_NAMESPACE)
+        self.workloads = WorkloadClient(self.server, WORKER_NAMESPACE)
         self.audit: list[AuditEntry] = []
         self.clients: list[ApiClient] = []
         self._changed = anyio.Event()
@@ -91,12 +91,12 @@ class SimulatedCluster(ControlPlane):
         self.server.store.subscribe(self._on_change)
 
     def __repr__(self) -> str:
-        return f"<SimulatedCluster seed={self.streams.seed} {self.server!r} {self.agenda!r}>"
+        return f"<SimulatedCluster seed={self.streams.seed} {self.server!r} {self.event_queue!r}>"
 
     async def __aenter__(self) -> Self:
         self._tasks = anyio.create_task_group()
         await self._tasks.__aenter__()
-        self._tasks.start_soon(self.agenda.run)
+        self._tasks.start_soon(self.event_queue.run)
         return self
 
     async def __aexit__(
@@ -171,7 +171,9 @@ class SimulatedCluster(ControlPlane):
                 raise NotSettled(f"{self!r} is still being written to after {limit_seconds:g} s")
             await anyio.sleep(wait_seconds)
 
-    async def until(self, observe: Callable[[], T | None], what: str, *, limit_seconds: float = 60.0) -> T:
+    async def wait_until(
+        self, observe: Callable[[], T | None], what: str, *, limit_seconds: float = 60.0
+    ) -> T:
         """The first answer of `observe` that is neither None nor False, asked after each change at least."""
         with anyio.move_on_after(limit_seconds):
             while True:

@@ -51,7 +51,7 @@ class EmbeddedStatistics:
     """The number of objects, of pending work items, and of open watches."""
 
     store: StoreStatistics
-    agenda: EventQueueStatistics
+    event_queue: EventQueueStatistics
     watches: int
 
 
@@ -76,7 +76,7 @@ class EmbeddedCluster(ControlPlane):
     def statistics(self) -> EmbeddedStatistics:
         """Return current numbers."""
         return EmbeddedStatistics(
-            self.server.store.statistics(), self.agenda.statistics(), len(self.watches.matching())
+            self.server.store.statistics(), self.event_queue.statistics(), len(self.watches.matching())
         )
 
     @property
@@ -120,7 +120,7 @@ class EmbeddedCluster(ControlPlane):
     async def _run_components(self) -> NoReturn:
         while True:
             try:
-                await self.agenda.run()
+                await self.event_queue.run()
             except Exception as error:  # noqa: BLE001 - one malformed object must not stop the others
                 _log.error("Simulated component failed on an object", exc_info=error)
 

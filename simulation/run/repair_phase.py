@@ -61,14 +61,14 @@ class RepairCheck:
 
     def _busy(self) -> Iterator[Record]:
         """Ledgers on which everybody runs; the fullest first."""
-        ledgers = self._cluster.server.store.all(LEDGERS, self._cluster.openrl.namespace)
+        ledgers = self._cluster.server.store.all(LEDGERS, self._cluster.workloads.namespace)
         for ledger in sorted(ledgers, key=lambda each: (-len(seats_of(each)), each.key)):
             seats = seats_of(ledger)
             if seats and all(map(self._runs, seats)):
                 yield ledger
 
     def _runs(self, seat: Document) -> bool:
-        pod = self._cluster.server.store.get(PODS, self._cluster.openrl.pod_key(seat["workload"]))
+        pod = self._cluster.server.store.get(PODS, self._cluster.workloads.pod_key(seat["workload"]))
         return pod is not None and not pod.deleting and pod.document["status"].get("phase") == "Running"
 
     def _missing(self, before: Record, held: list[Document]) -> Iterator[str]:

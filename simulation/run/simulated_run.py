@@ -55,17 +55,17 @@ class SimulatedRun:
         self.trace = Trace(lambda: loop.world_seconds)
         self.cluster = SimulatedCluster(seed=streams.seed, delays=scenario.delays)
         self.network = Network(self._loop, copy_context(), plan, self.trace)
-        self.watchdog = InvariantChecker(
+        self.invariants = InvariantChecker(
             self.cluster, limit=self._limit, lands_late=lambda: self.network.lands_late
         )
         self._order = WriteOrderChecker(
             self.cluster.server,
             lambda: loop.world_seconds,
-            by_hand=lambda: self.watchdog.looks_away,
+            by_hand=lambda: self.invariants.is_suspended,
             writer=lambda: self.network.writer,
         )
         self._handover = HandOffCheck(self.cluster)
-        self.hands = ExternalActors(self.cluster, self.watchdog, self.trace)
+        self.hands = ExternalActors(self.cluster, self.invariants, self.trace)
         self._points = CoveragePoints(self.cluster.server, self.trace)
         self.network.observe = self._on_send
         self.network.rogue = self.hands.touch
@@ -184,7 +184,7 @@ class SimulatedRun:
         """It goes once its last worker has left, which must not take longer than rest may."""
         what = "the workers' namespace goes"
         try:
-            await self.cluster.until(self.hands.restore_namespace, what, limit_seconds=BOUND_SECONDS)
+            await self.cluster.wait_until(self.hands.restore_namespace, what, limit_seconds=BOUND_SECONDS)
         except NotSettled as error:
             self.failures.append(str(error))
 
@@ -202,7 +202,7 @@ class SimulatedRun:
             self._points.hit("mended at rest", mending.rounds)
             wrong += await self._liveness.converge(limit=limit, timeout_seconds=timeout)
             wrong += await self._liveness.stay(self._retries, timeout_seconds=timeout) if not wrong else []
-        self.failures += [*self.watchdog.violations, *self._order.violations][:VIOLATIONS_MAX]
+        self.failures += [*self.invariants.violations, *self._order.violations][:VIOLATIONS_MAX]
         self.failures += wrong
 
     def _retries(self) -> int:

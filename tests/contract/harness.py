@@ -29,7 +29,7 @@ def settings_with(**changes: object) -> Settings:
 async def submit(cluster: SimulatedCluster, *names: str, **spec: Any) -> None:
     """Submit workers one after the other, each once everything is at rest, so that their ages differ."""
     for name in names:
-        cluster.openrl.submit(workload(name, **spec))
+        cluster.workloads.submit(workload(name, **spec))
         await cluster.settle()
 
 
@@ -38,26 +38,26 @@ async def submit(cluster: SimulatedCluster, *names: str, **spec: Any) -> None:
 
 def placed(cluster: SimulatedCluster, name: str) -> tuple[str, str]:
     """Status and reason of condition `Placed`; empty where it was never written."""
-    conditions = cluster.openrl.status(name).get("conditions") or []
+    conditions = cluster.workloads.status(name).get("conditions") or []
     return next(((c["status"], c["reason"]) for c in conditions if c["type"] == "Placed"), ("", ""))
 
 
 def row(cluster: SimulatedCluster, name: str) -> tuple[str, str, str, str]:
     """A row of the table in contract §2.1: phase, `Placed` (status, reason), and `status.reason`."""
-    status = cluster.openrl.status(name)
+    status = cluster.workloads.status(name)
     return (status.get("phase", ""), *placed(cluster, name), status.get("reason", ""))
 
 
 def claim_of(cluster: SimulatedCluster, name: str) -> str:
     """The claim that a worker's status names."""
-    return str(cluster.openrl.status(name).get("claimName", ""))
+    return str(cluster.workloads.status(name).get("claimName", ""))
 
 
 def seat_of(cluster: SimulatedCluster, name: str) -> tuple[str, Document] | None:
     """The one seat of a worker, as (claim, seat)."""
     found = [
         (ledger["spec"]["claimName"], seat)
-        for ledger in cluster.openrl.ledgers()
+        for ledger in cluster.workloads.ledgers()
         for seat in ledger["spec"].get("seats") or ()
         if seat["workload"] == name
     ]
@@ -67,19 +67,19 @@ def seat_of(cluster: SimulatedCluster, name: str) -> tuple[str, Document] | None
 
 def holdings(cluster: SimulatedCluster) -> list[str]:
     """What is left of any worker: its Pods, claims and ledgers by kind and name."""
-    kept = [*cluster.openrl.pods(), *cluster.openrl.claims(), *cluster.openrl.ledgers()]
+    kept = [*cluster.workloads.pods(), *cluster.workloads.claims(), *cluster.workloads.ledgers()]
     return [f"{document['kind']} {document['metadata']['name']}" for document in kept]
 
 
 def pod_uid(cluster: SimulatedCluster, name: str) -> str:
     """UID of a worker's Pod, empty if there is none."""
-    pod = cluster.openrl.pod(name)
+    pod = cluster.workloads.pod(name)
     return "" if pod is None else str(pod["metadata"]["uid"])
 
 
 def assert_sound(cluster: SimulatedCluster, name: str) -> None:
     """Seat, status and Pod of a worker name one assignment."""
-    status, pod, seat = cluster.openrl.status(name), cluster.openrl.pod(name), seat_of(cluster, name)
+    status, pod, seat = cluster.workloads.status(name), cluster.workloads.pod(name), seat_of(cluster, name)
     assert pod is not None
     assert seat is not None
     env = {e["name"]: e.get("value") for e in pod["spec"]["containers"][0]["env"]}
@@ -120,7 +120,7 @@ def round_trip_seconds(_request: Request) -> float:
 
 def is_waiting_for_a_kubelet(cluster: SimulatedCluster, name: str) -> bool:
     """Whether a worker's Pod is bound, and its kubelet has neither started nor rejected it."""
-    pod = cluster.openrl.pod(name)
+    pod = cluster.workloads.pod(name)
     if pod is None or "deletionTimestamp" in pod["metadata"]:
         return False
     return bool(pod["spec"].get("nodeName")) and pod["status"]["phase"] == "Pending"
@@ -173,18 +173,18 @@ def foreign_seat(name: str, *, uid: str = "another-uid", exclusive: bool = False
 def edit_status(cluster: SimulatedCluster, name: str, **changes: object) -> None:
     """Edit a Workload's status by hand; `None` removes a field."""
     cluster.server.patch(
-        WORKLOADS, name, cluster.openrl.namespace, {"status": dict(changes)}, subresource="status"
+        WORKLOADS, name, cluster.workloads.namespace, {"status": dict(changes)}, subresource="status"
     )
 
 
 def delete_pod(cluster: SimulatedCluster, name: str) -> None:
     """Ask for the deletion of a worker's Pod, as `kubectl delete pod` does."""
-    cluster.server.delete(PODS, f"orw-{name}", cluster.openrl.namespace)
+    cluster.server.delete(PODS, f"orw-{name}", cluster.workloads.namespace)
 
 
 def delete_claim(cluster: SimulatedCluster, claim: str) -> None:
     """Ask for the deletion of a claim by hand."""
-    cluster.server.delete(CLAIMS, claim, cluster.openrl.namespace)
+    cluster.server.delete(CLAIMS, claim, cluster.workloads.namespace)
 
 
 def give_verdict(
@@ -202,7 +202,7 @@ def give_verdict(
             message=message,
         )
 
-    cluster.server.edit(PODS, cluster.openrl.pod_key(name), change, subresource="status")
+    cluster.server.edit(PODS, cluster.workloads.pod_key(name), change, subresource="status")
 
 
 def plain_pod(

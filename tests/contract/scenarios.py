@@ -52,7 +52,7 @@ async def one_node(cluster: SimulatedCluster) -> None:
 
 
 async def submit_a_worker(cluster: SimulatedCluster) -> None:
-    cluster.openrl.submit(workload("worker"))
+    cluster.workloads.submit(workload("worker"))
 
 
 def runs(name: str) -> Callable[[SimulatedCluster], None]:
@@ -79,7 +79,7 @@ async def a_full_claim_and_a_waiter(cluster: SimulatedCluster) -> None:
 
 
 async def free_a_seat(cluster: SimulatedCluster) -> None:
-    cluster.openrl.delete("second")
+    cluster.workloads.delete("second")
 
 
 async def two_seated(cluster: SimulatedCluster) -> None:
@@ -93,17 +93,17 @@ async def one_seated(cluster: SimulatedCluster) -> None:
 
 
 async def delete_the_worker(cluster: SimulatedCluster) -> None:
-    cluster.openrl.delete("worker")
+    cluster.workloads.delete("worker")
 
 
 def only_the_founder_is_left(cluster: SimulatedCluster) -> None:
-    assert list(cluster.openrl.statuses()) == ["founder"]
-    assert cluster.openrl.seats() == {claim_of(cluster, "founder"): ["founder"]}
-    assert len(cluster.openrl.pods()) == 1
+    assert list(cluster.workloads.statuses()) == ["founder"]
+    assert cluster.workloads.seats() == {claim_of(cluster, "founder"): ["founder"]}
+    assert len(cluster.workloads.pods()) == 1
 
 
 def nothing_is_left(cluster: SimulatedCluster) -> None:
-    assert cluster.openrl.is_empty()
+    assert cluster.workloads.is_empty()
 
 
 async def a_wedged_pod(cluster: SimulatedCluster) -> None:
@@ -124,15 +124,15 @@ async def wait_for_patience_to_end(_cluster: SimulatedCluster) -> None:
 
 def runs_on_the_spare(cluster: SimulatedCluster) -> None:
     runs("worker")(cluster)
-    assert cluster.openrl.status("worker")["nodeName"] == "spare"
+    assert cluster.workloads.status("worker")["nodeName"] == "spare"
     runs("founder")(cluster)
 
 
 async def a_worker_that_nothing_takes(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
-    cluster.openrl.submit(workload("holder", shared=False))
+    cluster.workloads.submit(workload("holder", shared=False))
     await cluster.settle()
-    cluster.openrl.submit(workload("worker"))
+    cluster.workloads.submit(workload("worker"))
     await cluster.settle()
 
 
@@ -140,19 +140,21 @@ def has_timed_out(cluster: SimulatedCluster) -> None:
     phase, _, reason, text = row(cluster, "worker")
     assert (phase, reason) == ("Failed", "Unschedulable")
     assert text.startswith("PlacementTimeout: waited 1m; last: ")
-    assert cluster.openrl.pod("worker") is None
-    assert list(cluster.openrl.seats().values()) == [["holder"]]
+    assert cluster.workloads.pod("worker") is None
+    assert list(cluster.workloads.seats().values()) == [["holder"]]
 
 
 async def submit_it_again(cluster: SimulatedCluster) -> None:
     """Once the first one is gone: its Pod, ledger and claim may still be known to a cache."""
-    cluster.openrl.delete("worker")
-    await cluster.until(lambda: cluster.openrl.get("worker") is None, "it is not gone", limit_seconds=1800)
-    cluster.openrl.submit(workload("worker"))
+    cluster.workloads.delete("worker")
+    await cluster.wait_until(
+        lambda: cluster.workloads.get("worker") is None, "still there", limit_seconds=1800
+    )
+    cluster.workloads.submit(workload("worker"))
 
 
 async def let_it_succeed(cluster: SimulatedCluster) -> None:
-    cluster.kubelet.succeed(cluster.openrl.pod_key("worker"))
+    cluster.kubelet.succeed(cluster.workloads.pod_key("worker"))
 
 
 def has_succeeded_and_holds_nothing(cluster: SimulatedCluster) -> None:

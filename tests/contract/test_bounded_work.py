@@ -61,7 +61,7 @@ async def test_pods_that_a_broken_webhook_refuses_are_retried_with_back_off(
     async with simulated_controller(
         cluster, SETTINGS, interceptor=faults, latency_seconds=round_trip_seconds
     ):
-        cluster.openrl.submit(workload("worker"))
+        cluster.workloads.submit(workload("worker"))
         await anyio.sleep(WINDOW_SECONDS)
         assert 5 <= rule.hits <= ATTEMPTS_MAX
         faults.clear()
@@ -80,7 +80,7 @@ async def test_a_booking_of_its_own_does_not_cut_a_workers_back_off_short(
     async with simulated_controller(
         cluster, SETTINGS, interceptor=faults, latency_seconds=round_trip_seconds
     ):
-        cluster.openrl.submit(workload("worker"))
+        cluster.workloads.submit(workload("worker"))
         await anyio.sleep(WINDOW_SECONDS)
         assert 5 <= rule.hits <= ATTEMPTS_MAX
         faults.clear()
@@ -104,7 +104,7 @@ async def test_statuses_that_are_refused_are_retried_with_back_off(
         cluster, SETTINGS, interceptor=faults, latency_seconds=round_trip_seconds
     ):
         since = len(cluster.audit)
-        cluster.openrl.submit(workload("worker"))
+        cluster.workloads.submit(workload("worker"))
         await anyio.sleep(WINDOW_SECONDS)
         writes = sum(entry.request.writes for entry in cluster.calls(since=since))
         # The finalizer is written once.
@@ -122,11 +122,11 @@ async def test_pods_that_a_kubelet_rejects_are_replaced_with_a_pause_that_double
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster, SETTINGS, latency_seconds=round_trip_seconds):
         since = len(cluster.audit)
-        cluster.openrl.submit(workload("worker"))
+        cluster.workloads.submit(workload("worker"))
         with anyio.move_on_after(minute):
             while True:
-                await cluster.until(lambda: is_waiting_for_a_kubelet(cluster, "worker"), "not bound")
-                cluster.kubelet.reject(cluster.openrl.pod_key("worker"), "OutOfmemory")
+                await cluster.wait_until(lambda: is_waiting_for_a_kubelet(cluster, "worker"), "not bound")
+                cluster.kubelet.reject(cluster.workloads.pod_key("worker"), "OutOfmemory")
         created = count_calls(cluster, "create", PODS, since=since)
         assert 3 <= created <= attempts_within(minute, REJECTION_HOLD_MIN_SECONDS) + 1
         await cluster.settle(quiet_seconds=2 * minute)
@@ -144,7 +144,7 @@ async def test_a_pod_that_is_bound_as_it_is_deleted_is_waited_for_without_a_seco
         ):
             await submit(cluster, "worker")
             claim, uid = claim_of(cluster, "worker"), pod_uid(cluster, "worker")
-            bind = partial(cluster.server.bind, cluster.openrl.pod_key("worker"), uid, "gpu-node-0", [])
+            bind = partial(cluster.server.bind, cluster.workloads.pod_key("worker"), uid, "gpu-node-0", [])
             rule = faults.add(Meanwhile(bind), verb="delete", kind=PODS)
             since = len(cluster.audit)
             drop_claim(cluster, claim)

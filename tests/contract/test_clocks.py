@@ -51,7 +51,7 @@ async def test_a_worker_is_given_its_whole_time_by_a_controller_whose_clock_is_w
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster, MINUTE, now=off_by(cluster, jump_seconds)):
         await submit(cluster, "holder", shared=False)
-        cluster.openrl.submit(workload("worker"))
+        cluster.workloads.submit(workload("worker"))
         await anyio.sleep(50)
         assert row(cluster, "worker")[0] == "Pending"
         await anyio.sleep(25)
@@ -62,8 +62,8 @@ async def test_a_slow_scheduler_is_waited_for_by_a_controller_whose_clock_is_ahe
     async with SimulatedCluster(delays=replace(Delays(), scheduling_seconds=20.0)) as cluster:
         cluster.fleet.add_nodes(1)
         async with simulated_controller(cluster, MINUTE, now=off_by(cluster, HALF_A_DAY_SECONDS)):
-            cluster.openrl.submit(workload("worker"))
-            await cluster.until(lambda: row(cluster, "worker")[0] == "Running", "it failed")
+            cluster.workloads.submit(workload("worker"))
+            await cluster.wait_until(lambda: row(cluster, "worker")[0] == "Running", "it failed")
 
 
 async def test_what_comes_after_the_start_of_a_controller_whose_clock_is_ahead_is_new(
@@ -77,7 +77,7 @@ async def test_what_comes_after_the_start_of_a_controller_whose_clock_is_ahead_i
         cluster.scheduler.pause()
         first = pod_uid(cluster, "worker")
         delete_pod(cluster, "worker")
-        await cluster.until(lambda: pod_uid(cluster, "worker") not in {"", first}, "no other Pod")
+        await cluster.wait_until(lambda: pod_uid(cluster, "worker") not in {"", first}, "no other Pod")
         give_verdict(cluster, "worker", "SchedulerError")
         await anyio.sleep(8)
         assert row(cluster, "worker")[0] == "Placing"
@@ -93,7 +93,7 @@ async def test_the_end_of_a_pod_is_spoken_of_after_ten_seconds(
     async with simulated_controller(cluster, HOURS):
         await submit(cluster, "worker")
         cluster.kubelet.pause()
-        cluster.openrl.delete("worker")
+        cluster.workloads.delete("worker")
         await eight_seconds_with_a_jump(cluster, jump_seconds)
         assert row(cluster, "worker")[3] == ""
         await anyio.sleep(4)
@@ -105,16 +105,16 @@ async def test_the_end_of_two_pods_is_spoken_of_too(cluster: SimulatedCluster) -
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster, HOURS):
         await submit(cluster, "worker")
-        worker = cluster.openrl.get("worker")
+        worker = cluster.workloads.get("worker")
         assert worker is not None
         owner = controller_reference("worker", worker["metadata"]["uid"])
         other = plain_pod("another", node="gpu-node-0", owner=owner)
-        cluster.server.create(PODS, cluster.openrl.namespace, other)
+        cluster.server.create(PODS, cluster.workloads.namespace, other)
         await cluster.settle()
         cluster.kubelet.pause()
-        cluster.server.delete(PODS, "another", cluster.openrl.namespace)
+        cluster.server.delete(PODS, "another", cluster.workloads.namespace)
         await anyio.sleep(3)
-        cluster.openrl.delete("worker")
+        cluster.workloads.delete("worker")
         await anyio.sleep(12)
         assert row(cluster, "worker")[3].startswith("WaitingForPodGone: ")
 
@@ -125,8 +125,8 @@ async def test_a_pod_that_does_not_start_is_spoken_of_after_ten_seconds(
 ) -> None:
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster, HOURS):
-        cluster.kubelet.hold(cluster.openrl.pod_key("worker"))
-        cluster.openrl.submit(workload("worker"))
+        cluster.kubelet.hold(cluster.workloads.pod_key("worker"))
+        cluster.workloads.submit(workload("worker"))
         await eight_seconds_with_a_jump(cluster, jump_seconds)
         assert row(cluster, "worker")[3].startswith("CreatedClaim: ")
         await anyio.sleep(4)
@@ -140,8 +140,8 @@ async def test_a_scheduler_error_is_spoken_of_after_ten_seconds(
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster, HOURS):
         cluster.scheduler.pause()
-        cluster.openrl.submit(workload("worker"))
-        await cluster.until(lambda: cluster.openrl.pod("worker"), "no Pod")
+        cluster.workloads.submit(workload("worker"))
+        await cluster.wait_until(lambda: cluster.workloads.pod("worker"), "no Pod")
         give_verdict(cluster, "worker", "SchedulerError")
         await eight_seconds_with_a_jump(cluster, jump_seconds)
         assert row(cluster, "worker")[0] == "Placing"
@@ -155,7 +155,7 @@ async def test_nothing_is_remembered_of_a_worker_that_went_while_it_was_looked_a
 ) -> None:
     """Its finalizer is taken away by hand in the middle of its deletion, and its Pod stays."""
     cluster.fleet.add_nodes(1)
-    key = ObjectKey(cluster.openrl.namespace, "worker")
+    key = ObjectKey(cluster.workloads.namespace, "worker")
 
     def slow_deletions(request: Request) -> float:
         return 5.0 if (request.verb, request.kind) == ("delete", PODS) else 0.0
@@ -163,13 +163,13 @@ async def test_nothing_is_remembered_of_a_worker_that_went_while_it_was_looked_a
     async with simulated_controller(cluster, HOURS, latency_seconds=slow_deletions) as process:
         await submit(cluster, "worker")
         cluster.kubelet.pause()
-        cluster.openrl.delete("worker")
+        cluster.workloads.delete("worker")
         await anyio.sleep(1)
         cluster.server.edit(WORKLOADS, key, lambda body: body["metadata"]["finalizers"].remove(FINALIZER))
         if again:
-            cluster.openrl.submit(workload("worker"))
+            cluster.workloads.submit(workload("worker"))
         await anyio.sleep(60)
-        assert cluster.openrl.pod("worker") is not None
+        assert cluster.workloads.pod("worker") is not None
         assert repr(process.controller.local_state.ages) == f"<Ages workers={again:d} waiting={again:d}>"
 
 
@@ -177,7 +177,7 @@ async def test_of_a_worker_that_has_ended_only_the_last_look_is_remembered(clust
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster, HOURS) as process:
         await submit(cluster, "worker")
-        cluster.kubelet.succeed(cluster.openrl.pod_key("worker"))
+        cluster.kubelet.succeed(cluster.workloads.pod_key("worker"))
         await cluster.settle()
         assert row(cluster, "worker")[0] == "Succeeded"
         assert repr(process.controller.local_state.ages) == "<Ages workers=1 waiting=0>"

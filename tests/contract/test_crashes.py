@@ -17,7 +17,7 @@ from simulation.apiserver.client import ApiClient
 from simulation.apiserver.interception import READING_VERBS, Apply, Request
 from simulation.apiserver.kinds import Kind
 from simulation.chaos.scripted import Crash
-from simulation.checks.invariants import InvariantChecker, at_rest
+from simulation.checks.invariants import InvariantChecker, violations_at_rest
 from simulation.cluster.controller_process import simulated_controller
 from simulation.cluster.simulated import SimulatedCluster
 from tests.contract.harness import audited
@@ -58,7 +58,7 @@ async def crash_and_restart(deed: Deed, number: int, applied: bool) -> str:
     """Do a deed, die at its request of that number, restart, settle, check. Returns the request, if any."""
     async with SimulatedCluster() as cluster, anyio.create_task_group() as users:
         limit = deed.settings.max_seats_per_claim
-        watchdog = InvariantChecker(cluster, limit=limit)
+        invariants = InvariantChecker(cluster, limit=limit)
         async with simulated_controller(cluster, deed.settings, identity="victim") as victim:
             await deed.arrange(cluster)
             crash_at = CrashAt(victim.client, number, applied=applied)
@@ -70,8 +70,8 @@ async def crash_and_restart(deed: Deed, number: int, applied: bool) -> str:
             await anyio.sleep(max(deed.lasts_seconds, SWEPT_SECONDS))
             await cluster.settle()
             where = f"{deed} crashed at {crash_at.hit} (applied: {applied})"
-            assert watchdog.violations == [], where
-            assert at_rest(cluster, limit=limit) == [], where
+            assert invariants.violations == [], where
+            assert violations_at_rest(cluster, limit=limit) == [], where
             try:
                 deed.check(cluster)
             except AssertionError as error:
@@ -109,7 +109,7 @@ def drawn_latency(rng: Random) -> Callable[[Request], float]:
 async def done_by_two(deed: Deed, seed: int) -> None:
     async with SimulatedCluster(seed=seed) as cluster:
         limit = deed.settings.max_seats_per_claim
-        watchdog = InvariantChecker(cluster, limit=limit)
+        invariants = InvariantChecker(cluster, limit=limit)
         lag = cluster.rng("lag")
 
         def lag_seconds(_client: str, _kind: Kind) -> float:
@@ -126,8 +126,8 @@ async def done_by_two(deed: Deed, seed: int) -> None:
                 await deed.act(cluster)
                 await anyio.sleep(max(deed.lasts_for_two_seconds, deed.lasts_seconds, SWEPT_LATER_SECONDS))
                 await cluster.settle()
-                assert watchdog.violations == [], f"{deed}, seed {seed}"
-                assert at_rest(cluster, limit=limit) == [], f"{deed}, seed {seed}"
+                assert invariants.violations == [], f"{deed}, seed {seed}"
+                assert violations_at_rest(cluster, limit=limit) == [], f"{deed}, seed {seed}"
                 deed.check(cluster)
 
 

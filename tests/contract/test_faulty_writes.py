@@ -15,7 +15,7 @@ import pytest
 from informers.errors import Conflict, Forbidden, ServerError, TooManyRequests
 from simulation.apiserver.interception import Apply, Interceptor, Request
 from simulation.chaos.scripted import LoseAnswer, LoseRequest, Refuse
-from simulation.checks.invariants import InvariantChecker, at_rest
+from simulation.checks.invariants import InvariantChecker, violations_at_rest
 from simulation.cluster.controller_process import simulated_controller
 from simulation.cluster.simulated import SimulatedCluster
 from tests.contract.harness import audited
@@ -75,7 +75,7 @@ async def done_with_a_fault(deed: Deed, name: str, number: int) -> str:
     """Do a deed with a fault at its write of that number; check. Returns the write, if there was one."""
     async with SimulatedCluster() as cluster:
         limit = deed.settings.max_seats_per_claim
-        watchdog = InvariantChecker(cluster, limit=limit)
+        invariants = InvariantChecker(cluster, limit=limit)
         async with simulated_controller(cluster, deed.settings) as process:
             await deed.arrange(cluster)
             fault_at = FaultAt(FAULTS[name], number)
@@ -89,8 +89,8 @@ async def done_with_a_fault(deed: Deed, name: str, number: int) -> str:
                 raise AssertionError(where) from error
             await anyio.sleep(SWEPT_LATER_SECONDS)
             await cluster.settle()
-            assert watchdog.violations == [], where
-            assert at_rest(cluster, limit=limit) == [], where
+            assert invariants.violations == [], where
+            assert violations_at_rest(cluster, limit=limit) == [], where
             deed.check(cluster)
     return fault_at.hit
 

@@ -6,7 +6,7 @@ import pytest
 
 from informers.api import ObjectKey, WatchEventType
 from simulation.apiserver.kinds import CLAIMS, LEDGERS, NAMESPACES, PODS, WORKLOADS, Kind
-from simulation.checks.invariants import at_rest
+from simulation.checks.invariants import violations_at_rest
 from simulation.cluster.controller_process import simulated_controller
 from simulation.cluster.simulated import SimulatedCluster
 from simulation.cluster.workloads import workload
@@ -29,18 +29,18 @@ async def test_workers_that_run_and_workers_that_wait_leave_and_the_namespace_go
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster, ONE_SEAT):
         await submit(cluster, *(f"worker-{number}" for number in range(6)))
-        assert cluster.openrl.in_phase("Running")
-        assert cluster.openrl.in_phase("Pending")
+        assert cluster.workloads.in_phase("Running")
+        assert cluster.workloads.in_phase("Pending")
 
         cluster.server.delete(NAMESPACES, NAMESPACE)
-        await cluster.until(lambda: namespace_gone(cluster), "the namespace is held")
-        assert cluster.openrl.is_empty()
+        await cluster.wait_until(lambda: namespace_gone(cluster), "the namespace is held")
+        assert cluster.workloads.is_empty()
 
         cluster.server.create(NAMESPACES, "", {"metadata": {"name": NAMESPACE}})
-        cluster.openrl.submit(workload("worker-0"))
+        cluster.workloads.submit(workload("worker-0"))
         await cluster.settle()
-        assert cluster.openrl.status("worker-0")["phase"] == "Running"
-        assert at_rest(cluster) == []
+        assert cluster.workloads.status("worker-0")["phase"] == "Running"
+        assert violations_at_rest(cluster) == []
 
 
 async def test_nothing_new_is_tried_over_and_over_while_somebody_holds_the_namespace(
@@ -50,15 +50,15 @@ async def test_nothing_new_is_tried_over_and_over_while_somebody_holds_the_names
     held = workload("held")
     held["metadata"]["finalizers"] = ["example.com/other"]
     async with simulated_controller(cluster, HOURS):
-        cluster.openrl.submit(held, workload("worker"))
+        cluster.workloads.submit(held, workload("worker"))
         await cluster.settle()
-        assert set(cluster.openrl.in_phase("Running")) == {"held", "worker"}
+        assert set(cluster.workloads.in_phase("Running")) == {"held", "worker"}
 
         cluster.server.delete(NAMESPACES, NAMESPACE)
         await cluster.settle()
         assert not namespace_gone(cluster)
-        assert set(cluster.openrl.statuses()) == {"held"}
-        assert [*cluster.openrl.pods(), *cluster.openrl.claims(), *cluster.openrl.ledgers()] == []
+        assert set(cluster.workloads.statuses()) == {"held"}
+        assert [*cluster.workloads.pods(), *cluster.workloads.claims(), *cluster.workloads.ledgers()] == []
         refused = [
             entry for entry in cluster.calls() if entry.error is not None and entry.error.status == 403
         ]
@@ -66,7 +66,7 @@ async def test_nothing_new_is_tried_over_and_over_while_somebody_holds_the_names
 
         key = ObjectKey(NAMESPACE, "held")
         cluster.server.edit(WORKLOADS, key, lambda body: body["metadata"].update(finalizers=[]))
-        await cluster.until(lambda: namespace_gone(cluster), "the namespace is held")
+        await cluster.wait_until(lambda: namespace_gone(cluster), "the namespace is held")
 
 
 async def test_pods_go_before_anything_else(cluster: SimulatedCluster) -> None:

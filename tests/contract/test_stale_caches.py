@@ -18,7 +18,7 @@ from informers.errors import Forbidden
 from ledger.names import ledger_name, own_claim_name
 from simulation.apiserver.kinds import CLAIMS, LEDGERS, PODS, WORKLOADS, Kind
 from simulation.chaos.scripted import Faults, Refuse
-from simulation.checks.invariants import InvariantChecker, at_rest
+from simulation.checks.invariants import InvariantChecker, violations_at_rest
 from simulation.cluster.controller_process import simulated_controller
 from simulation.cluster.simulated import SimulatedCluster
 from simulation.cluster.workloads import workload
@@ -74,38 +74,38 @@ async def test_a_seat_that_the_cache_does_not_show_yet_goes_with_its_worker(
 async def test_a_successors_pod_is_not_taken_for_a_predecessors(cluster: SimulatedCluster) -> None:
     """A Workload is deleted and submitted again; the old cache shows the old one and the new one's Pod."""
     cluster.fleet.add_nodes(1)
-    watchdog = InvariantChecker(cluster)
+    invariants = InvariantChecker(cluster)
     async with two_controllers(cluster):
         await submit(cluster, "worker")
         let_lag(cluster, WORKLOADS, LEDGERS, CLAIMS)
-        cluster.openrl.delete("worker")
-        await cluster.until(lambda: cluster.openrl.get("worker") is None, "it is not gone")
-        cluster.openrl.submit(workload("worker"))
+        cluster.workloads.delete("worker")
+        await cluster.wait_until(lambda: cluster.workloads.get("worker") is None, "it is not gone")
+        cluster.workloads.submit(workload("worker"))
         since = len(cluster.audit)
-        await cluster.until(lambda: row(cluster, "worker")[0] == "Running", "it does not run")
+        await cluster.wait_until(lambda: row(cluster, "worker")[0] == "Running", "it does not run")
         uid = pod_uid(cluster, "worker")
         await anyio.sleep(LAG_SECONDS)
         assert count_calls(cluster, "delete", PODS, since=since, client="lagging") == 0
         await cluster.settle()
     assert pod_uid(cluster, "worker") == uid
-    assert at_rest(cluster) == []
-    assert not watchdog.violations
+    assert violations_at_rest(cluster) == []
+    assert not invariants.violations
 
 
 async def test_a_seat_that_another_one_is_releasing_is_not_booked_again(cluster: SimulatedCluster) -> None:
     """The old cache shows no deletion: to it the seat is lost and to be repaired."""
     cluster.fleet.add_nodes(1)
-    watchdog = InvariantChecker(cluster)
+    invariants = InvariantChecker(cluster)
     async with two_controllers(cluster):
         await submit(cluster, "worker")
         let_lag(cluster, WORKLOADS)
         since = len(cluster.audit)
-        cluster.openrl.delete("worker")
+        cluster.workloads.delete("worker")
         await anyio.sleep(LAG_SECONDS / 3)
-        assert cluster.openrl.is_empty()
+        assert cluster.workloads.is_empty()
         assert count_calls(cluster, "create", LEDGERS, since=since) == 0
         await cluster.settle()
-    assert not watchdog.violations
+    assert not invariants.violations
 
 
 async def test_an_end_that_is_known_before_the_removal_is_read_once(cluster: SimulatedCluster) -> None:
@@ -116,7 +116,7 @@ async def test_an_end_that_is_known_before_the_removal_is_read_once(cluster: Sim
         # Shorter than a watch that nothing is heard of is waited for.
         first, lag = pod_uid(cluster, "worker"), 20.0
         cluster.watches.lag_seconds = lambda _client, kind: lag if kind is PODS else 0.0
-        cluster.kubelet.fail(cluster.openrl.pod_key("worker"))
+        cluster.kubelet.fail(cluster.workloads.pod_key("worker"))
         await anyio.sleep(1)
         cluster.server.delete(PODS, "orw-worker", NAMESPACE, grace_seconds=0)
         since = len(cluster.audit)
@@ -143,7 +143,7 @@ async def test_what_a_write_conflicts_with_is_read_at_once(cluster: SimulatedClu
         assert pod_uid(cluster, "worker") not in {"", first}
         assert count_calls(cluster, "get", WORKLOADS, since=since) == 1
         await cluster.settle(quiet_seconds=LAG_SECONDS)
-    assert at_rest(cluster) == []
+    assert violations_at_rest(cluster) == []
 
 
 async def test_a_read_that_fails_after_a_conflict_is_no_refused_worker(cluster: SimulatedCluster) -> None:
@@ -179,7 +179,7 @@ async def test_a_claim_is_re_pointed_whatever_happened_to_its_labels_meanwhile(
         assert found is not None
         assert found["metadata"]["labels"]["openrl.io/managed"] == "true"
         assert pod_uid(cluster, "worker") == first
-    assert at_rest(cluster) == []
+    assert violations_at_rest(cluster) == []
 
 
 async def test_a_claim_founded_in_vain_goes_with_a_worker_that_sits_elsewhere(
@@ -192,7 +192,7 @@ async def test_a_claim_founded_in_vain_goes_with_a_worker_that_sits_elsewhere(
         assert claim_of(cluster, "worker") == claim_of(cluster, "founder")
         let_lag(cluster, LEDGERS)
         await delete_behind_a_booking(cluster, "worker")
-        assert list(cluster.openrl.seats().values()) == [["founder"]]
+        assert list(cluster.workloads.seats().values()) == [["founder"]]
 
 
 def edit_labels(cluster: SimulatedCluster, kind: Kind, name: str, labels: dict[str, str]) -> None:
@@ -209,5 +209,5 @@ async def delete_behind_a_booking(cluster: SimulatedCluster, name: str) -> None:
     labels = MANAGED | {"openrl.io/claim": claim}
     body = {"metadata": {"name": ledger_name(claim), "labels": labels}, "spec": spec}
     cluster.server.create(LEDGERS, NAMESPACE, body)
-    cluster.openrl.delete(name)
-    await cluster.until(lambda: cluster.openrl.get(name) is None, "it is not gone")
+    cluster.workloads.delete(name)
+    await cluster.wait_until(lambda: cluster.workloads.get(name) is None, "it is not gone")

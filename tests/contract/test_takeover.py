@@ -15,7 +15,7 @@ from e2e.takeover.case import Case, Names, Object, cases, finish, lay_down, move
 from e2e.takeover.comparing import Picture, beside_the_seats, faults
 from informers.api import ObjectKey
 from simulation.apiserver.kinds import CLAIMS, LEDGERS, PODS, WORKLOADS
-from simulation.checks.invariants import InvariantChecker, at_rest
+from simulation.checks.invariants import InvariantChecker, violations_at_rest
 from simulation.cluster.controller_process import simulated_controller
 from simulation.cluster.nodes import NodeShape
 from simulation.cluster.simulated import SimulatedCluster
@@ -39,7 +39,7 @@ class SimulatedStage:
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._server = cluster.server
-        self._namespace = cluster.openrl.namespace
+        self._namespace = cluster.workloads.namespace
 
     def __repr__(self) -> str:
         return f"<SimulatedStage {self._server!r}>"
@@ -70,7 +70,7 @@ async def left_behind(cluster: SimulatedCluster, case: Case) -> tuple[SimulatedS
         cluster.fleet.add_node(name, NodeShape(gpus=devices))
     stage = SimulatedStage(cluster)
     names = lay_down(case, stage)
-    await cluster.until(lambda: not list(pods_to_come(case, stage)), "Pods are not where they shall be")
+    await cluster.wait_until(lambda: not list(pods_to_come(case, stage)), "Pods are not where they shall be")
     assert moved_claims(case, stage, names) == []
     finish(case, stage, names)
     await cluster.settle()
@@ -86,7 +86,7 @@ def settings_of(case: Case, **changes: object) -> Settings:
 def broken_invariants(cluster: SimulatedCluster, case: Case, names: Names) -> list[str]:
     excused = names.of(list(case.expectation.excused))
     # A ledger above the limit stays above it.
-    return [sentence for sentence in at_rest(cluster) if sentence not in excused]
+    return [sentence for sentence in violations_at_rest(cluster) if sentence not in excused]
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=str)
@@ -94,7 +94,7 @@ async def test_what_is_seated_stays_what_is_orphaned_goes_and_then_all_is_quiet(
     cluster: SimulatedCluster, case: Case
 ) -> None:
     stage, names, before = await left_behind(cluster, case)
-    watchdog, mark = InvariantChecker(cluster, limit=case.limit), len(cluster.audit)
+    invariants, mark = InvariantChecker(cluster, limit=case.limit), len(cluster.audit)
     async with simulated_controller(cluster, settings_of(case)):
         if case.expectation.swept:
             await anyio.sleep(SWEPT_SECONDS)
@@ -107,7 +107,7 @@ async def test_what_is_seated_stays_what_is_orphaned_goes_and_then_all_is_quiet(
         mark = len(cluster.audit)
         await anyio.sleep(REST_SECONDS)
         assert [str(entry) for entry in cluster.calls(since=mark) if audited(entry.request)] == []
-    assert watchdog.violations == []
+    assert invariants.violations == []
 
 
 @pytest.mark.parametrize(
@@ -117,11 +117,11 @@ async def test_nobody_joins_a_full_or_ending_claim(cluster: SimulatedCluster, ca
     await left_behind(cluster, case)
     async with simulated_controller(cluster, settings_of(case)):
         await cluster.settle()
-        cluster.openrl.submit(workload("newcomer"))
+        cluster.workloads.submit(workload("newcomer"))
         await cluster.settle()
 
-        assert cluster.openrl.status("newcomer")["phase"] == "Running"
-        assert ["newcomer"] in cluster.openrl.seats().values()
+        assert cluster.workloads.status("newcomer")["phase"] == "Running"
+        assert ["newcomer"] in cluster.workloads.seats().values()
 
 
 @pytest.mark.parametrize("name", ["placed", "older-records"])
@@ -130,11 +130,11 @@ async def test_a_newcomers_seat_changes_no_seat_beside_it(cluster: SimulatedClus
     case = CASES[name]
     stage, _, before = await left_behind(cluster, case)
     async with simulated_controller(cluster, settings_of(case)):
-        cluster.openrl.submit(workload("newcomer"))
+        cluster.workloads.submit(workload("newcomer"))
         await cluster.settle()
 
-    joined = cluster.openrl.status("newcomer")["claimName"]
-    assert len(cluster.openrl.seats()[joined]) == 3
+    joined = cluster.workloads.status("newcomer")["claimName"]
+    assert len(cluster.workloads.seats()[joined]) == 3
     assert Picture.of(stage).seats().items() >= before.seats().items()
     ledger = f"ClaimLedger/{ledger_key(joined).name}"
     assert beside_the_seats(Picture.of(stage).objects[ledger]) == beside_the_seats(before.objects[ledger])
@@ -144,7 +144,7 @@ async def test_a_newcomers_seat_changes_no_seat_beside_it(cluster: SimulatedClus
 async def test_two_controllers_take_over_as_one_does(cluster: SimulatedCluster, case: Case) -> None:
     """Leader election only saves work: here nobody elects."""
     stage, names, before = await left_behind(cluster, case)
-    watchdog = InvariantChecker(cluster, limit=case.limit)
+    invariants = InvariantChecker(cluster, limit=case.limit)
     async with AsyncExitStack() as stack:
         for name in ("one", "other"):
             await stack.enter_async_context(
@@ -156,14 +156,17 @@ async def test_two_controllers_take_over_as_one_does(cluster: SimulatedCluster, 
 
         assert faults(case, names, before, Picture.of(stage)) == []
         assert broken_invariants(cluster, case, names) == []
-    assert watchdog.violations == []
+    assert invariants.violations == []
 
 
 async def taken_over_twice(case: Case, number: int) -> str:
     """A leader takes over and dies at its request of that number, once it is applied; a replica stood by."""
     async with SimulatedCluster() as cluster:
         stage, names, before = await left_behind(cluster, case)
-        watchdog, settings = InvariantChecker(cluster, limit=case.limit), settings_of(case, leader_elect=True)
+        invariants, settings = (
+            InvariantChecker(cluster, limit=case.limit),
+            settings_of(case, leader_elect=True),
+        )
         async with simulated_controller(cluster, settings, identity="leader", synced=False) as leader:
             crash_at = CrashAt(leader.client, number, applied=True)
             leader.client.interceptor = crash_at
@@ -176,7 +179,7 @@ async def taken_over_twice(case: Case, number: int) -> str:
                 where = f"{case}, the leader died at {crash_at.hit}"
                 assert faults(case, names, before, Picture.of(stage)) == [], where
                 assert broken_invariants(cluster, case, names) == [], where
-        assert watchdog.violations == [], where
+        assert invariants.violations == [], where
         return crash_at.hit
 
 

@@ -15,7 +15,7 @@ from informers.errors import Forbidden, TooManyRequests
 from simulation.apiserver.documents import Document
 from simulation.apiserver.kinds import CLAIMS, LEDGERS, PODS, WORKLOADS
 from simulation.chaos.scripted import Faults, Refuse
-from simulation.checks.invariants import InvariantChecker, at_rest
+from simulation.checks.invariants import InvariantChecker, violations_at_rest
 from simulation.cluster.controller_process import simulated_controller
 from simulation.cluster.simulated import SimulatedCluster
 from simulation.cluster.workloads import workload
@@ -53,13 +53,13 @@ async def test_a_sidecars_variable_of_our_name_is_its_own_business(cluster: Simu
     sidecar = {"name": "sidecar", "image": "sidecar:1", "env": [variable]}
     worker["spec"]["template"]["spec"]["containers"].insert(0, sidecar)
     async with simulated_controller(cluster):
-        cluster.openrl.submit(worker)
+        cluster.workloads.submit(worker)
         await cluster.settle()
         assert count_calls(cluster, "create", PODS) == 1
         assert row(cluster, "worker")[0] == "Running"
-        cluster.openrl.delete("worker")
+        cluster.workloads.delete("worker")
         await cluster.settle()
-    assert cluster.openrl.is_empty()
+    assert cluster.workloads.is_empty()
 
 
 def odd_ledger(*seats: Document) -> Document:
@@ -80,7 +80,7 @@ async def test_an_odd_ledger_does_not_end_the_controller(cluster: SimulatedClust
         await anyio.sleep(SWEPT_SECONDS)
         await submit(cluster, "worker")
     assert row(cluster, "worker")[0] == "Running"
-    assert cluster.openrl.seats()["odd"] == ["somebody"]
+    assert cluster.workloads.seats()["odd"] == ["somebody"]
 
 
 async def test_a_seat_in_an_odd_ledger_keeps_no_worker_from_going(cluster: SimulatedCluster) -> None:
@@ -91,9 +91,9 @@ async def test_a_seat_in_an_odd_ledger_keeps_no_worker_from_going(cluster: Simul
         cluster.server.create(LEDGERS, NAMESPACE, odd_ledger(foreign_seat("worker", uid=record.uid)))
         await cluster.settle()
         assert row(cluster, "worker")[0] == "Running"
-        cluster.openrl.delete("worker")
+        cluster.workloads.delete("worker")
         await cluster.settle()
-    assert cluster.openrl.get("worker") is None
+    assert cluster.workloads.get("worker") is None
     assert holdings(cluster) == ["ClaimLedger odd"]
 
 
@@ -102,7 +102,7 @@ async def test_a_claim_of_the_founding_name_that_is_somebody_elses_is_passed_ove
 ) -> None:
     """Waited for like a dying one of ours, it would keep the worker for ever."""
     cluster.fleet.add_nodes(1)
-    cluster.openrl.submit(workload("worker"))
+    cluster.workloads.submit(workload("worker"))
     uid = cluster.server.get(WORKLOADS, "worker", NAMESPACE).uid
     taken = f"claim-worker-{uid[:8]}"
     gpu = {"deviceClassName": "gpu.nvidia.com", "allocationMode": "ExactCount", "count": 1}
@@ -122,7 +122,7 @@ async def test_a_claim_of_the_founding_name_that_is_somebody_elses_is_passed_ove
     assert row(cluster, "worker")[0] == "Running"
     assert claim_of(cluster, "worker") not in {"", taken}
     assert cluster.server.get(CLAIMS, taken, NAMESPACE).version == theirs.version
-    assert list(cluster.openrl.seats()) == [claim_of(cluster, "worker")]
+    assert list(cluster.workloads.seats()) == [claim_of(cluster, "worker")]
 
 
 async def test_a_waiter_whose_claim_lost_its_label_still_falls_back_to_a_seat(
@@ -135,12 +135,12 @@ async def test_a_waiter_whose_claim_lost_its_label_still_falls_back_to_a_seat(
         own = claim_of(cluster, "waiter")
         cluster.server.patch(CLAIMS, own, NAMESPACE, {"metadata": {"labels": {"openrl.io/managed": None}}})
         await cluster.settle()
-        assert own in {claim["metadata"]["name"] for claim in cluster.openrl.claims()}
-        cluster.openrl.delete("second")
+        assert own in {claim["metadata"]["name"] for claim in cluster.workloads.claims()}
+        cluster.workloads.delete("second")
         await cluster.settle()
     assert row(cluster, "waiter")[0] == "Running"
     assert claim_of(cluster, "waiter") == claim_of(cluster, "founder")
-    assert at_rest(cluster, limit=2) == []
+    assert violations_at_rest(cluster, limit=2) == []
 
 
 async def test_a_seat_lost_by_a_hand_is_given_back_though_the_spec_is_valid_no_more(
@@ -158,7 +158,7 @@ async def test_a_seat_lost_by_a_hand_is_given_back_though_the_spec_is_valid_no_m
     remove_seat(cluster, claim, "worker")
     async with simulated_controller(cluster, identity="successor"):
         await anyio.sleep(SWEPT_SECONDS)
-    assert cluster.openrl.seats() == {claim: ["worker"]}
+    assert cluster.workloads.seats() == {claim: ["worker"]}
     assert pod_uid(cluster, "worker") == uid
     assert_sound(cluster, "worker")
 
@@ -168,21 +168,21 @@ async def test_a_waiters_pod_that_a_finalizer_holds_keeps_it_on_its_old_claim(
 ) -> None:
     """No move before the Pod is gone: the new seat is given back, then the status says what is true."""
     cluster.fleet.add_nodes(1)
-    watchdog = InvariantChecker(cluster, limit=2)
+    invariants = InvariantChecker(cluster, limit=2)
     async with simulated_controller(cluster, LIMIT_OF_TWO):
         await submit(cluster, "founder", "second", "waiter")
         own = claim_of(cluster, "waiter")
         hold(cluster, "waiter", ["example.com/hold"])
-        cluster.openrl.delete("second")
+        cluster.workloads.delete("second")
         await anyio.sleep(20)
         assert claims_named_by(cluster, "waiter") == {own}
-        assert cluster.openrl.seats() == {claim_of(cluster, "founder"): ["founder"], own: ["waiter"]}
+        assert cluster.workloads.seats() == {claim_of(cluster, "founder"): ["founder"], own: ["waiter"]}
         hold(cluster, "waiter", None)
         await cluster.settle()
     assert row(cluster, "waiter")[0] == "Running"
     assert claim_of(cluster, "waiter") == claim_of(cluster, "founder")
-    assert at_rest(cluster, limit=2) == []
-    assert not watchdog.violations
+    assert violations_at_rest(cluster, limit=2) == []
+    assert not invariants.violations
 
 
 def claims_named_by(cluster: SimulatedCluster, name: str) -> set[str]:
@@ -195,7 +195,7 @@ def claims_named_by(cluster: SimulatedCluster, name: str) -> set[str]:
 def hold(cluster: SimulatedCluster, name: str, finalizers: list[str] | None) -> None:
     """Set or remove the finalizers of a worker's Pod."""
     patch = {"metadata": {"finalizers": finalizers}}
-    cluster.server.patch(PODS, cluster.openrl.pod_key(name).name, NAMESPACE, patch)
+    cluster.server.patch(PODS, cluster.workloads.pod_key(name).name, NAMESPACE, patch)
 
 
 # What others in the cluster do, or never do.
@@ -223,10 +223,10 @@ async def test_a_worker_whose_claim_a_quota_refuses_says_so_and_times_out(cluste
     refuse = Refuse(partial(Forbidden, "exceeded quota: claims", status=403))
     faults.add(refuse, verb="create", kind=CLAIMS, times=None)
     async with simulated_controller(cluster, MINUTE, interceptor=faults):
-        cluster.openrl.submit(workload("worker"))
+        cluster.workloads.submit(workload("worker"))
         await anyio.sleep(10)
         assert row(cluster, "worker")[3] == "PodRejected: exceeded quota: claims"
-        assert cluster.openrl.seats() == {}
+        assert cluster.workloads.seats() == {}
         await anyio.sleep(60)
         text = "PlacementTimeout: waited 1m; last: PodRejected: exceeded quota: claims"
         assert row(cluster, "worker") == ("Failed", "False", "Unschedulable", text)
@@ -255,4 +255,4 @@ async def test_an_abandoned_claim_is_not_taken_again_while_its_seat_is_still_to_
         await cluster.settle()
     assert row(cluster, "worker")[0] == "Running"
     assert claim_of(cluster, "worker") != stuck
-    assert at_rest(cluster) == []
+    assert violations_at_rest(cluster) == []

@@ -41,12 +41,16 @@ def test_ten_workers_on_two_gpus(limit: str, running: str, first: str, second: s
                     worker["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"] = (
                         HOST_REQUEST
                     )
-                    cluster.openrl.submit(worker)
+                    cluster.workloads.submit(worker)
                     await cluster.settle()
-            statuses = cluster.openrl.statuses().values()
+            statuses = cluster.workloads.statuses().values()
             allocated = {status["claimName"] for status in statuses if status["phase"] == "Running"}
-            seats = [len(names) for claim, names in cluster.openrl.seats().items() if claim in allocated]
-            return len(cluster.openrl.in_phase("Running")), seats, cluster.openrl.status("w-9")["reason"]
+            seats = [len(names) for claim, names in cluster.workloads.seats().items() if claim in allocated]
+            return (
+                len(cluster.workloads.in_phase("Running")),
+                seats,
+                cluster.workloads.status("w-9")["reason"],
+            )
 
     seats = [int(cell) for cell in (first, second) if cell != "none"]
     count, seen, reason = run_virtual(place)

@@ -309,7 +309,7 @@ async def test_an_object_that_an_actor_stumbles_over_stops_no_other(
         raise KeyError("nothing")
 
     cluster.fleet.add_nodes(1)
-    cluster.agenda.after(0.0, ("test", "stumble"), stumble)
+    cluster.event_queue.after(0.0, ("test", "stumble"), stumble)
     containers = [{"name": "main", "image": "main:1"}]
     await ask("POST", PODS_PATH, {"metadata": {"name": "pod-a"}, "spec": {"containers": containers}})
     query = {"watch": "true", "fieldSelector": "status.phase=Running"}

@@ -7,7 +7,7 @@ import pytest
 
 from controller.queue.triggers import OTHERS_STATUS_SECONDS
 from simulation.apiserver.kinds import CLAIMS, EVENTS, LEDGERS, PODS, WORKLOADS
-from simulation.checks.invariants import at_rest
+from simulation.checks.invariants import violations_at_rest
 from simulation.cluster.controller_process import simulated_controller
 from simulation.cluster.nodes import DRIVER, NodeShape
 from simulation.cluster.simulated import SimulatedCluster
@@ -43,7 +43,7 @@ async def test_a_new_workload_is_looked_at_and_nobody_else(cluster: SimulatedClu
     async with simulated_controller(cluster, HOURS) as process:
         await submit(cluster, "resident")
         looked = looks_of(process)
-        cluster.openrl.submit(workload("newcomer", memory="200Gi"))
+        cluster.workloads.submit(workload("newcomer", memory="200Gi"))
         await soon()
         assert set(looked) == {"newcomer"}
 
@@ -66,10 +66,10 @@ async def test_a_change_of_spec_deletion_or_status_is_looked_at_an_own_write_of_
         cluster.server.patch(WORKLOADS, "worker", NAMESPACE, patch)
         await soon()
         assert looked == ["worker"]
-        cluster.openrl.delete("worker")
+        cluster.workloads.delete("worker")
         await soon()
         assert len(looked) > 1
-    assert cluster.openrl.is_empty()
+    assert cluster.workloads.is_empty()
 
 
 @pytest.mark.parametrize("what", ["phase", "vanished", "deletion"])
@@ -81,7 +81,7 @@ async def test_a_change_of_its_pod_is_looked_at(cluster: SimulatedCluster, what:
         looked = looks_of(process)
         match what:
             case "phase":
-                cluster.kubelet.succeed(cluster.openrl.pod_key("worker"))
+                cluster.kubelet.succeed(cluster.workloads.pod_key("worker"))
             case "vanished":
                 cluster.server.delete(PODS, "orw-worker", NAMESPACE, grace_seconds=0)
             case _:
@@ -119,12 +119,12 @@ async def test_an_allocated_claim_is_offered_to_those_who_wait(cluster: Simulate
     async with simulated_controller(cluster, HOURS):
         await submit(cluster, "holder", shared=False)
         await submit(cluster, "first", "second")
-        assert cluster.openrl.in_phase("Pending") == ["first", "second"]
-        cluster.openrl.delete("holder")
-        await cluster.until(
-            lambda: len(cluster.openrl.in_phase("Running")) == 2, "not both run", limit_seconds=15
+        assert cluster.workloads.in_phase("Pending") == ["first", "second"]
+        cluster.workloads.delete("holder")
+        await cluster.wait_until(
+            lambda: len(cluster.workloads.in_phase("Running")) == 2, "not both run", limit_seconds=15
         )
-    assert at_rest(cluster) == []
+    assert violations_at_rest(cluster) == []
 
 
 @pytest.mark.parametrize(
@@ -138,17 +138,17 @@ async def test_an_allocation_lets_those_say_what_is_in_their_way_who_could_not(
     cluster.fleet.add_nodes(1, NodeShape(gpu_memory="8Gi"), prefix="small")
     cluster.watches.lag_seconds = lambda _client, kind: 2 * SOON_SECONDS if kind is CLAIMS else 0.0
     async with simulated_controller(cluster, ONE_SEAT) as process:
-        cluster.openrl.submit(workload("first", shared=shared), workload("second", shared=shared))
+        cluster.workloads.submit(workload("first", shared=shared), workload("second", shared=shared))
         await soon()
-        waiting = cluster.openrl.in_phase("Pending")
+        waiting = cluster.workloads.in_phase("Pending")
         assert len(waiting) == 1
         assert cause not in row(cluster, waiting[0])[3]
         await anyio.sleep(2 * SOON_SECONDS)
         assert row(cluster, waiting[0])[3].endswith(cause)
         looked = looks_of(process)
-        cluster.openrl.submit(workload("third", memory="4Gi", shared=False))
+        cluster.workloads.submit(workload("third", memory="4Gi", shared=False))
         await anyio.sleep(3 * SOON_SECONDS)
-        assert cluster.openrl.in_phase("Running")[-1:] == ["third"]
+        assert cluster.workloads.in_phase("Running")[-1:] == ["third"]
         assert set(looked) == {"third"}, "the other one has said what is in its way"
 
 
@@ -170,7 +170,7 @@ async def test_an_allocation_wakes_nobody_whom_it_lets_say_nothing_new(cluster: 
         assert row(cluster, "unlucky")[3].endswith("no free device of 20Gi")
         looked = looks_of(process)
         await submit(cluster, "placed", memory="4Gi", shared=False)
-        cluster.openrl.delete("placed")
+        cluster.workloads.delete("placed")
         await soon()
         assert set(looked) == {"placed"}
 
@@ -188,8 +188,8 @@ async def test_holders_of_a_claim_that_terminates_are_looked_at(cluster: Simulat
 async def test_the_founder_of_a_claim_that_is_gone_is_looked_at(cluster: SimulatedCluster) -> None:
     """Its predecessor claim has ended: no ledger names the worker, and it waits for the name alone."""
     cluster.fleet.add_nodes(1)
-    cluster.openrl.submit(workload("worker"))
-    worker = cluster.openrl.get("worker")
+    cluster.workloads.submit(workload("worker"))
+    worker = cluster.workloads.get("worker")
     assert worker is not None
     name = f"claim-worker-{worker['metadata']['uid'][:8]}"
     body = {
@@ -222,21 +222,21 @@ async def test_a_freed_seat_goes_to_the_longest_waiting_worker_that_fits(
         await submit(cluster, "oldest", memory="100Gi")
         await submit(cluster, "older", "younger")
         shared = claim_of(cluster, "first")
-        assert cluster.openrl.in_phase("Pending") == ["older", "oldest", "younger"]
+        assert cluster.workloads.in_phase("Pending") == ["older", "oldest", "younger"]
         if how == "a deletion":
-            cluster.openrl.delete("second")
+            cluster.workloads.delete("second")
         elif how == "an end":
-            cluster.kubelet.succeed(cluster.openrl.pod_key("second"))
+            cluster.kubelet.succeed(cluster.workloads.pod_key("second"))
         else:
-            cluster.openrl.delete("second")
+            cluster.workloads.delete("second")
             cluster.kubelet.pause()
             await soon()
             cluster.server.delete(PODS, "orw-second", NAMESPACE, grace_seconds=0)
             cluster.kubelet.resume()
         await soon()
-        assert cluster.openrl.seats()[shared] == ["first", "older"]
+        assert cluster.workloads.seats()[shared] == ["first", "older"]
         assert row(cluster, "older")[0] == "Running"
-    assert at_rest(cluster, limit=2) == []
+    assert violations_at_rest(cluster, limit=2) == []
 
 
 async def test_an_older_worker_that_just_refused_the_seat_does_not_block_a_younger_one(
@@ -246,13 +246,13 @@ async def test_an_older_worker_that_just_refused_the_seat_does_not_block_a_young
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster, TWO_SEATS):
         await submit(cluster, "first", "second")
-        cluster.kubelet.hold(cluster.openrl.pod_key("third"))
+        cluster.kubelet.hold(cluster.workloads.pod_key("third"))
         await submit(cluster, "third", "fourth")
-        assert cluster.openrl.in_phase("Pending") == ["fourth", "third"]
-        cluster.openrl.delete("first")
+        assert cluster.workloads.in_phase("Pending") == ["fourth", "third"]
+        cluster.workloads.delete("first")
         await soon()
         assert row(cluster, "third")[0] == "Placing", "it has a seat, and is not started"
-        cluster.openrl.delete("second")
+        cluster.workloads.delete("second")
         await soon()
         assert row(cluster, "fourth")[0] == "Running"
 
@@ -262,9 +262,9 @@ async def test_two_freed_seats_go_to_the_two_oldest(cluster: SimulatedCluster) -
     async with simulated_controller(cluster, TWO_SEATS):
         await submit(cluster, "first", "second", "w-3", "w-2", "w-1")
         for name in ("first", "second"):
-            cluster.openrl.delete(name)
+            cluster.workloads.delete(name)
         await cluster.settle()
-        assert sorted(cluster.openrl.in_phase("Running")) == ["w-2", "w-3"]
+        assert sorted(cluster.workloads.in_phase("Running")) == ["w-2", "w-3"]
         assert row(cluster, "w-1")[0] == "Pending"
 
 
@@ -279,10 +279,10 @@ async def test_the_workers_of_seats_that_changed_and_of_live_pods_are_looked_at(
         await soon()
         assert {"first", "second"} <= set(looked)
         looked.clear()
-        cluster.server.delete(LEDGERS, cluster.openrl.ledgers()[0]["metadata"]["name"], NAMESPACE)
+        cluster.server.delete(LEDGERS, cluster.workloads.ledgers()[0]["metadata"]["name"], NAMESPACE)
         await soon()
         assert {"first", "second"} <= set(looked)
-    assert at_rest(cluster) == []
+    assert violations_at_rest(cluster) == []
 
 
 async def test_a_seat_that_no_status_names_wakes_its_worker_alone(cluster: SimulatedCluster) -> None:
@@ -290,7 +290,7 @@ async def test_a_seat_that_no_status_names_wakes_its_worker_alone(cluster: Simul
     async with simulated_controller(cluster, HOURS) as process:
         await submit(cluster, "first", "second")
         await submit(cluster, "lora", shared=False)
-        first = cluster.openrl.get("first")
+        first = cluster.workloads.get("first")
         assert first is not None
         looked = looks_of(process)
         stray = {**foreign_seat("first", uid=first["metadata"]["uid"]), "assignmentID": "stray"}
@@ -305,10 +305,10 @@ async def test_bookings_wake_nobody_else(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster, HOURS) as process:
         await submit(cluster, "founder", "resident")
-        cluster.openrl.submit(*(workload(f"big-{n}", memory="200Gi") for n in range(5)))
+        cluster.workloads.submit(*(workload(f"big-{n}", memory="200Gi") for n in range(5)))
         await soon()
         looked = looks_of(process)
-        cluster.openrl.submit(workload("joiner"))
+        cluster.workloads.submit(workload("joiner"))
         await soon()
         assert row(cluster, "joiner")[0] == "Running"
         assert set(looked) == {"joiner"}
@@ -323,13 +323,13 @@ async def test_among_five_hundred_waiters_a_hand_off_costs_fourteen_requests_and
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster, TWO_SEATS) as process:
         await submit(cluster, "first", "second")
-        cluster.openrl.submit(*(workload(f"waiter-{n:03}") for n in range(500)))
+        cluster.workloads.submit(*(workload(f"waiter-{n:03}") for n in range(500)))
         await cluster.settle(limit_seconds=3600)
-        assert len(cluster.openrl.in_phase("Pending")) == 500
+        assert len(cluster.workloads.in_phase("Pending")) == 500
         shared = claim_of(cluster, "first")
         for leaving in ("first", "second"):
             mark, before = len(cluster.audit), reconciles(process)
-            cluster.openrl.delete(leaving)
+            cluster.workloads.delete(leaving)
             await cluster.settle()
             requests = [
                 entry.request
@@ -338,5 +338,5 @@ async def test_among_five_hundred_waiters_a_hand_off_costs_fourteen_requests_and
             ]
             assert len(requests) <= 14, [str(request) for request in requests]
             assert reconciles(process) - before <= 15
-        assert len(cluster.openrl.in_phase("Running")) == 2
-        assert cluster.openrl.seats()[shared] == ["waiter-000", "waiter-001"]
+        assert len(cluster.workloads.in_phase("Running")) == 2
+        assert cluster.workloads.seats()[shared] == ["waiter-000", "waiter-001"]

@@ -100,7 +100,7 @@ async def test_another_pod_that_ends_makes_room_for_a_waiter(cluster: SimulatedC
     cluster.server.create(PODS, "default", plain_pod("batch", memory="60Gi", node="gpu-node-0"))
     async with simulated_controller(cluster, HOURS):
         await submit(cluster, "founder")
-        cluster.openrl.submit(request_memory(workload("waiter"), "50Gi"))
+        cluster.workloads.submit(request_memory(workload("waiter"), "50Gi"))
         await soon()
         assert row(cluster, "waiter")[0] == "Pending"
         # kube-scheduler's own second try would look like a wake-up of ours.

@@ -6,7 +6,7 @@ import pytest
 
 from informers.errors import Conflict
 from simulation.apiserver.kinds import LEDGERS
-from simulation.checks.invariants import at_rest
+from simulation.checks.invariants import violations_at_rest
 from simulation.cluster.controller_process import simulated_controller
 from simulation.cluster.simulated import SimulatedCluster
 from simulation.cluster.workloads import workload
@@ -28,10 +28,10 @@ async def test_workers_that_come_at_once_take_seats_without_a_conflict(
         await submit(cluster, "founder")
         since = len(cluster.audit)
         names = [f"worker-{number:02}" for number in range(WORKERS)]
-        cluster.openrl.submit(*(workload(name, memory="4Gi") for name in names))
+        cluster.workloads.submit(*(workload(name, memory="4Gi") for name in names))
         await cluster.settle()
         assert {claim_of(cluster, name) for name in names} == {claim_of(cluster, "founder")}
         calls = [each for each in cluster.calls(since=since) if each.request.kind is LEDGERS]
         assert [each.request for each in calls if isinstance(each.error, Conflict)] == []
         assert not process.controller.book._turns, "nobody has a turn when all is done"
-    assert at_rest(cluster) == []
+    assert violations_at_rest(cluster) == []

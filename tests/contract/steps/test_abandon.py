@@ -11,7 +11,7 @@ from simulation.apiserver.documents import Document, format_time
 from simulation.apiserver.interception import Apply, Request
 from simulation.apiserver.kinds import CLAIMS, PODS, WORKLOADS
 from simulation.chaos.scripted import Faults, Meanwhile
-from simulation.checks.invariants import InvariantChecker, at_rest
+from simulation.checks.invariants import InvariantChecker, violations_at_rest
 from simulation.cluster.controller_process import simulated_controller
 from simulation.cluster.nodes import NodeShape
 from simulation.cluster.simulated import SimulatedCluster
@@ -41,13 +41,13 @@ async def wedge(cluster: SimulatedCluster) -> None:
     assert claim_of(cluster, "worker") == claim_of(cluster, "founder")
     cluster.fleet.cordon("gpu-node-0")
     delete_pod(cluster, "worker")
-    await cluster.until(lambda: row(cluster, "worker")[2] == "Unschedulable", "the Pod is not refused")
+    await cluster.wait_until(lambda: row(cluster, "worker")[2] == "Unschedulable", "no refusal")
 
 
 async def test_after_two_minutes_pod_status_and_seat_go_and_the_worker_is_placed_elsewhere(
     cluster: SimulatedCluster,
 ) -> None:
-    watchdog = InvariantChecker(cluster)
+    invariants = InvariantChecker(cluster)
     async with simulated_controller(cluster, PATIENT):
         await wedge(cluster)
         first = pod_uid(cluster, "worker")
@@ -60,10 +60,10 @@ async def test_after_two_minutes_pod_status_and_seat_go_and_the_worker_is_placed
         assert deeds(cluster, mark)[:3] == ["delete pods", "patch workloads/status", "patch claimledgers"]
         await cluster.settle()
     assert row(cluster, "worker") == ("Running", "True", "Placed", "")
-    assert cluster.openrl.status("worker")["nodeName"] == "spare"
+    assert cluster.workloads.status("worker")["nodeName"] == "spare"
     assert row(cluster, "founder")[0] == "Running"
-    assert at_rest(cluster) == []
-    assert not watchdog.violations
+    assert violations_at_rest(cluster) == []
+    assert not invariants.violations
 
 
 @BACK_AND_FORWARD
@@ -102,7 +102,7 @@ async def test_binding_conditions_grant_six_hundred_seconds(cluster: SimulatedCl
         add_binding_conditions(cluster, claim)
         cluster.fleet.cordon("gpu-node-0")
         delete_pod(cluster, "worker")
-        await cluster.until(lambda: row(cluster, "worker")[2] == "Unschedulable", "the Pod is not refused")
+        await cluster.wait_until(lambda: row(cluster, "worker")[2] == "Unschedulable", "no refusal")
         first = pod_uid(cluster, "worker")
         await anyio.sleep(590)
         assert pod_uid(cluster, "worker") == first
@@ -127,7 +127,7 @@ async def test_never_while_the_pod_has_a_nominated_node(cluster: SimulatedCluste
         def nominate(document: Document) -> None:
             document["status"]["nominatedNodeName"] = "gpu-node-0"
 
-        cluster.server.edit(PODS, cluster.openrl.pod_key("worker"), nominate, subresource="status")
+        cluster.server.edit(PODS, cluster.workloads.pod_key("worker"), nominate, subresource="status")
         await anyio.sleep(1200)
         assert pod_uid(cluster, "worker") == first
 
@@ -142,7 +142,7 @@ async def test_the_old_verdict_of_a_pod_whose_claim_was_just_allocated_does_not_
         await anyio.sleep(600)
         first = pod_uid(cluster, "worker")
         cluster.scheduler.pause()
-        cluster.openrl.delete("holder")
+        cluster.workloads.delete("holder")
         await cluster.settle()
         # The device is free, and the claim gets it; binding takes long, and the verdict stays as it was.
         allocate(cluster, claim_of(cluster, "worker"))
@@ -177,7 +177,7 @@ async def test_a_pod_that_was_bound_meanwhile_keeps_its_claim(cluster: Simulated
         bound = faults.add(
             Meanwhile(
                 lambda: cluster.server.bind(
-                    cluster.openrl.pod_key("worker"),
+                    cluster.workloads.pod_key("worker"),
                     first,
                     "gpu-node-0",
                     [{"type": "PodScheduled", "status": "True"}],
@@ -245,13 +245,13 @@ async def test_the_same_refusal_does_not_repeat_while_other_capacity_is_free(
         cluster.scheduler.resume()
         await cluster.settle(quiet_seconds=30)
     assert row(cluster, "worker") == ("Running", "True", "Placed", "")
-    assert cluster.openrl.status("worker")["nodeName"] == "spare"
+    assert cluster.workloads.status("worker")["nodeName"] == "spare"
 
 
 async def abandoned(cluster: SimulatedCluster, creator: str) -> None:
     """Return once the worker left that claim for one of its own and has its Pod."""
-    await cluster.until(
-        lambda: claim_of(cluster, "worker") not in {"", creator} and bool(cluster.openrl.pod("worker")),
+    await cluster.wait_until(
+        lambda: claim_of(cluster, "worker") not in {"", creator} and bool(cluster.workloads.pod("worker")),
         "not abandoned",
         limit_seconds=300,
     )
@@ -279,7 +279,7 @@ def refuse(cluster: SimulatedCluster, name: str) -> None:
             message="0/1 nodes are available: by hand.",
         )
 
-    cluster.server.edit(PODS, cluster.openrl.pod_key(name), change, subresource="status")
+    cluster.server.edit(PODS, cluster.workloads.pod_key(name), change, subresource="status")
 
 
 async def test_it_is_offered_again_after_a_back_off_that_doubles(cluster: SimulatedCluster) -> None:
@@ -293,11 +293,11 @@ async def test_it_is_offered_again_after_a_back_off_that_doubles(cluster: Simula
             await abandoned(cluster, creator)
             left_seconds = anyio.current_time()
             refuse(cluster, "worker")
-            await cluster.until(
+            await cluster.wait_until(
                 lambda: claim_of(cluster, "worker") == creator, "not offered again", limit_seconds=7200
             )
             waits.append(anyio.current_time() - left_seconds)
-            await cluster.until(lambda: cluster.openrl.pod("worker") is not None, "no Pod")
+            await cluster.wait_until(lambda: cluster.workloads.pod("worker") is not None, "no Pod")
             refuse(cluster, "worker")
     minutes = [round(wait / 60) for wait in waits]
     assert minutes == [1, 2, 4, 8, 16, 30, 30]
@@ -312,7 +312,7 @@ async def test_it_is_offered_again_when_its_node_changes(cluster: SimulatedClust
         await anyio.sleep(20)
         assert claim_of(cluster, "worker") != creator
         cluster.fleet.set_labels("gpu-node-0", {"openrl.io/trainer": "true"})
-        await cluster.until(lambda: claim_of(cluster, "worker") == creator, "not offered", limit_seconds=5)
+        await cluster.wait_until(lambda: claim_of(cluster, "worker") == creator, "no claim", limit_seconds=5)
 
 
 async def test_another_claim_of_the_same_name_is_another_target(cluster: SimulatedCluster) -> None:
@@ -328,4 +328,4 @@ async def test_another_claim_of_the_same_name_is_another_target(cluster: Simulat
         cluster.server.store.put(
             CLAIMS, {**document, "metadata": {**document["metadata"], "uid": "another-uid"}}
         )
-        await cluster.until(lambda: claim_of(cluster, "worker") == creator, "not offered", limit_seconds=5)
+        await cluster.wait_until(lambda: claim_of(cluster, "worker") == creator, "no claim", limit_seconds=5)

@@ -12,7 +12,7 @@ from informers.errors import Conflict
 from simulation.apiserver.documents import Document
 from simulation.apiserver.kinds import CLAIMS, LEDGERS
 from simulation.chaos.scripted import Faults, Refuse
-from simulation.checks.invariants import InvariantChecker, at_rest
+from simulation.checks.invariants import InvariantChecker, violations_at_rest
 from simulation.cluster.controller_process import simulated_controller
 from simulation.cluster.nodes import NodeShape
 from simulation.cluster.simulated import SimulatedCluster
@@ -41,16 +41,16 @@ async def test_binpack_takes_a_seat_first(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(3)
     async with simulated_controller(cluster):
         await submit(cluster, "first", "second", "third")
-    assert list(cluster.openrl.seats().values()) == [["first", "second", "third"]]
+    assert list(cluster.workloads.seats().values()) == [["first", "second", "third"]]
 
 
 async def test_spread_cuts_its_own_claim_first_and_shares_only_then(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(2)
     async with simulated_controller(cluster, SPREAD):
         await submit(cluster, "first", "second", "third")
-    assert sorted(len(seats) for seats in cluster.openrl.seats().values()) == [1, 2]
-    assert len(cluster.openrl.in_phase("Running")) == 3
-    assert at_rest(cluster) == []
+    assert sorted(len(seats) for seats in cluster.workloads.seats().values()) == [1, 2]
+    assert len(cluster.workloads.in_phase("Running")) == 3
+    assert violations_at_rest(cluster) == []
 
 
 async def test_a_contended_ledger_costs_no_claim(cluster: SimulatedCluster) -> None:
@@ -62,7 +62,7 @@ async def test_a_contended_ledger_costs_no_claim(cluster: SimulatedCluster) -> N
         hit = faults.add(Refuse(lambda: Conflict("changed", status=409)), verb="patch", kind=LEDGERS, times=7)
         await submit(cluster, "worker")
         assert hit.hits == 7
-    assert cluster.openrl.seats() == {claim_of(cluster, "founder"): ["founder", "worker"]}
+    assert cluster.workloads.seats() == {claim_of(cluster, "founder"): ["founder", "worker"]}
     assert "create resourceclaims" not in deeds(cluster)[6:]
 
 
@@ -70,7 +70,7 @@ async def test_a_contended_ledger_costs_no_claim(cluster: SimulatedCluster) -> N
 
 
 async def own_name(cluster: SimulatedCluster, name: str, n: int = 0) -> str:
-    worker = cluster.openrl.get(name)
+    worker = cluster.workloads.get(name)
     assert worker is not None
     uid = worker["metadata"]["uid"]
     suffix = uid[:8] if n == 0 else hashlib.sha256(f"{uid}/{n}".encode()).hexdigest()[:8]
@@ -99,7 +99,7 @@ def let_go(cluster: SimulatedCluster, name: str) -> None:
 
 async def test_an_own_claim_that_still_ends_is_waited_for(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
-    cluster.openrl.submit(workload("worker"))
+    cluster.workloads.submit(workload("worker"))
     name = await own_name(cluster, "worker")
     hold_claim(cluster, name)
     async with simulated_controller(cluster):
@@ -115,7 +115,7 @@ async def test_an_own_claim_that_still_ends_is_waited_for(cluster: SimulatedClus
 
 async def test_a_seat_elsewhere_may_be_taken_meanwhile(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
-    cluster.openrl.submit(workload("worker", exclusive=False))
+    cluster.workloads.submit(workload("worker", exclusive=False))
     hold_claim(cluster, await own_name(cluster, "worker"))
     async with simulated_controller(cluster, SPREAD):
         await cluster.settle()
@@ -130,9 +130,9 @@ async def test_with_others_on_it_the_next_name_is_taken(cluster: SimulatedCluste
     cluster.fleet.add_nodes(2)
     async with simulated_controller(cluster):
         await submit(cluster, "other", shared=False)
-        cluster.openrl.submit(workload("probe"))
-    cluster.openrl.submit(workload("worker"))
-    cluster.openrl.delete("probe")
+        cluster.workloads.submit(workload("probe"))
+    cluster.workloads.submit(workload("worker"))
+    cluster.workloads.delete("probe")
     name, following = await own_name(cluster, "worker"), await own_name(cluster, "worker", 1)
     ledger = add_ledger_of_other(cluster, name)
     owner = {
@@ -155,7 +155,7 @@ async def test_with_others_on_it_the_next_name_is_taken(cluster: SimulatedCluste
 
 def add_ledger_of_other(cluster: SimulatedCluster, claim: str) -> str:
     """A ledger of that claim whose one seat is the worker `other`'s; returns its UID."""
-    other = cluster.openrl.get("other")
+    other = cluster.workloads.get("other")
     assert other is not None
     seat = foreign_seat("other", uid=other["metadata"]["uid"], exclusive=True)
     body = {
@@ -167,7 +167,7 @@ def add_ledger_of_other(cluster: SimulatedCluster, claim: str) -> str:
 
 async def test_a_terminating_claim_with_others_on_it_is_not_waited_for(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(2)
-    cluster.openrl.submit(workload("other", exclusive=True), workload("worker", exclusive=True))
+    cluster.workloads.submit(workload("other", exclusive=True), workload("worker", exclusive=True))
     name, following = await own_name(cluster, "worker"), await own_name(cluster, "worker", 1)
     hold_claim(cluster, name)
     add_ledger_of_other(cluster, name)
@@ -179,8 +179,8 @@ async def test_a_terminating_claim_with_others_on_it_is_not_waited_for(cluster: 
 
 async def test_a_founder_goes_on_from_its_own_ledger_after_a_crash(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
-    cluster.openrl.submit(workload("worker"))
-    worker = cluster.openrl.get("worker")
+    cluster.workloads.submit(workload("worker"))
+    worker = cluster.workloads.get("worker")
     assert worker is not None
     name = await own_name(cluster, "worker")
     seat = foreign_seat("worker", uid=worker["metadata"]["uid"])
@@ -191,7 +191,7 @@ async def test_a_founder_goes_on_from_its_own_ledger_after_a_crash(cluster: Simu
     created = cluster.server.create(LEDGERS, NAMESPACE, body)
     async with simulated_controller(cluster):
         await cluster.settle()
-    (ledger,) = cluster.openrl.ledgers()
+    (ledger,) = cluster.workloads.ledgers()
     assert ledger["metadata"]["uid"] == created.uid
     assert claim_of(cluster, "worker") == name
     assert_sound(cluster, "worker")
@@ -202,7 +202,7 @@ async def test_a_founder_goes_on_from_its_own_ledger_after_a_crash(cluster: Simu
 
 async def test_an_unallocated_own_claim_that_lacks_a_shape_is_cut_anew(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1, NodeShape(gpu_memory="24Gi"))
-    watchdog = InvariantChecker(cluster)
+    invariants = InvariantChecker(cluster)
     async with simulated_controller(cluster):
         await submit(cluster, "holder", "lora", shared=False)
         before, uid = tiers(cluster, "lora"), pod_uid(cluster, "lora")
@@ -213,9 +213,9 @@ async def test_an_unallocated_own_claim_that_lacks_a_shape_is_cut_anew(cluster: 
         assert tiers(cluster, "lora") == ["t1x24", "t1x80"]
         assert pod_uid(cluster, "lora") != uid
     assert row(cluster, "lora")[0] == "Running"
-    assert cluster.openrl.status("lora")["nodeName"] == "big"
-    assert at_rest(cluster) == []
-    assert not watchdog.violations
+    assert cluster.workloads.status("lora")["nodeName"] == "big"
+    assert violations_at_rest(cluster) == []
+    assert not invariants.violations
 
 
 async def test_an_allocated_claim_is_not_cut_anew(cluster: SimulatedCluster) -> None:
@@ -244,13 +244,13 @@ async def test_a_new_workload_yields_to_those_that_wait(cluster: SimulatedCluste
     two = settings_with(max_seats_per_claim=2)
     async with simulated_controller(cluster, two):
         await submit(cluster, "first", "second", "old")
-        cluster.openrl.delete("second")
-        await cluster.until(
-            lambda: "second" not in cluster.openrl.seats()[claim_of(cluster, "first")], "no seat is freed"
+        cluster.workloads.delete("second")
+        await cluster.wait_until(
+            lambda: "second" not in cluster.workloads.seats()[claim_of(cluster, "first")], "no seat is freed"
         )
-        cluster.openrl.submit(workload("brand-new"))
+        cluster.workloads.submit(workload("brand-new"))
         await cluster.settle()
-    assert cluster.openrl.seats()[claim_of(cluster, "first")] == ["first", "old"]
+    assert cluster.workloads.seats()[claim_of(cluster, "first")] == ["first", "old"]
     assert row(cluster, "brand-new")[0] == "Pending"
 
 
@@ -265,10 +265,10 @@ async def test_a_hand_edited_ledger_above_the_limit_takes_nobody_and_evicts_nobo
     uids = [pod_uid(cluster, name) for name in ("first", "second", "third")]
     async with simulated_controller(cluster, two, identity="limited"):
         await submit(cluster, "fourth")
-        assert cluster.openrl.seats()[claim] == ["first", "second", "third"]
-        cluster.openrl.delete("third")
+        assert cluster.workloads.seats()[claim] == ["first", "second", "third"]
+        cluster.workloads.delete("third")
         await cluster.settle()
-        assert cluster.openrl.seats()[claim] == ["first", "second"]
+        assert cluster.workloads.seats()[claim] == ["first", "second"]
         assert row(cluster, "fourth")[0] == "Pending"
     assert [pod_uid(cluster, name) for name in ("first", "second")] == uids[:2]
 

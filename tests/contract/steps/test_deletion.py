@@ -31,7 +31,7 @@ async def test_pod_seat_ledger_claim_and_finalizer_go_in_this_order(cluster: Sim
     async with simulated_controller(cluster):
         await submit(cluster, "worker")
         mark, revision = len(cluster.audit), cluster.server.store.revision
-        cluster.openrl.delete("worker")
+        cluster.workloads.delete("worker")
         await cluster.settle()
 
         assert deeds(cluster, mark) == [
@@ -48,7 +48,7 @@ async def test_pod_seat_ledger_claim_and_finalizer_go_in_this_order(cluster: Sim
     ]
     # The claim's own protection outlives the ledger for a moment; all else follows the order strictly.
     assert [kind for kind in gone if kind is not CLAIMS] == [PODS, LEDGERS, WORKLOADS]
-    assert cluster.openrl.is_empty()
+    assert cluster.workloads.is_empty()
 
 
 async def test_a_seat_that_another_process_adopted_meanwhile_goes_too(cluster: SimulatedCluster) -> None:
@@ -63,30 +63,30 @@ async def test_a_seat_that_another_process_adopted_meanwhile_goes_too(cluster: S
             return [{**seat, "assignmentID": "adopted"} for seat in seats]
 
         hit = faults.add(Meanwhile(lambda: edit_seats(cluster, claim, adopt)), verb="patch", kind=LEDGERS)
-        cluster.openrl.delete("worker")
-        await cluster.until(lambda: cluster.openrl.get("worker") is None, "it is not gone")
+        cluster.workloads.delete("worker")
+        await cluster.wait_until(lambda: cluster.workloads.get("worker") is None, "it is not gone")
         assert hit.hits == 1
-        assert cluster.server.documents(LEDGERS, cluster.openrl.namespace) == []
+        assert cluster.server.documents(LEDGERS, cluster.workloads.namespace) == []
 
 
 async def test_the_seat_stays_while_the_pod_terminates(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
-    watchdog = InvariantChecker(cluster)
+    invariants = InvariantChecker(cluster)
     async with simulated_controller(cluster):
         await submit(cluster, "worker")
         claim = claim_of(cluster, "worker")
         cluster.kubelet.pause()
-        cluster.openrl.delete("worker")
+        cluster.workloads.delete("worker")
         await anyio.sleep(300)
 
-        pod = cluster.openrl.pod("worker")
+        pod = cluster.workloads.pod("worker")
         assert pod is not None, "it is never force-deleted"
         assert pod["metadata"]["deletionGracePeriodSeconds"] == 30, "with its own grace period"
-        assert cluster.openrl.seats() == {claim: ["worker"]}
-        assert cluster.openrl.get("worker") is not None
+        assert cluster.workloads.seats() == {claim: ["worker"]}
+        assert cluster.workloads.get("worker") is not None
         cluster.kubelet.resume()
-        await cluster.until(cluster.openrl.is_empty, "something stays")
-    assert not watchdog.violations
+        await cluster.wait_until(cluster.workloads.is_empty, "something stays")
+    assert not invariants.violations
 
 
 async def test_every_seat_of_the_uid_is_released_recorded_or_stray(cluster: SimulatedCluster) -> None:
@@ -100,22 +100,22 @@ async def test_every_seat_of_the_uid_is_released_recorded_or_stray(cluster: Simu
     edit_seats(
         cluster, claim_of(cluster, "lora"), lambda seats: [*seats, {**seat[1], "assignmentID": "stray"}]
     )
-    cluster.openrl.delete("worker")
+    cluster.workloads.delete("worker")
     async with simulated_controller(cluster, identity="successor"):
         await cluster.settle()
 
-    assert cluster.openrl.get("worker") is None
-    assert list(cluster.openrl.seats().values()) == [["lora"]]
+    assert cluster.workloads.get("worker") is None
+    assert list(cluster.workloads.seats().values()) == [["lora"]]
 
 
 async def test_a_pod_that_the_cache_does_not_show_is_still_waited_for(cluster: SimulatedCluster) -> None:
     """Verifiably gone: the last look is a read past the cache."""
     cluster.fleet.add_nodes(1)
     faults = Faults()
-    watchdog = InvariantChecker(cluster)
+    invariants = InvariantChecker(cluster)
     async with simulated_controller(cluster, interceptor=faults):
         await submit(cluster, "worker")
-        workload = cluster.openrl.get("worker")
+        workload = cluster.workloads.get("worker")
         assert workload is not None
         owner = controller_reference("worker", workload["metadata"]["uid"])
         claim = claim_of(cluster, "worker")
@@ -132,10 +132,10 @@ async def test_a_pod_that_the_cache_does_not_show_is_still_waited_for(cluster: S
             verb="get",
             kind=PODS,
         )
-        cluster.openrl.delete("worker")
+        cluster.workloads.delete("worker")
         await cluster.settle()
-    assert cluster.openrl.is_empty()
-    assert not watchdog.violations
+    assert cluster.workloads.is_empty()
+    assert not invariants.violations
 
 
 async def test_a_waiting_pod_is_spoken_of_from_ten_seconds_on(cluster: SimulatedCluster) -> None:
@@ -143,7 +143,7 @@ async def test_a_waiting_pod_is_spoken_of_from_ten_seconds_on(cluster: Simulated
     async with simulated_controller(cluster):
         await submit(cluster, "worker")
         cluster.kubelet.pause()
-        cluster.openrl.delete("worker")
+        cluster.workloads.delete("worker")
         await anyio.sleep(9)
         assert row(cluster, "worker") == ("Running", "True", "Placed", "")
         await anyio.sleep(2)
@@ -154,7 +154,7 @@ async def test_a_waiting_pod_is_spoken_of_from_ten_seconds_on(cluster: Simulated
 async def test_a_lost_answer_to_the_pods_deletion_releases_nothing_early(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
     faults = Faults()
-    watchdog = InvariantChecker(cluster)
+    invariants = InvariantChecker(cluster)
     async with simulated_controller(cluster, interceptor=faults):
         await submit(cluster, "worker")
         faults.add(LoseAnswer(), verb="delete", kind=PODS)
@@ -162,10 +162,10 @@ async def test_a_lost_answer_to_the_pods_deletion_releases_nothing_early(cluster
         faults.add(LoseAnswer(), verb="delete", kind=LEDGERS)
         faults.add(LoseAnswer(), verb="delete", kind=CLAIMS)
         faults.add(LoseAnswer(), verb="patch", kind=WORKLOADS)
-        cluster.openrl.delete("worker")
+        cluster.workloads.delete("worker")
         await cluster.settle()
-    assert cluster.openrl.is_empty()
-    assert not watchdog.violations
+    assert cluster.workloads.is_empty()
+    assert not invariants.violations
 
 
 async def test_a_new_workload_of_the_same_name_gets_a_pod_of_its_own(cluster: SimulatedCluster) -> None:
@@ -173,8 +173,8 @@ async def test_a_new_workload_of_the_same_name_gets_a_pod_of_its_own(cluster: Si
     async with simulated_controller(cluster):
         await submit(cluster, "worker")
         uid = pod_uid(cluster, "worker")
-        cluster.openrl.delete("worker")
-        await cluster.until(lambda: cluster.openrl.get("worker") is None, "the Workload stays")
+        cluster.workloads.delete("worker")
+        await cluster.wait_until(lambda: cluster.workloads.get("worker") is None, "the Workload stays")
         await submit(cluster, "worker")
         assert row(cluster, "worker")[0] == "Running"
         assert pod_uid(cluster, "worker") not in {"", uid}

@@ -43,7 +43,7 @@ async def test_the_finalizer_is_the_first_write_and_the_pod_the_last(cluster: Si
             "patch workloads/status",
             "create pods",
         ]
-        worker = cluster.openrl.get("worker")
+        worker = cluster.workloads.get("worker")
         assert worker is not None
         assert worker["metadata"]["finalizers"] == [FINALIZER]
 
@@ -55,8 +55,8 @@ async def test_nothing_is_booked_while_the_finalizer_is_refused(cluster: Simulat
         Refuse(lambda: Forbidden("no", status=403)), verb="patch", kind=WORKLOADS, subresource="", times=3
     )
     async with simulated_controller(cluster, interceptor=faults):
-        cluster.openrl.submit(workload("worker"))
-        await cluster.until(lambda: bool(cluster.openrl.in_phase("Running")), "the worker does not run")
+        cluster.workloads.submit(workload("worker"))
+        await cluster.wait_until(lambda: bool(cluster.workloads.in_phase("Running")), "no worker runs")
         assert deeds(cluster)[0] == "patch workloads"
 
 
@@ -65,11 +65,11 @@ async def test_others_finalizers_are_kept(cluster: SimulatedCluster) -> None:
     worker = workload("worker")
     worker["metadata"]["finalizers"] = ["example.com/other"]
     async with simulated_controller(cluster):
-        cluster.openrl.submit(worker)
+        cluster.workloads.submit(worker)
         await cluster.settle()
-        cluster.openrl.delete("worker")
+        cluster.workloads.delete("worker")
         await cluster.settle()
-    left = cluster.openrl.get("worker")
+    left = cluster.workloads.get("worker")
     assert left is not None
     assert left["metadata"]["finalizers"] == ["example.com/other"]
     assert holdings(cluster) == []
@@ -91,7 +91,7 @@ async def test_an_invalid_workload_fails_at_once_and_holds_nothing(
     cluster.fleet.add_nodes(1)
     spec, code = INVALID[case]
     async with simulated_controller(cluster):
-        cluster.openrl.submit(workload("worker", **spec))
+        cluster.workloads.submit(workload("worker", **spec))
         await cluster.settle()
     phase, status, reason, text = row(cluster, "worker")
     assert (phase, status, reason) == ("Failed", "False", code)
@@ -140,14 +140,14 @@ async def test_a_foreign_pod_under_our_name_is_a_conflict_and_left_alone(
     cluster.garbage_collector.pause()
     cluster.server.create(PODS, NAMESPACE, plain_pod("orw-worker", owner=references[owner]))
     await cluster.settle()
-    before = cluster.openrl.pod("worker")
+    before = cluster.workloads.pod("worker")
     async with simulated_controller(cluster):
-        cluster.openrl.submit(workload("worker"))
+        cluster.workloads.submit(workload("worker"))
         await cluster.settle()
         assert not [d for d in deeds(cluster) if d.endswith("pods")]
     assert row(cluster, "worker")[:3] == ("Failed", "False", "PodConflict")
     assert row(cluster, "worker")[3].startswith("PodConflict: ")
-    assert cluster.openrl.pod("worker") == before
+    assert cluster.workloads.pod("worker") == before
     assert holdings(cluster) == ["Pod orw-worker"]
 
 
@@ -157,7 +157,7 @@ async def test_a_foreign_pod_that_only_the_cache_shows_fails_nobody(cluster: Sim
     async with simulated_controller(cluster):
         cluster.watches.lag_seconds = lambda _client, kind: 1.0 if kind is PODS else 0.0
         cluster.server.delete(PODS, "orw-worker", NAMESPACE, grace_seconds=0)
-        cluster.openrl.submit(workload("worker"))
+        cluster.workloads.submit(workload("worker"))
         await cluster.settle()
     assert row(cluster, "worker") == ("Running", "True", "Placed", "")
 
@@ -171,7 +171,7 @@ async def test_a_predecessors_pod_is_deleted_by_uid_and_awaited(cluster: Simulat
     first = pod_uid(cluster, "worker")
     cluster.kubelet.pause()
     async with simulated_controller(cluster):
-        cluster.openrl.submit(workload("worker"))
+        cluster.workloads.submit(workload("worker"))
         await anyio.sleep(60)
         assert pod_uid(cluster, "worker") == first
         assert seat_of(cluster, "worker") is None, "nothing is booked while it ends"
@@ -179,7 +179,7 @@ async def test_a_predecessors_pod_is_deleted_by_uid_and_awaited(cluster: Simulat
         assert (phase, status, reason) == ("Pending", "False", "WaitingForPredecessorPod")
         assert text == "WaitingForPredecessorPod: orw-worker is still ending on gpu-node-0"
         cluster.kubelet.resume()
-        await cluster.until(lambda: bool(cluster.openrl.in_phase("Running")), "the worker does not run")
+        await cluster.wait_until(lambda: bool(cluster.workloads.in_phase("Running")), "no worker runs")
         assert pod_uid(cluster, "worker") != first
     assert_sound(cluster, "worker")
 
@@ -199,7 +199,7 @@ async def test_the_delete_of_a_predecessors_pod_names_its_uid(cluster: Simulated
     faults = Faults()
     faults.add(Meanwhile(replace), verb="delete", kind=PODS)
     async with simulated_controller(cluster, interceptor=faults):
-        cluster.openrl.submit(workload("worker"))
+        cluster.workloads.submit(workload("worker"))
         await cluster.settle()
     assert pod_uid(cluster, "worker") == foreign[0]
     assert row(cluster, "worker")[:3] == ("Failed", "False", "PodConflict")

@@ -9,7 +9,7 @@ from informers.errors import Conflict
 from simulation.apiserver.documents import Document
 from simulation.apiserver.kinds import CLAIMS, PODS, WORKLOADS
 from simulation.chaos.scripted import Faults, Meanwhile, Refuse
-from simulation.checks.invariants import InvariantChecker, at_rest
+from simulation.checks.invariants import InvariantChecker, violations_at_rest
 from simulation.cluster.controller_process import simulated_controller
 from simulation.cluster.nodes import NodeShape
 from simulation.cluster.simulated import SimulatedCluster
@@ -43,12 +43,12 @@ def is_in_order(things: list[str], wanted: list[str]) -> bool:
 
 
 async def test_seat_old_pod_commit_new_pod_and_then_the_old_claim(cluster: SimulatedCluster) -> None:
-    watchdog = InvariantChecker(cluster, limit=2)
+    invariants = InvariantChecker(cluster, limit=2)
     async with simulated_controller(cluster, LIMIT_OF_TWO):
         await a_full_claim_and_a_waiter(cluster)
         own, first = claim_of(cluster, "waiter"), pod_uid(cluster, "waiter")
         mark = len(cluster.audit)
-        cluster.openrl.delete("second")
+        cluster.workloads.delete("second")
         await cluster.settle()
         written = [
             f"{entry.request.verb} {entry.request.name}"
@@ -78,10 +78,10 @@ async def test_seat_old_pod_commit_new_pod_and_then_the_old_claim(cluster: Simul
     )
     assert claim_of(cluster, "waiter") == claim_of(cluster, "founder")
     assert pod_uid(cluster, "waiter") != first
-    assert own not in cluster.openrl.seats()
+    assert own not in cluster.workloads.seats()
     assert_sound(cluster, "waiter")
-    assert at_rest(cluster, limit=2) == []
-    assert not watchdog.violations
+    assert violations_at_rest(cluster, limit=2) == []
+    assert not invariants.violations
 
 
 @pytest.mark.parametrize("reason", ["SchedulerError", "SchedulingGated", ""])
@@ -97,7 +97,7 @@ async def test_no_other_verdict_counts(cluster: SimulatedCluster, reason: str) -
         await anyio.sleep(600)
         assert claim_of(cluster, "worker") == own
         cluster.scheduler.resume()
-        await cluster.until(lambda: row(cluster, "worker")[0] == "Running", "does not run")
+        await cluster.wait_until(lambda: row(cluster, "worker")[0] == "Running", "does not run")
 
 
 async def test_a_pod_that_waits_without_a_verdict_is_not_moved_to_a_free_seat(
@@ -110,11 +110,11 @@ async def test_a_pod_that_waits_without_a_verdict_is_not_moved_to_a_free_seat(
         cluster.scheduler.pause()
         await submit(cluster, "waiter")
         own = claim_of(cluster, "waiter")
-        cluster.openrl.delete("second")
+        cluster.workloads.delete("second")
         await anyio.sleep(900 - 60)
         assert claim_of(cluster, "waiter") == own
         cluster.scheduler.resume()
-        await cluster.until(lambda: row(cluster, "waiter")[0] == "Running", "does not run")
+        await cluster.wait_until(lambda: row(cluster, "waiter")[0] == "Running", "does not run")
     assert claim_of(cluster, "waiter") == claim_of(cluster, "founder")
 
 
@@ -122,7 +122,7 @@ async def test_a_pod_bound_meanwhile_keeps_its_claim_and_the_new_seat_is_given_b
     cluster: SimulatedCluster,
 ) -> None:
     faults = Faults()
-    watchdog = InvariantChecker(cluster, limit=2)
+    invariants = InvariantChecker(cluster, limit=2)
     async with simulated_controller(cluster, LIMIT_OF_TWO, interceptor=faults):
         await a_full_claim_and_a_waiter(cluster)
         own, first = claim_of(cluster, "waiter"), pod_uid(cluster, "waiter")
@@ -130,22 +130,22 @@ async def test_a_pod_bound_meanwhile_keeps_its_claim_and_the_new_seat_is_given_b
         def bind() -> None:
             cluster.scheduler.resume()
             cluster.fleet.add_node("spare")
-            key = cluster.openrl.pod_key("waiter")
+            key = cluster.workloads.pod_key("waiter")
             allocate(cluster, own, "spare", first)
             cluster.server.bind(key, first, "spare", [{"type": "PodScheduled", "status": "True"}])
 
         hit = faults.add(
             Meanwhile(bind), verb="delete", kind=PODS, when=lambda request: request.name == "orw-waiter"
         )
-        cluster.openrl.delete("second")
+        cluster.workloads.delete("second")
         await cluster.settle()
         assert hit.hits == 1
     assert not was_an_unrecorded_seat_released(cluster, "waiter"), "the new seat is given back at once"
     assert (claim_of(cluster, "waiter"), pod_uid(cluster, "waiter")) == (own, first)
     assert row(cluster, "waiter") == ("Running", "True", "Placed", "")
-    assert cluster.openrl.seats() == {claim_of(cluster, "founder"): ["founder"], own: ["waiter"]}
-    assert at_rest(cluster, limit=2) == []
-    assert not watchdog.violations
+    assert cluster.workloads.seats() == {claim_of(cluster, "founder"): ["founder"], own: ["waiter"]}
+    assert violations_at_rest(cluster, limit=2) == []
+    assert not invariants.violations
 
 
 def was_an_unrecorded_seat_released(cluster: SimulatedCluster, name: str) -> bool:
@@ -173,7 +173,7 @@ def allocate(cluster: SimulatedCluster, claim: str, node: str, pod: str) -> None
         }
 
     cluster.server.edit(
-        CLAIMS, cluster.openrl.pod_key("waiter")._replace(name=claim), change, subresource="status"
+        CLAIMS, cluster.workloads.pod_key("waiter")._replace(name=claim), change, subresource="status"
     )
 
 
@@ -182,7 +182,7 @@ async def test_a_version_that_moved_on_gives_the_seat_back_and_is_decided_again(
 ) -> None:
     """409 on the Pod's version, and it is still unbound: the next decision moves it."""
     faults = Faults()
-    watchdog = InvariantChecker(cluster, limit=2)
+    invariants = InvariantChecker(cluster, limit=2)
     async with simulated_controller(cluster, LIMIT_OF_TWO, interceptor=faults):
         await a_full_claim_and_a_waiter(cluster)
         hit = faults.add(
@@ -192,20 +192,20 @@ async def test_a_version_that_moved_on_gives_the_seat_back_and_is_decided_again(
             when=lambda request: request.name == "orw-waiter",
         )
         mark = len(cluster.audit)
-        cluster.openrl.delete("second")
+        cluster.workloads.delete("second")
         await cluster.settle()
         assert hit.hits == 1
         conflicts = [e for e in cluster.calls(since=mark) if isinstance(e.error, Conflict)]
         assert len(conflicts) == 1
     assert claim_of(cluster, "waiter") == claim_of(cluster, "founder")
     assert_sound(cluster, "waiter")
-    assert at_rest(cluster, limit=2) == []
-    assert not watchdog.violations
+    assert violations_at_rest(cluster, limit=2) == []
+    assert not invariants.violations
 
 
 async def test_a_commit_that_is_refused_gives_the_seat_back(cluster: SimulatedCluster) -> None:
     faults = Faults()
-    watchdog = InvariantChecker(cluster, limit=2)
+    invariants = InvariantChecker(cluster, limit=2)
     async with simulated_controller(cluster, LIMIT_OF_TWO, interceptor=faults):
         await a_full_claim_and_a_waiter(cluster)
         hit = faults.add(
@@ -215,13 +215,13 @@ async def test_a_commit_that_is_refused_gives_the_seat_back(cluster: SimulatedCl
             name="waiter",
             subresource="status",
         )
-        cluster.openrl.delete("second")
+        cluster.workloads.delete("second")
         await cluster.settle()
         assert hit.hits == 1
     assert row(cluster, "waiter")[0] == "Running"
     assert claim_of(cluster, "waiter") == claim_of(cluster, "founder")
-    assert at_rest(cluster, limit=2) == []
-    assert not watchdog.violations
+    assert violations_at_rest(cluster, limit=2) == []
+    assert not invariants.violations
 
 
 async def test_a_joined_claim_that_lost_its_device_is_left_for_a_claim_of_its_own(
@@ -229,7 +229,7 @@ async def test_a_joined_claim_that_lost_its_device_is_left_for_a_claim_of_its_ow
 ) -> None:
     """No ledger accepts the worker and the claim is another's: delete the Pod, clear, release, cut."""
     cluster.fleet.add_nodes(1)
-    watchdog = InvariantChecker(cluster)
+    invariants = InvariantChecker(cluster)
     async with simulated_controller(cluster):
         await submit(cluster, "founder", "worker")
         shared = claim_of(cluster, "founder")
@@ -241,17 +241,17 @@ async def test_a_joined_claim_that_lost_its_device_is_left_for_a_claim_of_its_ow
         await cluster.settle()
         assert claim_of(cluster, "founder") == shared, "its own claim is kept"
         assert claim_of(cluster, "worker") not in {"", shared}
-        assert cluster.openrl.seats()[shared] == ["founder"]
-        assert cluster.openrl.seats()[claim_of(cluster, "worker")] == ["worker"]
+        assert cluster.workloads.seats()[shared] == ["founder"]
+        assert cluster.workloads.seats()[claim_of(cluster, "worker")] == ["worker"]
         assert row(cluster, "worker")[:3] == ("Pending", "False", "Unschedulable")
-    assert at_rest(cluster) == []
-    assert not watchdog.violations
+    assert violations_at_rest(cluster) == []
+    assert not invariants.violations
 
 
 async def test_every_seat_is_checked_again_where_its_claim_moved(cluster: SimulatedCluster) -> None:
     """The claim has found a device on a node that refuses one of its workers: that one moves at once."""
     cluster.fleet.add_nodes(1, NodeShape(roles=("trainer", "sampler")))
-    watchdog = InvariantChecker(cluster)
+    invariants = InvariantChecker(cluster)
     async with simulated_controller(cluster):
         await submit(cluster, "trainer")
         await submit(cluster, "sampler", role="sampler")
@@ -267,9 +267,9 @@ async def test_every_seat_is_checked_again_where_its_claim_moved(cluster: Simula
         assert pod_uid(cluster, "sampler") != first
     assert row(cluster, "trainer")[0] == "Running"
     assert claim_of(cluster, "trainer") == shared
-    assert cluster.openrl.status("sampler")["nodeName"] == "samplers"
-    assert at_rest(cluster) == []
-    assert not watchdog.violations
+    assert cluster.workloads.status("sampler")["nodeName"] == "samplers"
+    assert violations_at_rest(cluster) == []
+    assert not invariants.violations
 
 
 async def test_an_exclusive_worker_keeps_its_pending_claim_and_pod(cluster: SimulatedCluster) -> None:
@@ -291,7 +291,7 @@ async def test_two_claims_never_serve_one_worker(cluster: SimulatedCluster) -> N
     async with simulated_controller(cluster, LIMIT_OF_TWO):
         await a_full_claim_and_a_waiter(cluster)
         delete_pod(cluster, "waiter")
-        cluster.openrl.delete("second")
+        cluster.workloads.delete("second")
         await cluster.settle()
-    assert at_rest(cluster, limit=2) == []
+    assert violations_at_rest(cluster, limit=2) == []
     assert row(cluster, "waiter")[0] == "Running"

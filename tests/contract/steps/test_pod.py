@@ -10,7 +10,7 @@ import pytest
 from informers.errors import BadRequest, Forbidden, Invalid
 from simulation.apiserver.kinds import PODS, WORKLOADS
 from simulation.chaos.scripted import ArriveLate, Faults, LoseAnswer, LoseRequest, Meanwhile, Refuse
-from simulation.checks.invariants import InvariantChecker, at_rest
+from simulation.checks.invariants import InvariantChecker, violations_at_rest
 from simulation.cluster.controller_process import simulated_controller
 from simulation.cluster.simulated import SimulatedCluster
 from simulation.cluster.workloads import workload
@@ -40,14 +40,14 @@ async def test_a_lost_pod_is_rebuilt_behind_a_status_write_that_says_placing(
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster):
         await submit(cluster, "worker")
-        before = cluster.openrl.status("worker")["assignmentID"]
+        before = cluster.workloads.status("worker")["assignmentID"]
         mark = len(cluster.audit)
         delete_pod(cluster, "worker")
         await cluster.settle()
         assert deeds(cluster, mark)[:2] == ["patch workloads/status", "create pods"]
         phases = [c.record.document["status"].get("phase") for c in cluster.server.history(WORKLOADS)[-3:]]
         assert "Placing" in phases
-        assert cluster.openrl.status("worker")["assignmentID"] == before, "the seat outlives its Pod"
+        assert cluster.workloads.status("worker")["assignmentID"] == before, "the seat outlives its Pod"
     assert_sound(cluster, "worker")
 
 
@@ -55,13 +55,13 @@ async def test_a_pod_that_is_rebuilt_twice_changes_the_status_each_time(cluster:
     """It says Placing already. A write that changed nothing would not stop another process that clears it."""
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster):
-        cluster.kubelet.hold(cluster.openrl.pod_key("worker"))
-        cluster.openrl.submit(workload("worker"))
-        await cluster.until(lambda: is_waiting_for_a_kubelet(cluster, "worker"), "is not bound")
+        cluster.kubelet.hold(cluster.workloads.pod_key("worker"))
+        cluster.workloads.submit(workload("worker"))
+        await cluster.wait_until(lambda: is_waiting_for_a_kubelet(cluster, "worker"), "is not bound")
         for _ in range(2):
             before, uid = len(cluster.server.history(WORKLOADS)), pod_uid(cluster, "worker")
             delete_pod(cluster, "worker")
-            await cluster.until(partial(is_rebuilt, cluster, uid), "is not rebuilt")
+            await cluster.wait_until(partial(is_rebuilt, cluster, uid), "is not rebuilt")
             assert row(cluster, "worker")[0] == "Placing"
             assert len(cluster.server.history(WORKLOADS)) == before + 1
 
@@ -78,7 +78,7 @@ async def test_a_pod_is_not_rebuilt_for_a_worker_that_was_deleted_meanwhile(
     async with simulated_controller(cluster, interceptor=faults):
         await submit(cluster, "worker")
         hit = faults.add(
-            Meanwhile(lambda: cluster.openrl.delete("worker")),
+            Meanwhile(lambda: cluster.workloads.delete("worker")),
             verb="patch",
             kind=WORKLOADS,
             subresource="status",
@@ -88,7 +88,7 @@ async def test_a_pod_is_not_rebuilt_for_a_worker_that_was_deleted_meanwhile(
         await cluster.settle()
         assert hit.hits == 1
         assert "create pods" not in deeds(cluster, mark)
-    assert cluster.openrl.is_empty()
+    assert cluster.workloads.is_empty()
 
 
 async def test_an_existing_pod_of_ours_is_read_back(cluster: SimulatedCluster) -> None:
@@ -116,14 +116,14 @@ async def test_a_create_that_never_arrived_is_sent_again(cluster: SimulatedClust
 
 async def test_a_create_that_lands_late_makes_no_second_pod(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
-    watchdog = InvariantChecker(cluster)
+    invariants = InvariantChecker(cluster)
     faults = Faults()
     faults.add(ArriveLate(5.0), verb="create", kind=PODS)
     async with simulated_controller(cluster, interceptor=faults):
         await submit(cluster, "worker")
     assert row(cluster, "worker") == ("Running", "True", "Placed", "")
     assert_sound(cluster, "worker")
-    assert not watchdog.violations
+    assert not invariants.violations
 
 
 async def test_a_foreign_pod_that_was_first_is_a_conflict(cluster: SimulatedCluster) -> None:
@@ -162,7 +162,7 @@ async def test_typos_in_the_preserved_template_are_refused(cluster: SimulatedClu
     worker = workload("worker")
     worker["spec"]["template"]["spec"]["hostNetwrok"] = True
     async with simulated_controller(cluster):
-        cluster.openrl.submit(worker)
+        cluster.workloads.submit(worker)
         await cluster.settle()
     assert row(cluster, "worker")[:3] == ("Failed", "False", "InvalidTemplate")
     assert "hostNetwrok" in row(cluster, "worker")[3]
@@ -171,14 +171,14 @@ async def test_typos_in_the_preserved_template_are_refused(cluster: SimulatedClu
 
 async def test_a_refusal_for_now_releases_and_is_retried_with_back_off(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
-    watchdog = InvariantChecker(cluster)
+    invariants = InvariantChecker(cluster)
     faults = Faults()
     rule = faults.add(
         Refuse(lambda: Forbidden("exceeded quota: pods=10", status=403)), verb="create", kind=PODS, times=None
     )
     often = settings_with(retry_interval_seconds=10.0, placement_timeout_seconds=0.0)
     async with simulated_controller(cluster, often, interceptor=faults):
-        cluster.openrl.submit(workload("worker"))
+        cluster.workloads.submit(workload("worker"))
         await anyio.sleep(5)
         text = "PodRejected: exceeded quota: pods=10"
         assert row(cluster, "worker") == ("Pending", "False", "PodRejected", text)
@@ -195,8 +195,8 @@ async def test_a_refusal_for_now_releases_and_is_retried_with_back_off(cluster: 
         faults.clear()
         await anyio.sleep(310)
     assert row(cluster, "worker") == ("Running", "True", "Placed", "")
-    assert at_rest(cluster) == []
-    assert not watchdog.violations
+    assert violations_at_rest(cluster) == []
+    assert not invariants.violations
 
 
 async def test_a_pod_of_another_assignment_is_deleted_and_rebuilt_when_gone(
@@ -206,7 +206,7 @@ async def test_a_pod_of_another_assignment_is_deleted_and_rebuilt_when_gone(
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster):
         await submit(cluster, "founder", "worker")
-        right = cluster.openrl.pod("worker")
+        right = cluster.workloads.pod("worker")
         assert right is not None
     cluster.server.delete(PODS, "orw-worker", NAMESPACE, grace_seconds=0)
     spec = right["spec"]
@@ -215,11 +215,11 @@ async def test_a_pod_of_another_assignment_is_deleted_and_rebuilt_when_gone(
             each["value"] = "an-assignment-of-old"
     kept = {key: right["metadata"][key] for key in ("name", "labels", "ownerReferences")}
     wrong = cluster.server.create(PODS, NAMESPACE, {"metadata": kept, "spec": spec}).uid
-    watchdog = InvariantChecker(cluster)
+    invariants = InvariantChecker(cluster)
     async with simulated_controller(cluster, identity="successor"):
         await cluster.settle()
     assert pod_uid(cluster, "worker") not in {"", wrong}
     assert row(cluster, "worker")[0] == "Running"
     assert_sound(cluster, "worker")
-    assert at_rest(cluster) == []
-    assert not watchdog.violations
+    assert violations_at_rest(cluster) == []
+    assert not invariants.violations

@@ -7,7 +7,7 @@ import pytest
 
 from simulation.apiserver.documents import Document
 from simulation.apiserver.kinds import PODS
-from simulation.checks.invariants import at_rest
+from simulation.checks.invariants import violations_at_rest
 from simulation.cluster.controller_process import simulated_controller
 from simulation.cluster.simulated import SimulatedCluster
 from tests.contract.harness import (
@@ -38,11 +38,11 @@ async def test_a_live_pod_wins_over_a_cleared_status(cluster: SimulatedCluster) 
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster):
         await submit(cluster, "worker")
-        before, first = cluster.openrl.status("worker"), pod_uid(cluster, "worker")
+        before, first = cluster.workloads.status("worker"), pod_uid(cluster, "worker")
     edit_status(cluster, "worker", claimName=None, assignmentID=None, phase="Pending")
     async with simulated_controller(cluster, identity="successor"):
         await cluster.settle()
-    after = cluster.openrl.status("worker")
+    after = cluster.workloads.status("worker")
     assert pod_uid(cluster, "worker") == first
     assert [after[k] for k in ("claimName", "assignmentID", "phase")] == [
         before[k] for k in ("claimName", "assignmentID", "phase")
@@ -84,7 +84,7 @@ async def test_a_pod_whose_claim_is_gone_and_that_status_does_not_name_is_delete
     assert pod_uid(cluster, "worker") not in {"", first}
     assert_sound(cluster, "worker")
     assert claim_of(cluster, "worker") == other
-    assert at_rest(cluster) == []
+    assert violations_at_rest(cluster) == []
 
 
 async def test_no_pod_is_deleted_because_of_a_lagging_cache(cluster: SimulatedCluster) -> None:
@@ -96,7 +96,7 @@ async def test_no_pod_is_deleted_because_of_a_lagging_cache(cluster: SimulatedCl
             cluster.watches.lag_seconds = lambda client, kind: (
                 5.0 if client == "onlooker" and kind is PODS else 0.0
             )
-            cluster.openrl.delete("second")
+            cluster.workloads.delete("second")
             await cluster.settle()
             assert not onlooker.client.crashed
             deleted = [
@@ -159,14 +159,14 @@ async def test_the_seat_is_checked_without_a_pod_too(cluster: SimulatedCluster) 
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster):
         await submit(cluster, "founder", "worker")
-        before = cluster.openrl.status("worker")["assignmentID"]
+        before = cluster.workloads.status("worker")["assignmentID"]
     cluster.server.delete(PODS, "orw-worker", NAMESPACE, grace_seconds=0)
     remove_seat(cluster, claim_of(cluster, "worker"), "worker")
     async with simulated_controller(cluster, identity="successor"):
         await cluster.settle()
         kinds = [deed.split()[1] for deed in deeds(cluster, client="successor")]
         assert kinds.index("claimledgers") < kinds.index("pods")
-    assert cluster.openrl.status("worker")["assignmentID"] == before
+    assert cluster.workloads.status("worker")["assignmentID"] == before
     assert_sound(cluster, "worker")
 
 
@@ -178,20 +178,20 @@ async def test_a_seat_that_is_refused_is_lost_and_the_worker_placed_again(
     async with simulated_controller(cluster, LIMIT_OF_TWO):
         await submit(cluster, "first", "second", "third")
         claim, uid = claim_of(cluster, "second"), pod_uid(cluster, "second")
-        before = cluster.openrl.status("second")["assignmentID"]
+        before = cluster.workloads.status("second")["assignmentID"]
         assert claim == claim_of(cluster, "first")
-        seated = dict(cluster.openrl.seats())[claim]
+        seated = dict(cluster.workloads.seats())[claim]
         assert seated == ["first", "second"]
         intruder = foreign_seat("intruder", exclusive=why == "exclusive")
         keep = "first" if why == "full" else ""
         edit_seats(cluster, claim, lambda seats: [*(s for s in seats if s["workload"] == keep), intruder])
-        await cluster.until(lambda: row(cluster, "second")[2] == "SeatLost", "no SeatLost")
-        assert cluster.openrl.pod("second") is None, "the Pod is gone before the status says so"
+        await cluster.wait_until(lambda: row(cluster, "second")[2] == "SeatLost", "no SeatLost")
+        assert cluster.workloads.pod("second") is None, "the Pod is gone before the status says so"
         await cluster.settle()
     assert row(cluster, "second") == ("Running", "True", "Placed", "")
     assert claim_of(cluster, "second") != claim
     assert pod_uid(cluster, "second") != uid
-    assert cluster.openrl.status("second")["assignmentID"] != before
+    assert cluster.workloads.status("second")["assignmentID"] != before
     assert_sound(cluster, "second")
 
 
@@ -203,5 +203,5 @@ async def test_nobody_seated_is_evicted_for_a_repair(cluster: SimulatedCluster) 
         edit_seats(cluster, claim, lambda seats: [seats[0], foreign_seat("intruder")])
         await cluster.settle()
         assert pod_uid(cluster, "first") == uid
-        assert cluster.openrl.seats()[claim][0] == "first"
+        assert cluster.workloads.seats()[claim][0] == "first"
         assert row(cluster, "second")[0] == "Pending"

@@ -9,7 +9,7 @@ from informers.api import ObjectKey
 from simulation.apiserver.documents import Document
 from simulation.apiserver.kinds import CLAIMS, LEDGERS, PODS
 from simulation.chaos.scripted import Faults, Meanwhile
-from simulation.checks.invariants import InvariantChecker, at_rest, owner_uid
+from simulation.checks.invariants import InvariantChecker, owner_uid, violations_at_rest
 from simulation.cluster.controller_process import simulated_controller
 from simulation.cluster.simulated import SimulatedCluster
 from simulation.cluster.workloads import workload
@@ -46,15 +46,15 @@ async def test_a_ledger_deleted_under_a_live_claim_is_created_again_and_the_clai
     async with simulated_controller(cluster):
         await submit(cluster, "first", "second")
         claim = claim_of(cluster, "first")
-        (before,) = cluster.openrl.claims()
+        (before,) = cluster.workloads.claims()
         uids = [pod_uid(cluster, name) for name in ("first", "second")]
         cluster.server.delete(LEDGERS, ledger_key(claim).name, NAMESPACE)
         await cluster.settle()
-        (after,) = cluster.openrl.claims()
-        (ledger,) = cluster.openrl.ledgers()
+        (after,) = cluster.workloads.claims()
+        (ledger,) = cluster.workloads.ledgers()
     assert after["metadata"]["uid"] == before["metadata"]["uid"], "the claim lives on"
     assert [owner["uid"] for owner in after["metadata"]["ownerReferences"]] == [ledger["metadata"]["uid"]]
-    assert sorted(cluster.openrl.seats()[claim]) == ["first", "second"]
+    assert sorted(cluster.workloads.seats()[claim]) == ["first", "second"]
     assert [pod_uid(cluster, name) for name in ("first", "second")] == uids
     for name in ("first", "second"):
         assert_sound(cluster, name)
@@ -76,15 +76,15 @@ async def test_a_recreated_ledger_keeps_to_a_lowered_limit(cluster: SimulatedClu
     async with simulated_controller(cluster):
         await submit(cluster, "first", "second", "third")
         claim = claim_of(cluster, "first")
-    watchdog = InvariantChecker(cluster, limit=2)
+    invariants = InvariantChecker(cluster, limit=2)
     async with simulated_controller(cluster, LIMIT_OF_TWO, identity="successor"):
-        with watchdog:
+        with invariants.suspended():
             cluster.server.delete(LEDGERS, ledger_key(claim).name, NAMESPACE)
         await cluster.settle()
-    assert sorted(cluster.openrl.seats()[claim]) == ["first", "second"]
-    assert cluster.openrl.in_phase("Running") == ["first", "second", "third"]
-    assert at_rest(cluster, limit=2) == []
-    assert not watchdog.violations
+    assert sorted(cluster.workloads.seats()[claim]) == ["first", "second"]
+    assert cluster.workloads.in_phase("Running") == ["first", "second", "third"]
+    assert violations_at_rest(cluster, limit=2) == []
+    assert not invariants.violations
 
 
 # Strays.
@@ -96,15 +96,15 @@ async def test_a_stray_of_a_worker_without_a_claim_is_adopted(cluster: Simulated
     async with simulated_controller(cluster):
         await submit(cluster, "founder")
         claim = claim_of(cluster, "founder")
-    cluster.openrl.submit(workload("worker"))
-    worker = cluster.openrl.get("worker")
+    cluster.workloads.submit(workload("worker"))
+    worker = cluster.workloads.get("worker")
     assert worker is not None
     stray = {**foreign_seat("worker", uid=worker["metadata"]["uid"]), "assignmentID": "uncommitted"}
     edit_seats(cluster, claim, lambda seats: [*seats, stray])
     async with simulated_controller(cluster, identity="successor"):
         await cluster.settle()
-    assert cluster.openrl.seats() == {claim: ["founder", "worker"]}
-    assert cluster.openrl.status("worker")["assignmentID"] != "uncommitted"
+    assert cluster.workloads.seats() == {claim: ["founder", "worker"]}
+    assert cluster.workloads.status("worker")["assignmentID"] != "uncommitted"
     assert_sound(cluster, "worker")
 
 
@@ -112,7 +112,7 @@ async def test_a_stray_elsewhere_is_fenced_by_a_status_write_and_then_released(
     cluster: SimulatedCluster,
 ) -> None:
     cluster.fleet.add_nodes(2)
-    watchdog = InvariantChecker(cluster)
+    invariants = InvariantChecker(cluster)
     async with simulated_controller(cluster, LIMIT_OF_ONE):
         await submit(cluster, "worker", "other")
     seat = seat_of(cluster, "worker")
@@ -122,12 +122,12 @@ async def test_a_stray_elsewhere_is_fenced_by_a_status_write_and_then_released(
     async with simulated_controller(cluster, identity="successor"):
         await cluster.settle()
         assert deeds(cluster, client="successor")[:2] == ["patch workloads/status", "patch claimledgers"]
-        (condition,) = cluster.openrl.status("worker")["conditions"]
+        (condition,) = cluster.workloads.status("worker")["conditions"]
         assert other in condition["message"]
         assert "stray-1" in condition["message"]
-    assert cluster.openrl.seats() == {mine: ["worker"], other: ["other"]}
+    assert cluster.workloads.seats() == {mine: ["worker"], other: ["other"]}
     assert row(cluster, "worker")[0] == "Running"
-    assert not watchdog.violations
+    assert not invariants.violations
 
 
 async def test_only_the_assignment_seen_before_the_fence_is_released(cluster: SimulatedCluster) -> None:
@@ -158,7 +158,7 @@ async def test_only_the_assignment_seen_before_the_fence_is_released(cluster: Si
         fences = [d for d in deeds(cluster, client="successor") if d == "patch workloads/status"]
         assert len(fences) == 2, "the new booking is fenced by a write of its own"
         assert released
-    assert cluster.openrl.seats()[other] == ["other"]
+    assert cluster.workloads.seats()[other] == ["other"]
 
 
 # The claim.
@@ -173,7 +173,7 @@ async def test_a_claim_deleted_by_hand_means_a_new_place_and_a_new_assignment(
     async with simulated_controller(cluster):
         await submit(cluster, "holder", shared=False)
         await submit(cluster, "worker", shared=False)
-        claim, before = claim_of(cluster, "worker"), cluster.openrl.status("worker")["assignmentID"]
+        claim, before = claim_of(cluster, "worker"), cluster.workloads.status("worker")["assignmentID"]
         if allowed == "protected":
             cluster.fleet.add_node("second")
             await cluster.settle()
@@ -184,20 +184,20 @@ async def test_a_claim_deleted_by_hand_means_a_new_place_and_a_new_assignment(
             cluster.fleet.add_node("second")
         await cluster.settle()
     assert row(cluster, "worker")[0] == "Running"
-    assert cluster.openrl.status("worker")["assignmentID"] != before
+    assert cluster.workloads.status("worker")["assignmentID"] != before
     assert_sound(cluster, "worker")
-    assert at_rest(cluster) == []
+    assert violations_at_rest(cluster) == []
 
 
 async def test_a_terminating_claim_with_a_running_pod_is_left_seat_and_all(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
     cluster.fleet.add_node("spare")
-    watchdog = InvariantChecker(cluster)
+    invariants = InvariantChecker(cluster)
     async with simulated_controller(cluster):
         await submit(cluster, "worker")
         claim, uid = claim_of(cluster, "worker"), pod_uid(cluster, "worker")
-        (deleted,) = cluster.openrl.claims()
-        watchdog.excuse(deleted["metadata"]["uid"])
+        (deleted,) = cluster.workloads.claims()
+        invariants.exempt(deleted["metadata"]["uid"])
         delete_claim(cluster, claim)
         await cluster.settle()
         assert pod_uid(cluster, "worker") == uid
@@ -209,17 +209,17 @@ async def test_a_terminating_claim_with_a_running_pod_is_left_seat_and_all(clust
         assert claim_of(cluster, "newcomer") not in {"", claim}
 
         # Its seat is repaired there too.
-        with watchdog:
+        with invariants.suspended():
             remove_seat(cluster, claim, "worker")
         await cluster.settle()
-        assert cluster.openrl.seats()[claim] == ["worker"]
+        assert cluster.workloads.seats()[claim] == ["worker"]
         assert pod_uid(cluster, "worker") == uid
 
-        cluster.kubelet.succeed(cluster.openrl.pod_key("worker"))
+        cluster.kubelet.succeed(cluster.workloads.pod_key("worker"))
         await cluster.settle()
     assert row(cluster, "worker")[0] == "Succeeded"
-    assert list(cluster.openrl.seats().values()) == [["newcomer"]]
-    assert not watchdog.violations
+    assert list(cluster.workloads.seats().values()) == [["newcomer"]]
+    assert not invariants.violations
 
 
 async def test_a_pod_that_runs_on_a_terminating_claim_wins_over_a_cleared_status(
@@ -282,7 +282,7 @@ async def test_a_claim_without_its_label_does_not_stay_in_the_cache_when_it_is_g
         claim = claim_of(cluster, "worker")
         cluster.kubelet.pause()
         cluster.claim_controller.pause()
-        cluster.openrl.delete("worker")
+        cluster.workloads.delete("worker")
         await cluster.settle()
         cluster.server.edit(CLAIMS, ObjectKey(NAMESPACE, claim), lambda body: body["metadata"].pop("labels"))
         cluster.kubelet.resume()
@@ -303,12 +303,12 @@ async def test_an_earlier_controllers_placement_is_taken_over_untouched(cluster:
     edit_seats(
         cluster, claim, lambda seats: [{**s, "hostRequest": "512Mi", "unknown": "kept"} for s in seats]
     )
-    pods, seats = cluster.openrl.pods(), cluster.openrl.ledgers()
+    pods, seats = cluster.workloads.pods(), cluster.workloads.ledgers()
     async with simulated_controller(cluster, identity="successor"):
         await cluster.settle()
-        assert (cluster.openrl.pods(), cluster.openrl.ledgers()) == (pods, seats)
+        assert (cluster.workloads.pods(), cluster.workloads.ledgers()) == (pods, seats)
         await submit(cluster, "third")
-        (ledger,) = cluster.openrl.ledgers()
+        (ledger,) = cluster.workloads.ledgers()
         kept = [seat.get("unknown") for seat in ledger["spec"]["seats"]]
         assert kept == ["kept", "kept", None], "fields that we do not know survive our writes"
     assert {owner_uid(pod) for pod in pods}

@@ -21,7 +21,7 @@ async def test_nothing_is_written_when_nothing_changed(cluster: SimulatedCluster
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster, OFTEN.model_copy(update={"max_seats_per_claim": 2})):
         await submit(cluster, "first", "second", "third", "fourth")
-        cluster.openrl.submit(workload("too-big", memory="200Gi"))
+        cluster.workloads.submit(workload("too-big", memory="200Gi"))
         await cluster.settle()
         await anyio.sleep(30)
         mark, revision = len(cluster.audit), workload_writes(cluster)
@@ -39,7 +39,7 @@ async def test_a_hand_off_rewrites_no_other_waiter(cluster: SimulatedCluster) ->
     async with simulated_controller(cluster, LIMIT_OF_TWO):
         await submit(cluster, "first", "second", "third", "fourth", "fifth")
         before = len(cluster.server.history(WORKLOADS))
-        cluster.openrl.delete("first")
+        cluster.workloads.delete("first")
         await cluster.settle()
         touched = {c.record.key.name for c in cluster.server.history(WORKLOADS)[before:]}
     assert touched == {"first", "third"}
@@ -51,7 +51,7 @@ async def test_names_and_counts_ride_along_with_a_write_that_is_due(cluster: Sim
     async with simulated_controller(cluster):
         await submit(cluster, "worker")
         assert deeds(cluster).count("patch workloads/status") == 2, "Placing, then Running"
-    status = cluster.openrl.status("worker")
+    status = cluster.workloads.status("worker")
     assert (status["podName"], status["nodeName"], status["deviceCount"]) == ("orw-worker", "gpu-node-0", 1)
 
 
@@ -62,9 +62,9 @@ async def test_a_worker_that_waits_again_is_on_no_node(cluster: SimulatedCluster
         await submit(cluster, "worker")
         cluster.fleet.cordon("gpu-node-0")
         delete_pod(cluster, "worker")
-        await cluster.until(lambda: row(cluster, "worker")[0] == "Pending", "does not wait")
+        await cluster.wait_until(lambda: row(cluster, "worker")[0] == "Pending", "does not wait")
         await cluster.settle()
-        status = cluster.openrl.status("worker")
+        status = cluster.workloads.status("worker")
         assert (status["claimName"], status["podName"]) == (claim_of(cluster, "worker"), "orw-worker")
         assert (status.get("nodeName"), status.get("deviceCount")) == (None, None)
 
@@ -72,27 +72,27 @@ async def test_a_worker_that_waits_again_is_on_no_node(cluster: SimulatedCluster
 async def test_a_pod_that_does_not_start_is_spoken_of_after_ten_seconds(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster):
-        cluster.kubelet.hold(cluster.openrl.pod_key("worker"), "ImagePullBackOff")
-        cluster.openrl.submit(workload("worker"))
+        cluster.kubelet.hold(cluster.workloads.pod_key("worker"), "ImagePullBackOff")
+        cluster.workloads.submit(workload("worker"))
         await anyio.sleep(9)
         assert row(cluster, "worker")[0] == "Placing"
         assert row(cluster, "worker")[3].startswith("CreatedClaim: ")
         await anyio.sleep(2.5)
         text = "ContainerWaiting: ImagePullBackOff"
         assert row(cluster, "worker") == ("Placing", "False", "NotStarted", text)
-        assert cluster.openrl.status("worker")["nodeName"] == "gpu-node-0"
-        cluster.kubelet.let_start(cluster.openrl.pod_key("worker"))
-        await cluster.until(lambda: row(cluster, "worker")[0] == "Running", "does not run")
+        assert cluster.workloads.status("worker")["nodeName"] == "gpu-node-0"
+        cluster.kubelet.let_start(cluster.workloads.pod_key("worker"))
+        await cluster.wait_until(lambda: row(cluster, "worker")[0] == "Running", "does not run")
         assert row(cluster, "worker") == ("Running", "True", "Placed", "")
 
 
 async def test_a_pod_that_starts_in_time_is_never_called_late(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster):
-        cluster.kubelet.hold(cluster.openrl.pod_key("worker"))
-        cluster.openrl.submit(workload("worker"))
+        cluster.kubelet.hold(cluster.workloads.pod_key("worker"))
+        cluster.workloads.submit(workload("worker"))
         await anyio.sleep(5)
-        cluster.kubelet.let_start(cluster.openrl.pod_key("worker"))
+        cluster.kubelet.let_start(cluster.workloads.pod_key("worker"))
         await cluster.settle()
     reasons = [
         (c.record.document.get("status") or {}).get("reason") for c in cluster.server.history(WORKLOADS)
@@ -104,11 +104,11 @@ async def test_the_transition_time_moves_only_with_the_conditions_status(cluster
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster):
         await submit(cluster, "holder", "lora", shared=False)
-        (before,) = cluster.openrl.status("lora")["conditions"]
+        (before,) = cluster.workloads.status("lora")["conditions"]
         cluster.fleet.remove_device_class()
         cluster.fleet.cordon("gpu-node-0")
         await cluster.settle()
-        (after,) = cluster.openrl.status("lora")["conditions"]
+        (after,) = cluster.workloads.status("lora")["conditions"]
         assert after["status"] == before["status"] == "False"
         assert after["lastTransitionTime"] == before["lastTransitionTime"]
 
@@ -122,10 +122,10 @@ async def test_conditions_of_others_are_kept(cluster: SimulatedCluster) -> None:
         "message": "",
         "lastTransitionTime": "2030-01-01T00:00:00Z",
     }
-    cluster.openrl.submit(workload("worker"))
+    cluster.workloads.submit(workload("worker"))
     cluster.server.patch(
         WORKLOADS, "worker", "openrl-system", {"status": {"conditions": [theirs]}}, subresource="status"
     )
     async with simulated_controller(cluster):
         await cluster.settle()
-    assert [c["type"] for c in cluster.openrl.status("worker")["conditions"]] == ["Theirs", "Placed"]
+    assert [c["type"] for c in cluster.workloads.status("worker")["conditions"]] == ["Theirs", "Placed"]

@@ -69,7 +69,7 @@ async def test_moved_from_its_own_claim_to_a_seat(cluster: SimulatedCluster) -> 
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster, LIMIT_OF_TWO):
         await submit(cluster, "founder", "second", "worker")
-        cluster.openrl.delete("second")
+        cluster.workloads.delete("second")
         await cluster.settle()
     text = f"SharedOnUnschedulable: {claim_of(cluster, 'creator')}"
     assert ("Placing", "False", "Unschedulable", text) in rows_of(cluster, "worker")
@@ -77,9 +77,9 @@ async def test_moved_from_its_own_claim_to_a_seat(cluster: SimulatedCluster) -> 
 
 async def test_pod_bound_and_not_started_for_ten_seconds(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
-    cluster.kubelet.hold(cluster.openrl.pod_key("worker"), "ErrImagePull")
+    cluster.kubelet.hold(cluster.workloads.pod_key("worker"), "ErrImagePull")
     async with simulated_controller(cluster):
-        cluster.openrl.submit(workload("worker"))
+        cluster.workloads.submit(workload("worker"))
         await anyio.sleep(12)
     assert row(cluster, "worker") == ("Placing", "False", "NotStarted", "ContainerWaiting: ErrImagePull")
 
@@ -89,7 +89,7 @@ async def test_running(cluster: SimulatedCluster) -> None:
     async with simulated_controller(cluster):
         await submit(cluster, "worker")
     assert row(cluster, "worker") == ("Running", "True", "Placed", "")
-    assert "reason" not in cluster.openrl.status("worker")
+    assert "reason" not in cluster.workloads.status("worker")
 
 
 async def test_no_claim_yet_and_waiting_cannot_help(cluster: SimulatedCluster) -> None:
@@ -123,7 +123,7 @@ async def test_own_claim_cut_and_pod_refused(cluster: SimulatedCluster) -> None:
     phase, status, reason, text = row(cluster, "worker")
     assert (phase, status, reason) == ("Pending", "False", "Unschedulable")
     assert text.startswith("WaitingForCapacity: ")
-    (placed,) = cluster.openrl.status("worker")["conditions"]
+    (placed,) = cluster.workloads.status("worker")["conditions"]
     assert placed["message"].startswith(text)
     assert "kube-scheduler: 0/1 nodes are available" in placed["message"]
     assert not re.search(r"\d+/\d+ nodes", text), "kube-scheduler's wording and counts are not in the reason"
@@ -133,8 +133,8 @@ async def test_scheduler_error_for_more_than_ten_seconds(cluster: SimulatedClust
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster, FOR_EVER):
         cluster.scheduler.pause()
-        cluster.openrl.submit(workload("worker"))
-        await cluster.until(lambda: cluster.openrl.pod("worker"), "no Pod")
+        cluster.workloads.submit(workload("worker"))
+        await cluster.wait_until(lambda: cluster.workloads.pod("worker"), "no Pod")
 
         def change(document: Document) -> None:
             document["status"]["conditions"] = condition(
@@ -146,22 +146,22 @@ async def test_scheduler_error_for_more_than_ten_seconds(cluster: SimulatedClust
                 message="running Filter plugin: no such key: memory",
             )
 
-        cluster.server.edit(PODS, cluster.openrl.pod_key("worker"), change, subresource="status")
+        cluster.server.edit(PODS, cluster.workloads.pod_key("worker"), change, subresource="status")
         await anyio.sleep(8)
         assert row(cluster, "worker")[0] == "Placing"
         await anyio.sleep(4)
     phase, status, reason, text = row(cluster, "worker")
     assert (phase, status, reason) == ("Pending", "False", "SchedulerError")
     assert text.startswith("SchedulerError: ")
-    (placed,) = cluster.openrl.status("worker")["conditions"]
+    (placed,) = cluster.workloads.status("worker")["conditions"]
     assert placed["message"] == "running Filter plugin: no such key: memory"
 
 
 async def test_own_claim_of_a_predecessor_still_ending(cluster: SimulatedCluster) -> None:
     """On which node is said, where it has one."""
     cluster.fleet.add_nodes(1)
-    cluster.openrl.submit(workload("worker", exclusive=True))
-    worker = cluster.openrl.get("worker")
+    cluster.workloads.submit(workload("worker", exclusive=True))
+    worker = cluster.workloads.get("worker")
     assert worker is not None
     name = f"claim-worker-{worker['metadata']['uid'][:8]}"
     body = {
@@ -291,7 +291,7 @@ async def test_foreign_pod_under_our_name(cluster: SimulatedCluster) -> None:
 async def test_placement_time_out_where_nothing_ever_fit(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster, SETTINGS):
-        cluster.openrl.submit(workload("worker", memory="200Gi"))
+        cluster.workloads.submit(workload("worker", memory="200Gi"))
         await anyio.sleep(16 * 60)
     phase, status, reason, text = row(cluster, "worker")
     assert (phase, status, reason) == ("Failed", "False", "Unsatisfiable")
@@ -312,7 +312,7 @@ async def test_pod_failed(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster):
         await submit(cluster, "worker")
-        cluster.kubelet.fail(cluster.openrl.pod_key("worker"), "CUDA out of memory")
+        cluster.kubelet.fail(cluster.workloads.pod_key("worker"), "CUDA out of memory")
         await cluster.settle()
     text = "PodFailed: container worker exited with code 1 (Error: CUDA out of memory)"
     assert row(cluster, "worker") == ("Failed", "True", "Placed", text)
@@ -322,7 +322,7 @@ async def test_pod_succeeded(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster):
         await submit(cluster, "worker")
-        cluster.kubelet.succeed(cluster.openrl.pod_key("worker"))
+        cluster.kubelet.succeed(cluster.workloads.pod_key("worker"))
         await cluster.settle()
     assert row(cluster, "worker") == ("Succeeded", "True", "Placed", "")
 
@@ -332,10 +332,10 @@ async def test_the_reason_is_not_rewritten_for_a_count(cluster: SimulatedCluster
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster, FOR_EVER):
         await submit(cluster, "holder", "worker", shared=False)
-        before = cluster.openrl.status("worker")
+        before = cluster.workloads.status("worker")
         cluster.fleet.add_node("cordoned-new", NodeShape(gpu_memory="10Gi"))
         await cluster.settle()
-        assert cluster.openrl.status("worker") == before
+        assert cluster.workloads.status("worker") == before
 
 
 async def test_the_reason_is_rewritten_when_the_limit_changes(cluster: SimulatedCluster) -> None:
@@ -355,6 +355,6 @@ async def test_a_long_message_is_cut(cluster: SimulatedCluster) -> None:
     faults.add(Delay(), verb="create", kind=PODS)
     async with simulated_controller(cluster, interceptor=faults):
         await submit(cluster, "worker")
-        cluster.kubelet.fail(cluster.openrl.pod_key("worker"), "x" * 5000)
+        cluster.kubelet.fail(cluster.workloads.pod_key("worker"), "x" * 5000)
         await cluster.settle()
     assert len(row(cluster, "worker")[3]) == 1024

@@ -7,7 +7,7 @@ import pytest
 
 from simulation.apiserver.documents import Document
 from simulation.apiserver.kinds import CLAIMS, LEDGERS, PODS, WORKLOADS
-from simulation.checks.invariants import InvariantChecker, at_rest
+from simulation.checks.invariants import InvariantChecker, violations_at_rest
 from simulation.cluster.controller_process import simulated_controller
 from simulation.cluster.nodes import DRIVER
 from simulation.cluster.simulated import SimulatedCluster
@@ -124,11 +124,11 @@ async def test_what_comes_later_is_found_within_ten_minutes_and_two_more(cluster
 
 async def test_a_seat_goes_in_the_usual_order_ledger_before_claim(cluster: SimulatedCluster) -> None:
     await a_seat_of_a_workload_that_is_gone(cluster)
-    watchdog = InvariantChecker(cluster)
+    invariants = InvariantChecker(cluster)
     async with simulated_controller(cluster):
         await anyio.sleep(130)
         assert deeds(cluster) == ["patch claimledgers", "delete claimledgers", "delete resourceclaims"]
-    assert not watchdog.violations
+    assert not invariants.violations
 
 
 async def test_the_seat_of_an_ended_worker_is_released(cluster: SimulatedCluster) -> None:
@@ -138,12 +138,12 @@ async def test_the_seat_of_an_ended_worker_is_released(cluster: SimulatedCluster
         await submit(cluster, "first", "second")
         claim = claim_of(cluster, "first")
         uid = cluster.server.get(WORKLOADS, "second", NAMESPACE).uid
-        cluster.kubelet.succeed(cluster.openrl.pod_key("second"))
+        cluster.kubelet.succeed(cluster.workloads.pod_key("second"))
         await cluster.settle()
     edit_seats(cluster, claim, lambda seats: [*seats, foreign_seat("second", uid=uid)])
     async with simulated_controller(cluster):
         await anyio.sleep(130)
-    assert cluster.openrl.seats() == {claim: ["first"]}
+    assert cluster.workloads.seats() == {claim: ["first"]}
 
 
 # What it must not touch.
@@ -156,7 +156,7 @@ async def test_a_claim_that_somebody_merely_labelled_is_not_ours(cluster: Simula
     async with simulated_controller(cluster):
         await anyio.sleep(1500)
         assert deeds(cluster) == []
-    assert len(cluster.openrl.claims()) == 2
+    assert len(cluster.workloads.claims()) == 2
 
 
 @pytest.mark.parametrize("has_seat", [True, False])
@@ -187,7 +187,7 @@ async def test_a_ledger_with_a_seat_of_an_existing_workload_is_never_swept(clust
     edit_seats(cluster, claim_of(cluster, "worker"), lambda seats: [*seats, foreign_seat("gone")])
     async with simulated_controller(cluster, identity="successor"):
         await anyio.sleep(130)
-        assert cluster.openrl.seats()[claim_of(cluster, "worker")] == ["worker"], "the orphan seat alone goes"
+        assert cluster.workloads.seats()[claim_of(cluster, "worker")] == ["worker"], "only the orphan goes"
     assert pod_uid(cluster, "worker") == uid
 
 
@@ -213,11 +213,11 @@ async def test_a_seat_that_its_workload_does_not_name_wakes_that_workload(cluste
         await submit(cluster, "worker")
         await submit(cluster, "lora", shared=False)
         before = process.controller.runner.statistics()
-        worker = cluster.openrl.get("worker")
+        worker = cluster.workloads.get("worker")
         assert worker is not None
         stray = {**foreign_seat("worker", uid=worker["metadata"]["uid"]), "assignmentID": "stray"}
         edit_seats(cluster, claim_of(cluster, "lora"), lambda seats: [*seats, stray])
         await anyio.sleep(700)
         assert process.controller.runner.statistics() != before
-    assert sorted(cluster.openrl.seats().values()) == [["lora"], ["worker"]]
-    assert at_rest(cluster) == []
+    assert sorted(cluster.workloads.seats().values()) == [["lora"], ["worker"]]
+    assert violations_at_rest(cluster) == []

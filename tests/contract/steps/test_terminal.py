@@ -9,7 +9,7 @@ from informers.api import ObjectKey
 from simulation.apiserver.documents import Document
 from simulation.apiserver.kinds import PODS, WORKLOADS
 from simulation.chaos.scripted import Crash, Faults
-from simulation.checks.invariants import InvariantChecker, at_rest
+from simulation.checks.invariants import InvariantChecker, violations_at_rest
 from simulation.cluster.controller_process import simulated_controller
 from simulation.cluster.simulated import SimulatedCluster
 from tests.contract.harness import (
@@ -33,10 +33,10 @@ pytestmark = pytest.mark.anyio
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
 async def test_it_is_never_placed_again_whatever_wakes_it(cluster: SimulatedCluster, phase: str) -> None:
     cluster.fleet.add_nodes(1)
-    watchdog = InvariantChecker(cluster)
+    invariants = InvariantChecker(cluster)
     async with simulated_controller(cluster):
         await submit(cluster, "worker")
-        key = cluster.openrl.pod_key("worker")
+        key = cluster.workloads.pod_key("worker")
         if phase == "Succeeded":
             cluster.kubelet.succeed(key)
         else:
@@ -46,21 +46,21 @@ async def test_it_is_never_placed_again_whatever_wakes_it(cluster: SimulatedClus
         delete_pod(cluster, "worker")
         cluster.fleet.add_node("another")
         await cluster.settle()
-        assert cluster.openrl.pod("worker") is None
+        assert cluster.workloads.pod("worker") is None
     async with simulated_controller(cluster, identity="successor"):
         await cluster.settle()
     assert row(cluster, "worker")[0] == phase
     assert holdings(cluster) == []
-    assert not watchdog.violations
+    assert not invariants.violations
 
 
 async def test_the_terminal_status_comes_before_the_seat_goes(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster):
         await submit(cluster, "worker")
-        before = cluster.openrl.status("worker")
+        before = cluster.workloads.status("worker")
         mark = len(cluster.audit)
-        cluster.kubelet.succeed(cluster.openrl.pod_key("worker"))
+        cluster.kubelet.succeed(cluster.workloads.pod_key("worker"))
         await cluster.settle()
         assert deeds(cluster, mark) == [
             "patch workloads/status",
@@ -68,11 +68,11 @@ async def test_the_terminal_status_comes_before_the_seat_goes(cluster: Simulated
             "delete claimledgers",
             "delete resourceclaims",
         ]
-    after = cluster.openrl.status("worker")
+    after = cluster.workloads.status("worker")
     where = ("claimName", "assignmentID", "podName", "nodeName", "deviceCount")
     assert {name: after[name] for name in where} == {name: before[name] for name in where}
     assert row(cluster, "worker") == ("Succeeded", "True", "Placed", "")
-    assert cluster.openrl.pod("worker") is not None, "the Pod stays as the record of what happened"
+    assert cluster.workloads.pod("worker") is not None, "the Pod stays as the record of what happened"
 
 
 async def test_a_seat_is_released_and_the_claim_kept_where_others_sit(cluster: SimulatedCluster) -> None:
@@ -80,9 +80,9 @@ async def test_a_seat_is_released_and_the_claim_kept_where_others_sit(cluster: S
     async with simulated_controller(cluster):
         await submit(cluster, "first", "second")
         claim = claim_of(cluster, "first")
-        cluster.kubelet.fail(cluster.openrl.pod_key("first"), "out of memory")
+        cluster.kubelet.fail(cluster.workloads.pod_key("first"), "out of memory")
         await cluster.settle()
-    assert cluster.openrl.seats() == {claim: ["second"]}
+    assert cluster.workloads.seats() == {claim: ["second"]}
     assert row(cluster, "first")[0] == "Failed"
     assert row(cluster, "first")[3].startswith("PodFailed: ")
     assert "out of memory" in row(cluster, "first")[3]
@@ -95,12 +95,12 @@ async def test_an_interrupted_withdrawal_is_finished(cluster: SimulatedCluster) 
     async with simulated_controller(cluster):
         await submit(cluster, "worker")
     edit_status(cluster, "worker", phase="Failed", reason="PlacementTimeout: waited 15m; last: none")
-    watchdog = InvariantChecker(cluster)
+    invariants = InvariantChecker(cluster)
     async with simulated_controller(cluster, identity="successor"):
         await cluster.settle()
     assert row(cluster, "worker")[0] == "Failed"
     assert holdings(cluster) == []
-    assert not watchdog.violations
+    assert not invariants.violations
 
 
 async def test_a_withdrawal_interrupted_twice_is_finished_too(cluster: SimulatedCluster) -> None:
@@ -123,28 +123,28 @@ async def test_a_pod_that_arrives_late_for_an_ended_worker_is_deleted(cluster: S
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster):
         await submit(cluster, "worker")
-        cluster.kubelet.succeed(cluster.openrl.pod_key("worker"))
+        cluster.kubelet.succeed(cluster.workloads.pod_key("worker"))
         await cluster.settle()
         delete_pod(cluster, "worker")
         await cluster.settle()
-        workload = cluster.openrl.get("worker")
+        workload = cluster.workloads.get("worker")
         assert workload is not None
         owner = controller_reference("worker", workload["metadata"]["uid"])
         cluster.server.create(PODS, "openrl-system", plain_pod("orw-worker", owner=owner))
         await cluster.settle()
-    assert cluster.openrl.pods() == []
+    assert cluster.workloads.pods() == []
 
 
 # Ended or lost?
 
 
 def at_the_pod(cluster: SimulatedCluster, name: str) -> ObjectKey:
-    return cluster.openrl.pod_key(name)
+    return cluster.workloads.pod_key(name)
 
 
 async def test_a_deleted_pod_is_lost_and_the_worker_placed_again(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
-    watchdog = InvariantChecker(cluster)
+    invariants = InvariantChecker(cluster)
     async with simulated_controller(cluster):
         await submit(cluster, "worker")
         first = pod_uid(cluster, "worker")
@@ -164,13 +164,13 @@ async def test_a_deleted_pod_is_lost_and_the_worker_placed_again(cluster: Simula
         for change in cluster.server.history(WORKLOADS)
     ]
     assert "Failed" not in phases
-    assert not watchdog.violations
+    assert not invariants.violations
 
 
 @pytest.mark.parametrize("how", ["disrupted", "rejected"])
 async def test_a_pod_that_the_node_took_away_is_lost(cluster: SimulatedCluster, how: str) -> None:
     cluster.fleet.add_nodes(1)
-    watchdog = InvariantChecker(cluster)
+    invariants = InvariantChecker(cluster)
     async with simulated_controller(cluster):
         if how == "rejected":
             cluster.kubelet.hold(at_the_pod(cluster, "worker"))
@@ -186,8 +186,8 @@ async def test_a_pod_that_the_node_took_away_is_lost(cluster: SimulatedCluster, 
         await cluster.settle()
         assert row(cluster, "worker") == ("Running", "True", "Placed", "")
         assert pod_uid(cluster, "worker") != first
-    assert at_rest(cluster) == []
-    assert not watchdog.violations
+    assert violations_at_rest(cluster) == []
+    assert not invariants.violations
 
 
 def fail_by_disruption(cluster: SimulatedCluster, name: str) -> None:
@@ -202,14 +202,14 @@ def fail_by_disruption(cluster: SimulatedCluster, name: str) -> None:
         ]
         status["containerStatuses"] = [{"name": "worker", "state": ended}]
 
-    cluster.server.edit(PODS, cluster.openrl.pod_key(name), change, subresource="status")
+    cluster.server.edit(PODS, cluster.workloads.pod_key(name), change, subresource="status")
 
 
 def clear_containers(cluster: SimulatedCluster, name: str) -> None:
     def change(document: Document) -> None:
         document["status"].pop("containerStatuses", None)
 
-    cluster.server.edit(PODS, cluster.openrl.pod_key(name), change, subresource="status")
+    cluster.server.edit(PODS, cluster.workloads.pod_key(name), change, subresource="status")
 
 
 async def test_an_end_that_only_the_cache_shows_is_not_believed(cluster: SimulatedCluster) -> None:
@@ -217,10 +217,10 @@ async def test_an_end_that_only_the_cache_shows_is_not_believed(cluster: Simulat
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster, LIMIT_OF_TWO):
         await submit(cluster, "worker")
-        old = cluster.openrl.pod("worker")
+        old = cluster.workloads.pod("worker")
         assert old is not None
         cluster.watches.lag_seconds = lambda client, kind: 2.0 if kind is PODS and client else 0.0
-        cluster.kubelet.succeed(cluster.openrl.pod_key("worker"))
+        cluster.kubelet.succeed(cluster.workloads.pod_key("worker"))
         cluster.server.delete(PODS, "orw-worker", "openrl-system", grace_seconds=0)
         # A Pod of another making, with the same stamp, stands there when the end is heard of.
         live = {

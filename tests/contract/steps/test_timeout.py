@@ -7,7 +7,7 @@ import pytest
 
 from simulation.apiserver.kinds import CLAIMS, PODS
 from simulation.chaos.scripted import Faults, Meanwhile
-from simulation.checks.invariants import InvariantChecker, at_rest
+from simulation.checks.invariants import InvariantChecker, violations_at_rest
 from simulation.cluster.controller_process import simulated_controller
 from simulation.cluster.simulated import SimulatedCluster
 from simulation.cluster.workloads import workload
@@ -31,10 +31,10 @@ MINUTE = settings_with(placement_timeout_seconds=60.0)
 
 async def test_pod_then_failed_then_seat_and_claim(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
-    watchdog = InvariantChecker(cluster)
+    invariants = InvariantChecker(cluster)
     async with simulated_controller(cluster, MINUTE):
         await submit(cluster, "holder", shared=False)
-        cluster.openrl.submit(workload("worker"))
+        cluster.workloads.submit(workload("worker"))
         await anyio.sleep(55)
         assert row(cluster, "worker")[0] == "Pending"
         mark = len(cluster.audit)
@@ -50,11 +50,11 @@ async def test_pod_then_failed_then_seat_and_claim(cluster: SimulatedCluster) ->
         assert (phase, status, reason) == ("Failed", "False", "Unschedulable")
         assert text.startswith("PlacementTimeout: waited 1m; last: WaitingForCapacity: ")
         # It cannot start later.
-        cluster.openrl.delete("holder")
+        cluster.workloads.delete("holder")
         await anyio.sleep(120)
         assert row(cluster, "worker")[0] == "Failed"
     assert holdings(cluster) == []
-    assert not watchdog.violations
+    assert not invariants.violations
 
 
 @BACK_AND_FORWARD
@@ -75,7 +75,7 @@ async def test_a_wall_clock_that_is_set_neither_ends_nor_lengthens_the_wait(
 async def test_a_worker_that_nothing_could_ever_hold_is_unsatisfiable(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster, MINUTE):
-        cluster.openrl.submit(workload("worker", memory="200Gi"))
+        cluster.workloads.submit(workload("worker", memory="200Gi"))
         await anyio.sleep(65)
     phase, status, reason, text = row(cluster, "worker")
     assert (phase, status, reason) == ("Failed", "False", "Unsatisfiable")
@@ -88,14 +88,14 @@ async def test_a_conflict_means_no_time_out(cluster: SimulatedCluster) -> None:
     faults = Faults()
     async with simulated_controller(cluster, MINUTE, interceptor=faults):
         await submit(cluster, "holder", shared=False)
-        cluster.openrl.submit(workload("worker", exclusive=True))
-        await cluster.until(lambda: placed(cluster, "worker")[1] == "Unschedulable", "not refused")
+        cluster.workloads.submit(workload("worker", exclusive=True))
+        await cluster.wait_until(lambda: placed(cluster, "worker")[1] == "Unschedulable", "not refused")
         first = pod_uid(cluster, "worker")
         cluster.scheduler.pause()
 
         def bind() -> None:
             conditions = [{"type": "PodScheduled", "status": "True"}]
-            cluster.server.bind(cluster.openrl.pod_key("worker"), first, "gpu-node-0", conditions)
+            cluster.server.bind(cluster.workloads.pod_key("worker"), first, "gpu-node-0", conditions)
 
         hit = faults.add(Meanwhile(bind), verb="delete", kind=PODS)
         await anyio.sleep(90)
@@ -107,9 +107,9 @@ async def test_a_conflict_means_no_time_out(cluster: SimulatedCluster) -> None:
 async def test_waiting_for_a_seat_is_waiting_for_capacity(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster, MINUTE.model_copy(update={"max_seats_per_claim": 1})):
-        cluster.openrl.submit(workload("first"))
-        await cluster.until(lambda: row(cluster, "first")[0] == "Running", "does not run")
-        cluster.openrl.submit(workload("second"))
+        cluster.workloads.submit(workload("first"))
+        await cluster.wait_until(lambda: row(cluster, "first")[0] == "Running", "does not run")
+        cluster.workloads.submit(workload("second"))
         await anyio.sleep(65)
     assert row(cluster, "second")[0] == "Failed"
     assert "shared claims hold at most 1 worker" in row(cluster, "second")[3]
@@ -129,7 +129,7 @@ async def test_it_counts_from_the_creation_of_a_worker_never_placed_across_resta
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster, MINUTE):
         await submit(cluster, "holder", shared=False)
-        cluster.openrl.submit(workload("worker"))
+        cluster.workloads.submit(workload("worker"))
         await anyio.sleep(40)
     async with simulated_controller(cluster, MINUTE, identity="successor"):
         await anyio.sleep(25)
@@ -139,7 +139,7 @@ async def test_it_counts_from_the_creation_of_a_worker_never_placed_across_resta
 async def test_it_counts_from_the_loss_of_a_worker_that_was_placed(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster, MINUTE):
-        cluster.openrl.submit(workload("worker", exclusive=True))
+        cluster.workloads.submit(workload("worker", exclusive=True))
         await anyio.sleep(600)
         assert row(cluster, "worker")[0] == "Running"
         cluster.fleet.cordon("gpu-node-0")
@@ -153,8 +153,8 @@ async def test_it_counts_from_the_loss_of_a_worker_that_was_placed(cluster: Simu
 
 async def test_waiting_for_a_predecessors_claim_is_not_counted(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
-    cluster.openrl.submit(workload("worker", exclusive=True))
-    worker = cluster.openrl.get("worker")
+    cluster.workloads.submit(workload("worker", exclusive=True))
+    worker = cluster.workloads.get("worker")
     assert worker is not None
     name = f"claim-worker-{worker['metadata']['uid'][:8]}"
     body = {
@@ -177,18 +177,18 @@ async def test_waiting_for_a_predecessors_claim_is_not_counted(cluster: Simulate
         await cluster.settle()
         assert row(cluster, "worker")[0] == "Running"
     assert claim_of(cluster, "worker") == name
-    assert at_rest(cluster) == []
+    assert violations_at_rest(cluster) == []
 
 
 async def test_a_time_out_leaves_the_finalizer_until_the_workload_is_deleted(
     cluster: SimulatedCluster,
 ) -> None:
     async with simulated_controller(cluster, MINUTE):
-        cluster.openrl.submit(workload("worker"))
+        cluster.workloads.submit(workload("worker"))
         await anyio.sleep(70)
-        worker = cluster.openrl.get("worker")
+        worker = cluster.workloads.get("worker")
         assert worker is not None
         assert worker["metadata"]["finalizers"] == [FINALIZER]
-        cluster.openrl.delete("worker")
+        cluster.workloads.delete("worker")
         await cluster.settle()
-    assert cluster.openrl.is_empty()
+    assert cluster.workloads.is_empty()

@@ -36,20 +36,20 @@ async def cluster() -> AsyncIterator[SimulatedCluster]:
 async def submitted(cluster: SimulatedCluster, *names: str) -> None:
     """Submit sharing workers, each once everything is at rest, so that their ages differ."""
     for name in names:
-        cluster.openrl.submit(workload(name))
+        cluster.workloads.submit(workload(name))
         await cluster.settle()
 
 
 async def running(cluster: SimulatedCluster, *names: str) -> None:
     """Wait until these run, and no other; a lease that is renewed never comes to rest."""
-    await cluster.until(lambda: cluster.openrl.in_phase("Running") == list(names), f"{names} do not run")
+    await cluster.wait_until(lambda: cluster.workloads.in_phase("Running") == list(names), "others run")
 
 
 async def test_a_full_fleet_shows_its_seats_and_who_waits_for_how_long(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(2)
     async with simulated_controller(cluster, LIMIT_OF_TWO) as process:
         await submitted(cluster, "a", "b", "c", "d", "waits-1", "waits-2")
-        cluster.openrl.submit(workload("alone", shared=False))
+        cluster.workloads.submit(workload("alone", shared=False))
         await cluster.settle()
         waited = scrape_process(process).value(m.OLDEST_WAIT)
         await anyio.sleep(120)
@@ -69,7 +69,7 @@ async def test_a_full_fleet_shows_its_seats_and_who_waits_for_how_long(cluster: 
         assert now.values(m.ASSIGNMENTS) == {"dedicated": 5, "shared": 2}
 
         for name in ("waits-1", "waits-2", "alone"):
-            cluster.openrl.delete(name)
+            cluster.workloads.delete(name)
         await cluster.settle()
         after = scrape_process(process)
         assert (after.values(m.WAITING_WORKERS), after.value(m.OLDEST_WAIT)) == ({}, 0)
@@ -81,15 +81,15 @@ async def test_a_hand_off_moves_the_histogram_and_a_seat_that_nobody_wants_does_
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster, LIMIT_OF_TWO) as process:
         await submitted(cluster, "a", "b")
-        cluster.openrl.delete("b")
+        cluster.workloads.delete("b")
         await cluster.settle()
         await anyio.sleep(60)
         await submitted(cluster, "c", "waits-1", "waits-2")
         assert scrape_process(process).observations(m.HAND_OFF) == (0, 0)
 
-        cluster.openrl.delete("c")
+        cluster.workloads.delete("c")
         await cluster.settle()
-        assert cluster.openrl.status("waits-1")["phase"] == "Running"
+        assert cluster.workloads.status("waits-1")["phase"] == "Running"
         count, seconds = scrape_process(process).observations(m.HAND_OFF)
         assert count == 1
         assert seconds < 1
@@ -102,11 +102,11 @@ async def test_each_of_two_seats_that_free_together_is_a_hand_off(cluster: Simul
         cluster, SETTINGS.model_copy(update={"max_seats_per_claim": 3})
     ) as process:
         await submitted(cluster, "a", "b", "c", "waits-1", "waits-2", "waits-3")
-        cluster.openrl.delete("b")
-        cluster.openrl.delete("c")
+        cluster.workloads.delete("b")
+        cluster.workloads.delete("c")
         await cluster.settle()
 
-        assert cluster.openrl.in_phase("Running") == ["a", "waits-1", "waits-2"]
+        assert cluster.workloads.in_phase("Running") == ["a", "waits-1", "waits-2"]
         assert scrape_process(process).observations(m.HAND_OFF)[0] == 2
 
 
@@ -116,7 +116,7 @@ async def test_what_a_wait_and_an_end_came_to(cluster: SimulatedCluster) -> None
     async with simulated_controller(cluster, settings) as process:
         await submitted(cluster, "a", "b", "waits-1", "waits-2")
         await anyio.sleep(100)
-        cluster.openrl.delete("a")
+        cluster.workloads.delete("a")
         await cluster.settle()
         count, seconds = scrape_process(process).observations(m.WAIT)
         assert count == 3
@@ -132,10 +132,10 @@ async def test_a_seat_that_a_hand_edit_took_is_a_repair(cluster: SimulatedCluste
     async with simulated_controller(cluster, LIMIT_OF_TWO) as process:
         await submitted(cluster, "a", "b")
         before = scrape_process(process)
-        (ledger,) = cluster.openrl.ledgers()
+        (ledger,) = cluster.workloads.ledgers()
         kept = [seat for seat in ledger["spec"]["seats"] if seat["workload"] == "a"]
         cluster.server.patch(
-            LEDGERS, ledger["metadata"]["name"], cluster.openrl.namespace, {"spec": {"seats": kept}}
+            LEDGERS, ledger["metadata"]["name"], cluster.workloads.namespace, {"spec": {"seats": kept}}
         )
         await cluster.settle()
 
@@ -151,7 +151,7 @@ async def test_a_worker_on_a_dead_node_is_seen_although_it_does_not_wait_in_line
     async with simulated_controller(cluster, LIMIT_OF_TWO) as process:
         await submitted(cluster, "a")
         cluster.kubelet.pause()
-        pod = cluster.openrl.pod_key("a")
+        pod = cluster.workloads.pod_key("a")
         cluster.server.delete(PODS, pod.name, pod.namespace)
         await cluster.settle()
         await anyio.sleep(60)
@@ -168,11 +168,11 @@ async def test_a_standby_shows_the_fleet_and_has_done_nothing(cluster: Simulated
         simulated_controller(cluster, WITH_ELECTION, identity="first") as first,
         simulated_controller(cluster, WITH_ELECTION, identity="second") as second,
     ):
-        cluster.openrl.submit(workload("a"), workload("b"))
+        cluster.workloads.submit(workload("a"), workload("b"))
         await running(cluster, "a", "b")
-        cluster.openrl.submit(workload("waits"))
-        await cluster.until(lambda: bool(cluster.openrl.in_phase("Pending")), "nobody waits")
-        cluster.openrl.delete("a")
+        cluster.workloads.submit(workload("waits"))
+        await cluster.wait_until(lambda: bool(cluster.workloads.in_phase("Pending")), "nobody waits")
+        cluster.workloads.delete("a")
         await running(cluster, "b", "waits")
         await anyio.sleep(1)
         processes = sorted((first, second), key=lambda process: process.leadership.leading)
@@ -190,12 +190,12 @@ async def test_a_standby_shows_the_fleet_and_has_done_nothing(cluster: Simulated
 async def test_the_census_is_what_counting_everything_anew_gives(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(2)
     async with simulated_controller(cluster, LIMIT_OF_TWO) as process:
-        cluster.openrl.submit(*(workload(f"w-{n}", shared=n % 4 != 3) for n in range(10)))
+        cluster.workloads.submit(*(workload(f"w-{n}", shared=n % 4 != 3) for n in range(10)))
         await cluster.settle()
         for n in (0, 3, 5):
-            cluster.openrl.delete(f"w-{n}")
+            cluster.workloads.delete(f"w-{n}")
         await cluster.settle()
-        cluster.openrl.submit(*(workload(f"late-{n}") for n in range(3)))
+        cluster.workloads.submit(*(workload(f"late-{n}") for n in range(3)))
         await cluster.settle()
 
         now, caches = scrape_process(process), process.controller.caches

@@ -29,18 +29,18 @@ async def test_it_does_not_spin_until_the_older_one_is_done() -> None:
             # The older worker's own claim is cut, and the call for its Pod takes long. Meanwhile another
             # one's claim is allocated: the older is woken for a seat there, and not looked at yet.
             faults.add(Delay(before_seconds=5), verb="create", kind=PODS)
-            cluster.openrl.submit(workload("older"))
+            cluster.workloads.submit(workload("older"))
             await anyio.sleep(0.1)
-            cluster.openrl.submit(workload("second"))
+            cluster.workloads.submit(workload("second"))
             await anyio.sleep(1)
-            cluster.openrl.submit(workload("younger"))
+            cluster.workloads.submit(workload("younger"))
             await turns()
             before = reconciles(process)
             await turns()
 
             assert reconciles(process) - before < 10
             await cluster.settle()
-            assert len(cluster.openrl.in_phase("Running")) == 3
+            assert len(cluster.workloads.in_phase("Running")) == 3
 
 
 async def turns() -> None:

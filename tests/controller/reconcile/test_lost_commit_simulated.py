@@ -7,7 +7,7 @@ import pytest
 
 from simulation.apiserver.kinds import LEDGERS, WORKLOADS
 from simulation.chaos.scripted import ArriveLate, Delay, Faults
-from simulation.checks.invariants import InvariantChecker, at_rest
+from simulation.checks.invariants import InvariantChecker, violations_at_rest
 from simulation.cluster.controller_process import simulated_controller
 from simulation.cluster.simulated import SimulatedCluster
 from simulation.cluster.workloads import workload
@@ -27,19 +27,19 @@ async def test_a_commit_without_an_answer_is_fenced_before_its_seat_is_given_bac
     faults.add(Delay(before_seconds=10), verb="patch", kind=LEDGERS)
     async with SimulatedCluster() as cluster:
         cluster.fleet.add_nodes(1)
-        watchdog = InvariantChecker(cluster)
+        invariants = InvariantChecker(cluster)
         async with simulated_controller(cluster, identity="first", interceptor=faults):
-            cluster.openrl.submit(workload("trainer"))
+            cluster.workloads.submit(workload("trainer"))
             await anyio.sleep(4)
-            assert "claimName" not in cluster.openrl.status("trainer"), "the late write met a newer version"
+            assert "claimName" not in cluster.workloads.status("trainer"), "the late write was refused"
             async with simulated_controller(cluster, identity="second"):
-                await cluster.until(lambda: cluster.openrl.in_phase("Running"), "the worker does not run")
+                await cluster.wait_until(lambda: cluster.workloads.in_phase("Running"), "no worker runs")
                 # The first one's release of the seat arrives only now.
                 await cluster.settle()
 
-        assert watchdog.violations == []
-        assert at_rest(cluster) == []
-        assert len(cluster.openrl.seats()) == 1
+        assert invariants.violations == []
+        assert violations_at_rest(cluster) == []
+        assert len(cluster.workloads.seats()) == 1
 
 
 async def test_a_seat_that_was_adopted_is_fenced_before_it_is_given_back() -> None:
@@ -53,18 +53,18 @@ async def test_a_seat_that_was_adopted_is_fenced_before_it_is_given_back() -> No
     second_faults.add(Delay(before_seconds=12), verb="patch", kind=LEDGERS)
     async with SimulatedCluster() as cluster:
         cluster.fleet.add_nodes(1)
-        watchdog = InvariantChecker(cluster)
+        invariants = InvariantChecker(cluster)
         async with simulated_controller(cluster, identity="first", interceptor=first_faults):
-            cluster.openrl.submit(workload("trainer"))
+            cluster.workloads.submit(workload("trainer"))
             await anyio.sleep(1)
             # What the first one decides from is old from here on; the second one starts with what is.
             touch = {"metadata": {"labels": {"touched": "yes"}}}
-            cluster.server.patch(WORKLOADS, "trainer", cluster.openrl.namespace, touch)
+            cluster.server.patch(WORKLOADS, "trainer", cluster.workloads.namespace, touch)
             async with simulated_controller(cluster, identity="second", interceptor=second_faults):
-                await cluster.until(lambda: cluster.openrl.in_phase("Running"), "the worker does not run")
+                await cluster.wait_until(lambda: cluster.workloads.in_phase("Running"), "no worker runs")
                 await anyio.sleep(15)
                 await cluster.settle()
 
-        assert watchdog.violations == []
-        assert at_rest(cluster) == []
-        assert len(cluster.openrl.seats()) == 1
+        assert invariants.violations == []
+        assert violations_at_rest(cluster) == []
+        assert len(cluster.workloads.seats()) == 1

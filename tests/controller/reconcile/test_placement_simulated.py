@@ -38,7 +38,7 @@ async def cluster() -> AsyncIterator[SimulatedCluster]:
 
 async def submitted(cluster: SimulatedCluster, *names: str) -> None:
     """Submit sharing workers and return when everything has come to rest."""
-    cluster.openrl.submit(*(workload(name) for name in names))
+    cluster.workloads.submit(*(workload(name) for name in names))
     await cluster.settle()
 
 
@@ -53,10 +53,10 @@ async def test_a_workload_gets_a_dedicated_claim_and_a_running_pod(cluster: Simu
     async with simulated_controller(cluster):
         await submitted(cluster, "trainer")
 
-        status = cluster.openrl.status("trainer")
-        (claim,) = cluster.openrl.claims()
-        (ledger,) = cluster.openrl.ledgers()
-        (pod,) = cluster.openrl.pods()
+        status = cluster.workloads.status("trainer")
+        (claim,) = cluster.workloads.claims()
+        (ledger,) = cluster.workloads.ledgers()
+        (pod,) = cluster.workloads.pods()
         (seat,) = ledger["spec"]["seats"]
         assert status["phase"] == "Running"
         assert status["claimName"] == claim["metadata"]["name"] == ledger["spec"]["claimName"]
@@ -82,10 +82,10 @@ async def test_a_second_worker_joins_the_seat_of_an_allocated_claim(cluster: Sim
         await submitted(cluster, "first")
         await submitted(cluster, "second")
 
-    claim = cluster.openrl.status("first")["claimName"]
-    assert cluster.openrl.in_phase("Running") == ["first", "second"]
-    assert cluster.openrl.seats() == {claim: ["first", "second"]}
-    assert len(cluster.openrl.claims()) == 1
+    claim = cluster.workloads.status("first")["claimName"]
+    assert cluster.workloads.in_phase("Running") == ["first", "second"]
+    assert cluster.workloads.seats() == {claim: ["first", "second"]}
+    assert len(cluster.workloads.claims()) == 1
 
 
 async def test_the_limit_holds_at_every_revision_when_twelve_workers_arrive_at_once(
@@ -96,9 +96,9 @@ async def test_the_limit_holds_at_every_revision_when_twelve_workers_arrive_at_o
         await submitted(cluster, *(f"worker-{n:02}" for n in range(12)))
 
     assert most_seats(cluster) == 2
-    running = cluster.openrl.in_phase("Running")
-    assert len(running) == len(cluster.openrl.in_phase("Pending")) == 6
-    shared = Counter(cluster.openrl.status(name)["claimName"] for name in running)
+    running = cluster.workloads.in_phase("Running")
+    assert len(running) == len(cluster.workloads.in_phase("Pending")) == 6
+    shared = Counter(cluster.workloads.status(name)["claimName"] for name in running)
     assert sorted(shared.values()) == [2, 2, 2]
 
 
@@ -109,7 +109,7 @@ async def test_two_workers_racing_for_the_last_seats_of_two_claims_both_get_one_
     # A limit of one makes two claims of one worker each; then two controllers race at a limit of two.
     async with simulated_controller(cluster, SETTINGS.model_copy(update={"max_seats_per_claim": 1})):
         await submitted(cluster, "first", "second")
-    claims = {claim["metadata"]["name"] for claim in cluster.openrl.claims()}
+    claims = {claim["metadata"]["name"] for claim in cluster.workloads.claims()}
     assert len(claims) == 2
     before = len(cluster.server.history(LEDGERS))
 
@@ -119,10 +119,10 @@ async def test_two_workers_racing_for_the_last_seats_of_two_claims_both_get_one_
     ):
         await submitted(cluster, "third", "fourth")
 
-    assert len(cluster.openrl.in_phase("Running")) == 4
-    assert {status["claimName"] for status in cluster.openrl.statuses().values()} == claims
-    assert {claim["metadata"]["name"] for claim in cluster.openrl.claims()} == claims
-    assert sorted(len(seats) for seats in cluster.openrl.seats().values()) == [2, 2]
+    assert len(cluster.workloads.in_phase("Running")) == 4
+    assert {status["claimName"] for status in cluster.workloads.statuses().values()} == claims
+    assert {claim["metadata"]["name"] for claim in cluster.workloads.claims()} == claims
+    assert sorted(len(seats) for seats in cluster.workloads.seats().values()) == [2, 2]
     assert most_seats(cluster) == 2
     written = {change.record.key.name for change in cluster.server.history(LEDGERS)[before:]}
     assert len(written) == 2, "a claim was cut although there were seats"
@@ -134,21 +134,21 @@ async def test_a_waiters_reason_names_the_limit_only_where_the_worker_could_shar
     cluster.fleet.add_nodes(1)
     cluster.fleet.add_nodes(1, NodeShape(gpus=2, gpu_memory="40Gi"), prefix="pair")
     async with simulated_controller(cluster, LIMIT_OF_TWO):
-        cluster.openrl.submit(workload("pair-holder", devices=2, memory="30Gi"))
+        cluster.workloads.submit(workload("pair-holder", devices=2, memory="30Gi"))
         await cluster.settle()
-        cluster.openrl.submit(*(workload(name, memory="60Gi") for name in ("first", "second")))
+        cluster.workloads.submit(*(workload(name, memory="60Gi") for name in ("first", "second")))
         await cluster.settle()
-        assert len(cluster.openrl.in_phase("Running")) == 3
+        assert len(cluster.workloads.in_phase("Running")) == 3
 
-        cluster.openrl.submit(
+        cluster.workloads.submit(
             workload("shareable", memory="60Gi"),
             workload("lora", memory="60Gi", shared=False),
             workload("two-gpus", memory="30Gi", devices=2),
         )
         await cluster.settle()
 
-    assert cluster.openrl.in_phase("Pending") == ["lora", "shareable", "two-gpus"]
-    reasons = {name: cluster.openrl.status(name) for name in cluster.openrl.in_phase("Pending")}
+    assert cluster.workloads.in_phase("Pending") == ["lora", "shareable", "two-gpus"]
+    reasons = {name: cluster.workloads.status(name) for name in cluster.workloads.in_phase("Pending")}
     assert all(status["reason"].startswith("WaitingForCapacity: ") for status in reasons.values())
     assert LIMIT_SENTENCE in reasons["shareable"]["reason"]
     for name in ("lora", "two-gpus"):
@@ -161,18 +161,18 @@ async def test_a_freed_seat_reaches_a_waiter_within_a_second(cluster: SimulatedC
     async with simulated_controller(cluster, LIMIT_OF_TWO):
         await submitted(cluster, "first", "second")
         await submitted(cluster, "waiter")
-        assert cluster.openrl.in_phase("Pending") == ["waiter"]
-        shared = cluster.openrl.status("first")["claimName"]
+        assert cluster.workloads.in_phase("Pending") == ["waiter"]
+        shared = cluster.workloads.status("first")["claimName"]
 
-        cluster.openrl.delete("second")
-        await cluster.until(lambda: "second" not in cluster.openrl.seats()[shared], "no seat is freed")
+        cluster.workloads.delete("second")
+        await cluster.wait_until(lambda: "second" not in cluster.workloads.seats()[shared], "no seat freed")
         freed_seconds = anyio.current_time()
-        await cluster.until(lambda: "waiter" in cluster.openrl.seats()[shared], "the seat reaches nobody")
+        await cluster.wait_until(lambda: "waiter" in cluster.workloads.seats()[shared], "not booked again")
 
         assert anyio.current_time() - freed_seconds < 1
         await cluster.settle()
-    assert cluster.openrl.in_phase("Running") == ["first", "waiter"]
-    assert cluster.openrl.seats() == {shared: ["first", "waiter"]}, "the waiter's own claim is given up"
+    assert cluster.workloads.in_phase("Running") == ["first", "waiter"]
+    assert cluster.workloads.seats() == {shared: ["first", "waiter"]}, "the waiter's own claim is given up"
 
 
 async def test_deleting_a_workload_releases_seat_pod_claim_and_ledger(cluster: SimulatedCluster) -> None:
@@ -180,28 +180,28 @@ async def test_deleting_a_workload_releases_seat_pod_claim_and_ledger(cluster: S
     async with simulated_controller(cluster):
         await submitted(cluster, "first", "second")
 
-        cluster.openrl.delete("first")
+        cluster.workloads.delete("first")
         await cluster.settle()
-        assert list(cluster.openrl.seats().values()) == [["second"]]
-        assert len(cluster.openrl.pods()) == 1
-        assert len(cluster.openrl.claims()) == 1, "the claim lives while somebody is seated"
-        cluster.openrl.delete("second")
+        assert list(cluster.workloads.seats().values()) == [["second"]]
+        assert len(cluster.workloads.pods()) == 1
+        assert len(cluster.workloads.claims()) == 1, "the claim lives while somebody is seated"
+        cluster.workloads.delete("second")
         await cluster.settle()
 
-    assert cluster.openrl.is_empty()
+    assert cluster.workloads.is_empty()
 
 
 async def test_an_exclusive_worker_never_shares(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(2)
     async with simulated_controller(cluster):
-        cluster.openrl.submit(workload("lora", shared=False))
+        cluster.workloads.submit(workload("lora", shared=False))
         await cluster.settle()
         await submitted(cluster, "first", "second")
-        cluster.openrl.submit(workload("late-lora", shared=False))
+        cluster.workloads.submit(workload("late-lora", shared=False))
         await cluster.settle()
 
-    assert cluster.openrl.status("late-lora")["reason"].startswith("WaitingForCapacity: ")
-    by_claim = sorted(sorted(names) for names in cluster.openrl.seats().values())
+    assert cluster.workloads.status("late-lora")["reason"].startswith("WaitingForCapacity: ")
+    by_claim = sorted(sorted(names) for names in cluster.workloads.seats().values())
     assert by_claim == [["first", "second"], ["late-lora"], ["lora"]]
 
 
@@ -209,11 +209,11 @@ async def test_a_two_gpu_worker_gets_two_devices_on_one_node(cluster: SimulatedC
     cluster.fleet.add_nodes(2)
     cluster.fleet.add_nodes(1, NodeShape(gpus=2), prefix="pair")
     async with simulated_controller(cluster):
-        cluster.openrl.submit(workload("pair-worker", devices=2))
+        cluster.workloads.submit(workload("pair-worker", devices=2))
         await cluster.settle()
 
-    status = cluster.openrl.status("pair-worker")
-    (claim,) = cluster.openrl.claims()
+    status = cluster.workloads.status("pair-worker")
+    (claim,) = cluster.workloads.claims()
     results = claim["status"]["allocation"]["devices"]["results"]
     assert len({(r["pool"], r["device"]) for r in results}) == 2
     assert {r["request"] for r in results} == {"gpu/t2x80"}
@@ -233,22 +233,22 @@ async def test_a_dedicated_placement_costs_six_writes_and_a_join_five_and_neithe
             written = [request for request in requests if request.writes and request.kind.plural != "events"]
             assert len(written) == writes, [str(request) for request in requests]
             assert not {request.verb for request in requests} & {"get", "list"}
-            assert cluster.openrl.status(name)["phase"] == "Running"
+            assert cluster.workloads.status(name)["phase"] == "Running"
 
 
 async def test_a_stopped_controller_leaves_the_workers_alone(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster):
         await submitted(cluster, "trainer")
-    before = cluster.openrl.status("trainer")
-    (pod,) = cluster.openrl.pods()
+    before = cluster.workloads.status("trainer")
+    (pod,) = cluster.workloads.pods()
     revision = cluster.server.store.revision
 
     async with simulated_controller(cluster, identity="successor"):
         await cluster.settle()
 
-    assert cluster.openrl.status("trainer") == before
-    assert cluster.openrl.pods() == [pod]
+    assert cluster.workloads.status("trainer") == before
+    assert cluster.workloads.pods() == [pod]
     assert cluster.server.store.revision == revision, "a start at rest writes nothing"
 
 
@@ -259,13 +259,13 @@ async def test_only_the_leader_of_two_controllers_writes(cluster: SimulatedClust
         simulated_controller(cluster, elected, identity="one") as one,
         simulated_controller(cluster, elected, identity="two") as two,
     ):
-        await cluster.until(lambda: one.leadership.leading or two.leadership.leading, "nobody leads")
-        cluster.openrl.submit(workload("trainer"))
-        await cluster.until(lambda: cluster.openrl.in_phase("Running"), "the worker does not run")
+        await cluster.wait_until(lambda: one.leadership.leading or two.leadership.leading, "nobody leads")
+        cluster.workloads.submit(workload("trainer"))
+        await cluster.wait_until(lambda: cluster.workloads.in_phase("Running"), "the worker does not run")
         leader, standby = (one, two) if one.leadership.leading else (two, one)
         assert not standby.leadership.leading
 
         await leader.crash()
-        await cluster.until(lambda: standby.leadership.leading, "nobody takes over")
-        cluster.openrl.submit(workload("late"))
-        await cluster.until(lambda: len(cluster.openrl.in_phase("Running")) == 2, "the second does not run")
+        await cluster.wait_until(lambda: standby.leadership.leading, "nobody takes over")
+        cluster.workloads.submit(workload("late"))
+        await cluster.wait_until(lambda: len(cluster.workloads.in_phase("Running")) == 2, "only one runs")

@@ -29,12 +29,12 @@ async def test_what_users_delete_while_their_namespace_ends_does_not_come_back_w
 
     assert hands.delete_namespace()
     await cluster.settle()
-    assert set(cluster.openrl.statuses()) == {"held"}
+    assert set(cluster.workloads.statuses()) == {"held"}
     for name in ("held", "gone"):
         hands.act(Act(0.0, "delete", name))
-    server, key = cluster.server, ObjectKey(cluster.openrl.namespace, "held")
+    server, key = cluster.server, ObjectKey(cluster.workloads.namespace, "held")
     server.edit(WORKLOADS, key, lambda document: document["metadata"].pop("finalizers"))
     await cluster.settle()
 
     assert hands.restore_namespace()
-    assert set(hands.expected) == set(cluster.openrl.statuses()) == {"wanted"}
+    assert set(hands.expected) == set(cluster.workloads.statuses()) == {"wanted"}

@@ -1,4 +1,4 @@
-"""What the watchdog says of seats above the limit, and of the end of a claim (contract §4 and §8)."""
+"""What the invariants says of seats above the limit, and of the end of a claim (contract §4 and §8)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LEDGER, CLAIM = "ledger-a", "claim-a"
 
 def owned_claim(cluster: SimulatedCluster, *finalizers: str) -> None:
     """A ledger and its claim."""
-    server, namespace = cluster.server, cluster.openrl.namespace
+    server, namespace = cluster.server, cluster.workloads.namespace
     ledger = server.create(LEDGERS, namespace, {"metadata": {"name": LEDGER}, "spec": {"claimName": CLAIM}})
     owner = {"apiVersion": LEDGERS.api_version, "kind": LEDGERS.kind, "name": LEDGER, "uid": ledger.uid}
     exactly = {"deviceClassName": DRIVER, "allocationMode": "ExactCount", "count": 1}
@@ -37,14 +37,14 @@ async def test_a_claim_that_is_asked_to_go_before_its_ledger_is_told_once(
     cluster: SimulatedCluster, finalizers: tuple[str, ...]
 ) -> None:
     owned_claim(cluster, *finalizers)
-    watchdog, namespace = InvariantChecker(cluster), cluster.openrl.namespace
+    invariants, namespace = InvariantChecker(cluster), cluster.workloads.namespace
 
     cluster.server.delete(CLAIMS, CLAIM, namespace)
     cluster.server.delete(LEDGERS, LEDGER, namespace)
     if finalizers:
         cluster.server.patch(CLAIMS, CLAIM, namespace, {"metadata": {"finalizers": None}})
 
-    (violation,) = watchdog.violations
+    (violation,) = invariants.violations
     assert violation.endswith(f"{CLAIM} went before its ledger")
 
 
@@ -53,14 +53,14 @@ async def test_a_claim_that_goes_after_its_ledger_is_in_order(
     cluster: SimulatedCluster, finalizers: tuple[str, ...]
 ) -> None:
     owned_claim(cluster, *finalizers)
-    watchdog, namespace = InvariantChecker(cluster), cluster.openrl.namespace
+    invariants, namespace = InvariantChecker(cluster), cluster.workloads.namespace
 
     cluster.server.delete(LEDGERS, LEDGER, namespace)
     cluster.server.delete(CLAIMS, CLAIM, namespace)
     if finalizers:
         cluster.server.patch(CLAIMS, CLAIM, namespace, {"metadata": {"finalizers": None}})
 
-    assert watchdog.violations == []
+    assert invariants.violations == []
 
 
 def seat(name: str) -> dict[str, object]:
@@ -79,26 +79,26 @@ def seat(name: str) -> dict[str, object]:
 async def test_a_write_that_adds_a_seat_above_the_limit_is_told(
     cluster: SimulatedCluster, after: tuple[str, ...], told: bool
 ) -> None:
-    server, namespace = cluster.server, cluster.openrl.namespace
+    server, namespace = cluster.server, cluster.workloads.namespace
     spec = {"claimName": CLAIM, "seats": [seat("a"), seat("b")]}
     server.create(LEDGERS, namespace, {"metadata": {"name": LEDGER}, "spec": spec})
-    watchdog = InvariantChecker(cluster, limit=lambda: 1)
+    invariants = InvariantChecker(cluster, limit=lambda: 1)
 
     server.patch(LEDGERS, LEDGER, namespace, {"spec": {"seats": [seat(name) for name in after]}})
 
-    assert [f"the limit is {1}" in violation for violation in watchdog.violations] == [True] * told
+    assert [f"the limit is {1}" in violation for violation in invariants.violations] == [True] * told
 
 
 def book_seat(cluster: SimulatedCluster, uid: str) -> None:
     claim = own_claim_name("worker", uid)
     seat = {"workload": "worker", "workloadUID": uid, "assignmentID": "one"}
     body = {"metadata": {"name": ledger_name(claim)}, "spec": {"claimName": claim, "seats": [seat]}}
-    cluster.server.create(LEDGERS, cluster.openrl.namespace, body)
+    cluster.server.create(LEDGERS, cluster.workloads.namespace, body)
 
 
 def make_pod(cluster: SimulatedCluster, uid: str) -> None:
     body = plain_pod("orw-worker", owner=controller_reference("worker", uid))
-    cluster.server.create(PODS, cluster.openrl.namespace, body)
+    cluster.server.create(PODS, cluster.workloads.namespace, body)
 
 
 LAND: dict[str, Callable[[SimulatedCluster, str], None]] = {"seat": book_seat, "Pod": make_pod}
@@ -111,17 +111,17 @@ LAND: dict[str, Callable[[SimulatedCluster, str], None]] = {"seat": book_seat, "
 async def test_only_what_lands_late_for_a_worker_that_is_leaving_is_nobodys_fault(
     cluster: SimulatedCluster, what: str, late: bool, leaving: bool, told: bool
 ) -> None:
-    server, namespace = cluster.server, cluster.openrl.namespace
-    watchdog = InvariantChecker(cluster, lands_late=lambda: late)
+    server, namespace = cluster.server, cluster.workloads.namespace
+    invariants = InvariantChecker(cluster, lands_late=lambda: late)
     body = workload("worker")
     body["metadata"]["finalizers"] = ["example.com/hold"]
-    cluster.openrl.submit(body)
+    cluster.workloads.submit(body)
     if leaving:
-        cluster.openrl.delete("worker")
+        cluster.workloads.delete("worker")
     LAND[what](cluster, server.get(WORKLOADS, "worker", namespace).uid)
     if not leaving:
-        cluster.openrl.delete("worker")
+        cluster.workloads.delete("worker")
     server.patch(WORKLOADS, "worker", namespace, {"metadata": {"finalizers": None}})
 
-    said = [text.endswith(f"worker went and left a {what}") for text in watchdog.violations]
+    said = [text.endswith(f"worker went and left a {what}") for text in invariants.violations]
     assert said == [True] * told

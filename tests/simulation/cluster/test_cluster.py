@@ -43,15 +43,15 @@ async def eventful_run(seed: int) -> str:
         async with simulated_controller(
             cluster, LIMIT_OF_TWO, identity="one", interceptor=faults, latency_seconds=latency_seconds
         ) as one:
-            cluster.openrl.submit(*(workload(f"w-{n:02}") for n in range(10)))
+            cluster.workloads.submit(*(workload(f"w-{n:02}") for n in range(10)))
             await anyio.sleep(0.1)
             async with simulated_controller(
                 cluster, LIMIT_OF_TWO, identity="two", latency_seconds=latency_seconds
             ):
                 await anyio.sleep(0.2)
                 await one.crash()
-                cluster.openrl.delete("w-03")
-                cluster.openrl.delete("w-07")
+                cluster.workloads.delete("w-03")
+                cluster.workloads.delete("w-07")
                 await cluster.settle()
         digest = hashlib.sha256()
         for change in cluster.server.history():
@@ -89,10 +89,10 @@ async def test_settling_waits_for_calls_that_are_on_their_way(cluster: Simulated
     faults.add(Delay(before_seconds=14), verb="create", kind=PODS)
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster, interceptor=faults):
-        cluster.openrl.submit(workload("slow"))
+        cluster.workloads.submit(workload("slow"))
         await cluster.settle(quiet_seconds=2)
 
-        assert cluster.openrl.in_phase("Running") == ["slow"]
+        assert cluster.workloads.in_phase("Running") == ["slow"]
 
 
 async def test_what_never_comes_to_rest_is_said_so(cluster: SimulatedCluster) -> None:
@@ -108,7 +108,7 @@ async def test_what_never_comes_to_rest_is_said_so(cluster: SimulatedCluster) ->
         with pytest.raises(NotSettled, match="still being written to"):
             await cluster.settle(limit_seconds=60)
         with pytest.raises(NotSettled, match="nobody comes"):
-            await cluster.until(lambda: cluster.openrl.get("nobody"), "nobody comes", limit_seconds=5)
+            await cluster.wait_until(lambda: cluster.workloads.get("nobody"), "nobody comes", limit_seconds=5)
         tasks.cancel_scope.cancel()
 
 
@@ -127,7 +127,7 @@ async def test_an_error_of_an_actor_ends_the_block() -> None:
 
     async def block() -> None:
         async with SimulatedCluster() as cluster:
-            cluster.agenda.after(1, ("test",), fail)
+            cluster.event_queue.after(1, ("test",), fail)
             await anyio.sleep(2)
 
     with pytest.raises(ExceptionGroup) as caught:
@@ -222,13 +222,15 @@ async def test_a_pod_that_is_deleted_while_it_is_being_bound_keeps_no_device(
 ) -> None:
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster):
-        cluster.openrl.submit(workload("short"))
-        await cluster.until(
-            lambda: any((claim.get("status") or {}).get("allocation") for claim in cluster.openrl.claims()),
+        cluster.workloads.submit(workload("short"))
+        await cluster.wait_until(
+            lambda: any(
+                (claim.get("status") or {}).get("allocation") for claim in cluster.workloads.claims()
+            ),
             "no claim is allocated",
         )
-        cluster.server.delete(PODS, "orw-short", cluster.openrl.namespace)
-        cluster.openrl.delete("short")
+        cluster.server.delete(PODS, "orw-short", cluster.workloads.namespace)
+        cluster.workloads.delete("short")
         await cluster.settle()
 
     assert cluster.server.documents(CLAIMS) == []
@@ -251,7 +253,7 @@ async def test_a_node_that_comes_back_takes_up_its_pods(cluster: SimulatedCluste
     cluster.fleet.add_nodes(1)
     body = {"metadata": {"name": POD.name}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
     cluster.server.create(PODS, POD.namespace, body)
-    await cluster.until(lambda: pod_of(cluster)["spec"].get("nodeName"), "it is not bound")
+    await cluster.wait_until(lambda: pod_of(cluster)["spec"].get("nodeName"), "it is not bound")
     cluster.fleet.remove_node("gpu-node-0")
     await anyio.sleep(1)
     assert pod_of(cluster)["status"]["phase"] == "Pending"
