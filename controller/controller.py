@@ -108,7 +108,7 @@ class Controller:
         )
         self._waiting_for_caches = anyio.CancelScope()
         # The picture first: whoever is woken must find the change in it.
-        self.fleet_updater.connect()
+        self.fleet_updater.subscribe()
         self.gauges.connect(self.caches)
         self._triggers.connect(self.fleet_updater)
 

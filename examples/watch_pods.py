@@ -1,5 +1,5 @@
 """Watch Pods and print what happens to them: `python examples/watch_pods.py [NAMESPACE]`, Ctrl-C to end."""
-# ruff: noqa: D101, D102, D103, T201 - the names say it
+# ruff: noqa: D101, D103, T201 - the names say it
 
 import sys
 from contextlib import suppress
@@ -26,21 +26,19 @@ class Pod(msgspec.Struct, frozen=True):
 PODS = Resource("", "v1", "pods", "Pod", namespaced=True, decode=struct_decoder(Pod))
 
 
-class Printer:
-    def on_add(self, pod: Pod, initial: bool) -> None:
-        print("there" if initial else "added", pod.metadata.name, pod.status.phase, flush=True)
-
-    def on_update(self, old: Pod, new: Pod) -> None:
+def show(old: Pod | None, new: Pod | None) -> None:
+    if old and new:
         print("changed", new.metadata.name, f"{old.status.phase} -> {new.status.phase}", flush=True)
-
-    def on_delete(self, pod: Pod) -> None:
-        print("deleted", pod.metadata.name, pod.status.phase, flush=True)
+    elif new:
+        print("added", new.metadata.name, new.status.phase, flush=True)
+    elif old:
+        print("deleted", old.metadata.name, old.status.phase, flush=True)
 
 
 async def main(namespace: str) -> None:
     async with connect() as api:
         pods = SharedInformer(api, PODS, namespace=namespace, rng=SystemRandom())
-        pods.add_handler(Printer())
+        pods.on_change(show)
         await pods.run()
 
 

@@ -35,13 +35,10 @@ class _Counter:
         self.done = anyio.Event()
         self._seen = 0
 
-    def on_add(self, obj: AnyPod, initial: bool) -> None:
-        """The first list does not count."""
-
-    def on_delete(self, obj: AnyPod) -> None:
-        """None is sent."""
-
-    def on_update(self, old: AnyPod, new: AnyPod) -> None:  # noqa: ARG002 - part of the handler protocol
+    def count(self, old: AnyPod | None, new: AnyPod | None) -> None:
+        """Count one update; additions are those of the first list, and nothing is deleted."""
+        if old is None or new is None:
+            return
         if self._clock is None:
             self._clock = Clock()
         self._seen += 1
@@ -61,7 +58,7 @@ async def main(port: int, folder: Path, events: int) -> None:
     ):
         pods = make_caches(api, "openrl-system", Random(0)).pods
         counter = _Counter(events)
-        pods.add_handler(counter, inline=True)
+        pods.on_change(counter.count, inline=True)
         tasks.start_soon(pods.run)
         await pods.wait_for_sync()
         while not pods.statistics().reflector.watches_total:  # noqa: ASYNC110 - there is no event to wait for

@@ -1,8 +1,8 @@
-"""Keeps placement's picture of the fleet equal to the caches, event by event.
+"""Keep placement's fleet equal to the caches, event by event.
 
-Inline handlers translate each object as it enters or leaves a cache; the fleet therefore never lags behind
-what a reconcile reads, but for a long list that is being told (see `informers.cache.store`). What frees or
-adds capacity is announced through `on_inventory` and `on_capacity_freed`.
+Inline handlers convert each object as it enters or leaves a cache. The fleet therefore never lags behind what
+a reconcile reads, except during a long list that is delivered in slices (see `informers.cache.store`).
+Changes that free or add capacity are announced through `on_inventory_changed` and `on_capacity_freed`.
 """
 
 from __future__ import annotations
@@ -26,112 +26,144 @@ from placement.types import PodUse, SeatInfo
 _log = logs.get_logger(__name__)
 
 
-def _nothing() -> None:
-    """Nobody listens yet."""
-
-
 class FleetUpdater:
-    """Feeds one `Fleet` from the caches of the controller."""
+    """Updates one `Fleet` from the caches of the controller."""
 
     def __init__(self, caches: Caches, fleet: Fleet, requests: PlacementRequests, namespace: str) -> None:
         self._caches = caches
         self._requests = requests
         self._namespace = namespace
         self.fleet = fleet
-        self._gaps: frozenset[tuple[str, str, int]] = frozenset()
-        self.on_inventory: Callable[[], None] = _nothing
+        self._incomplete_pools: frozenset[tuple[str, str, int]] = frozenset()
+        self.on_inventory_changed: Callable[[], None] = lambda: None
         """Called after nodes or devices changed in a way that decisions depend on."""
-        self.on_capacity_freed: Callable[[], None] = _nothing
-        """Called after a Pod gave back what it held of a node."""
+        self.on_capacity_freed: Callable[[], None] = lambda: None
+        """Called after a Pod released its resources on an enabled node."""
 
     def __repr__(self) -> str:
-        return f"<Picture of {self.fleet!r}>"
+        return f"<FleetUpdater {self.fleet!r}>"
 
-    def connect(self) -> None:
-        """Subscribe to the caches, before anybody who reads the fleet does."""
-        self._caches.workloads.add_handler(_WorkloadFeed(self), inline=True)
-        self._caches.nodes.add_handler(_NodeFeed(self), inline=True)
-        self._caches.slices.add_handler(_SliceFeed(self), inline=True)
-        self._caches.pods.add_handler(_PodFeed(self), inline=True)
-        self._caches.claims.add_handler(_ClaimFeed(self), inline=True)
-        self._caches.ledgers.add_handler(_LedgerFeed(self), inline=True)
+    def subscribe(self) -> None:
+        """Subscribe to the caches. Call it before any reader of the fleet subscribes."""
+        self._caches.workloads.on_change(self._on_workload, inline=True)
+        self._caches.nodes.on_change(self._on_node, inline=True)
+        self._caches.slices.on_change(self._on_slice, inline=True)
+        self._caches.pods.on_change(self._on_pod, inline=True)
+        self._caches.claims.on_change(self._on_claim, inline=True)
+        self._caches.ledgers.on_change(self._on_ledger, inline=True)
 
-    def announce(self, changed: bool) -> None:
-        """Tell the listener about a change of the inventory that decisions depend on."""
+    def _on_workload(self, old: Workload | None, new: Workload | None) -> None:
+        # Its seats' CPU requests and its Pods' owner are known from now on. The spec is immutable, and seats
+        # keep their requests after the Workload is deleted.
+        if old is not None or new is None:
+            return
+        for ledger in self._caches.ledgers.store.by_index(BY_WORKER, new.uid):
+            self._set_seats(ledger)
+        for pod in self._caches.pods_of(new.uid):
+            if not pod.finished:
+                self._set_pod(pod)
+
+    def _on_node(self, old: Node | None, new: Node | None) -> None:
+        if new is None:
+            changed = old is not None and self.fleet.remove_node(old.metadata.name)
+        elif old is not None and _node_facts(old) == _node_facts(new):
+            changed = False
+        else:
+            changed = self.fleet.set_node(convert.node(new))
+        self._announce_inventory(changed)
+
+    def _on_slice(self, old: ResourceSlice | None, new: ResourceSlice | None) -> None:
+        if new is None:
+            self._announce_inventory(old is not None and self.fleet.remove_slice(old.metadata.name))
+        elif old is None or old.spec != new.spec:
+            device_slice = convert.device_slice(new)
+            self._announce_inventory(device_slice is not None and self.fleet.set_slice(device_slice))
+
+    def _on_pod(self, old: AnyPod | None, new: AnyPod | None) -> None:
+        if new is not None:
+            if old is None or _usage(old) != _usage(new):
+                self._set_pod(new)
+        elif old is not None:
+            self._remove_pod(old)
+
+    def _on_claim(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
+        if new is not None:
+            self._set_claim(new)
+        elif old is not None:
+            self.fleet.remove_claim(old.metadata.name)
+
+    def _on_ledger(self, old: ClaimLedger | None, new: ClaimLedger | None) -> None:
+        if new is not None:
+            self._set_seats(new)
+        elif old is not None:
+            self.fleet.remove_seats(old.claim_name)
+            self._refresh_claim(old.claim_name)
+
+    def _announce_inventory(self, changed: bool) -> None:
         if changed:
-            self.on_inventory()
-            self._report_gaps()
+            self.on_inventory_changed()
+            self._log_incomplete_pools()
 
-    def _report_gaps(self) -> None:
-        """Name each pool that is left out because slices of it are missing, once per generation."""
-        gaps = {(gap.node, gap.pool, gap.generation): gap for gap in self.fleet.incomplete_pools()}
-        for key, gap in gaps.items():
-            if key not in self._gaps:
+    def _log_incomplete_pools(self) -> None:
+        """Log each pool that is ignored because slices are missing, once per generation."""
+        pools = {(pool.node, pool.pool, pool.generation): pool for pool in self.fleet.incomplete_pools()}
+        for key, pool in pools.items():
+            if key not in self._incomplete_pools:
                 _log.warning(
-                    "Left out an incomplete device pool",
-                    node=gap.node,
-                    pool=gap.pool,
-                    generation=gap.generation,
-                    slices_present=gap.slices_present,
-                    slices_expected=gap.slices_expected,
+                    "Ignored incomplete device pool",
+                    node=pool.node,
+                    pool=pool.pool,
+                    generation=pool.generation,
+                    slices_present=pool.slices_present,
+                    slices_expected=pool.slices_expected,
                 )
-        self._gaps = frozenset(gaps)
+        self._incomplete_pools = frozenset(pools)
 
-    def claim_changed(self, claim: ResourceClaim) -> None:
-        """Take a claim in, with what its ledger says about who owns it. Merely labelled ones are not ours."""
+    def _set_claim(self, claim: ResourceClaim) -> None:
+        """Store a claim and whether its ledger owns it. Claims that merely carry our label are ignored."""
         name = claim.metadata.name
         if is_claim_name(name):
             ledger = self._caches.ledgers.store.get(ObjectKey(self._namespace, ledger_name(name)))
             self.fleet.set_claim(convert.claim(claim, ledger.metadata.uid if ledger else ""))
 
-    def ledger_changed(self, ledger: ClaimLedger) -> None:
-        """Take in the seats, and look again at the claim: it may have found or lost its owner."""
-        self.fleet.set_seats(ledger.claim_name, tuple(self._hold(seat) for seat in ledger.seats))
-        self._review_claim(ledger.claim_name)
+    def _set_seats(self, ledger: ClaimLedger) -> None:
+        self.fleet.set_seats(ledger.claim_name, tuple(self._seat_info(seat) for seat in ledger.seats))
+        self._refresh_claim(ledger.claim_name)
 
-    def ledger_gone(self, ledger: ClaimLedger) -> None:
-        """The seats are gone, and the claim is dying."""
-        self.fleet.remove_seats(ledger.claim_name)
-        self._review_claim(ledger.claim_name)
-
-    def workload_came(self, workload: Workload) -> None:
-        """What its seats cost the host beyond memory, and what its Pods count for, is known from now on."""
-        for ledger in self._caches.ledgers.store.by_index(BY_WORKER, workload.uid):
-            self.ledger_changed(ledger)
-        for pod in self._caches.pods_of(workload.uid):
-            if not pod.finished:
-                self.pod_changed(pod)
-
-    def _review_claim(self, name: str) -> None:
+    def _refresh_claim(self, name: str) -> None:
+        """Store a claim again: its ledger, and with it its owner, may have changed."""
         claim = self._caches.claims.store.get(ObjectKey(self._namespace, name))
         if claim is not None:
-            self.claim_changed(claim)
+            self._set_claim(claim)
 
-    def _worker(self, name: str, uid: str) -> Workload | None:
+    def _workload(self, name: str, uid: str) -> Workload | None:
         workload = self._caches.workloads.store.get(ObjectKey(self._namespace, name))
         return workload if workload is not None and workload.uid == uid else None
 
-    def _hold(self, seat: Seat) -> SeatInfo:
-        workload = self._worker(seat.workload, seat.workload_uid)
-        if workload is None:
-            return convert.seat_info(seat)
-        request = self._requests.of(workload)
+    def _seat_info(self, seat: Seat) -> SeatInfo:
+        workload = self._workload(seat.workload, seat.workload_uid)
+        request = self._requests.of(workload) if workload is not None else None
         return convert.seat_info(seat, request.host.cpu_millis if request is not None else 0)
 
-    def pod_changed(self, pod: AnyPod) -> None:
-        """Take in what a Pod holds; one that has ended holds nothing."""
+    def _set_pod(self, pod: AnyPod) -> None:
         if pod.finished:
-            self.pod_gone(pod)
-            return
-        self.fleet.set_pod(self._use(pod))
+            self._remove_pod(pod)
+        else:
+            self.fleet.set_pod(self._pod_use(pod))
 
-    def _use(self, pod: AnyPod) -> PodUse:
+    def _remove_pod(self, pod: AnyPod) -> None:
+        self.fleet.remove_pod(pod.metadata.uid)
+        node = self._caches.nodes.store.get(ObjectKey("", pod.node_name))
+        if node is not None and convert.is_enabled(node):
+            self.on_capacity_freed()
+
+    def _pod_use(self, pod: AnyPod) -> PodUse:
         if isinstance(pod, ForeignPod) or pod.metadata.namespace != self._namespace:
             return convert.pod_use(pod)
         owner = controlling_workload(pod)
         if owner is None:
             return convert.pod_use(pod, claims=pod.claim_names)
-        workload = self._worker(owner.name, owner.uid)
+        workload = self._workload(owner.name, owner.uid)
         if workload is None:
             return convert.pod_use(pod, worker_uid=owner.uid, claims=pod.claim_names)
         request = self._requests.of(workload)
@@ -143,104 +175,12 @@ class FleetUpdater:
             exclusive=workload.spec.exclusive if request is None else not request.shareable,
         )
 
-    def pod_gone(self, pod: AnyPod) -> None:
-        """A Pod ended or went: what it held on its node is free."""
-        self.fleet.remove_pod(pod.metadata.uid)
-        node = self._caches.nodes.store.get(ObjectKey("", pod.node_name))
-        if node is not None and convert.is_enabled(node):
-            self.on_capacity_freed()
+
+def _node_facts(node: Node) -> tuple[object, ...]:
+    return node.metadata.labels, node.spec, node.status
 
 
-def _holds(pod: AnyPod) -> tuple[object, ...]:
-    """What decides on what a Pod holds: where it is, what it asks for, and whether it still does."""
-    asked = pod.requests if isinstance(pod, ForeignPod) else pod.spec
-    return pod.node_name, asked, pod.finished
-
-
-class _WorkloadFeed:
-    def __init__(self, fleet_updater: FleetUpdater) -> None:
-        self._fleet_updater = fleet_updater
-
-    def on_add(self, obj: Workload, initial: bool) -> None:  # noqa: ARG002 - part of the handler protocol
-        self._fleet_updater.workload_came(obj)
-
-    def on_update(self, old: Workload, new: Workload) -> None:
-        """The spec is immutable, and nothing else of it is part of the picture."""
-
-    def on_delete(self, obj: Workload) -> None:
-        """Its seats keep what they are known to cost."""
-
-
-class _NodeFeed:
-    def __init__(self, fleet_updater: FleetUpdater) -> None:
-        self._fleet_updater = fleet_updater
-
-    def on_add(self, obj: Node, initial: bool) -> None:  # noqa: ARG002 - part of the handler protocol
-        self._fleet_updater.announce(self._fleet_updater.fleet.set_node(convert.node(obj)))
-
-    def on_update(self, old: Node, new: Node) -> None:
-        if (old.metadata.labels, old.spec, old.status) != (new.metadata.labels, new.spec, new.status):
-            self._fleet_updater.announce(self._fleet_updater.fleet.set_node(convert.node(new)))
-
-    def on_delete(self, obj: Node) -> None:
-        self._fleet_updater.announce(self._fleet_updater.fleet.remove_node(obj.metadata.name))
-
-
-class _SliceFeed:
-    def __init__(self, fleet_updater: FleetUpdater) -> None:
-        self._fleet_updater = fleet_updater
-
-    def on_add(self, obj: ResourceSlice, initial: bool) -> None:  # noqa: ARG002 - part of the handler protocol
-        described = convert.device_slice(obj)
-        if described is not None:
-            self._fleet_updater.announce(self._fleet_updater.fleet.set_slice(described))
-
-    def on_update(self, old: ResourceSlice, new: ResourceSlice) -> None:
-        if old.spec != new.spec:
-            self.on_add(new, initial=False)
-
-    def on_delete(self, obj: ResourceSlice) -> None:
-        self._fleet_updater.announce(self._fleet_updater.fleet.remove_slice(obj.metadata.name))
-
-
-class _PodFeed:
-    def __init__(self, fleet_updater: FleetUpdater) -> None:
-        self._fleet_updater = fleet_updater
-
-    def on_add(self, obj: AnyPod, initial: bool) -> None:  # noqa: ARG002 - part of the handler protocol
-        self._fleet_updater.pod_changed(obj)
-
-    def on_update(self, old: AnyPod, new: AnyPod) -> None:
-        if _holds(old) != _holds(new):
-            self._fleet_updater.pod_changed(new)
-
-    def on_delete(self, obj: AnyPod) -> None:
-        self._fleet_updater.pod_gone(obj)
-
-
-class _ClaimFeed:
-    def __init__(self, fleet_updater: FleetUpdater) -> None:
-        self._fleet_updater = fleet_updater
-
-    def on_add(self, obj: ResourceClaim, initial: bool) -> None:  # noqa: ARG002 - part of the handler protocol
-        self._fleet_updater.claim_changed(obj)
-
-    def on_update(self, old: ResourceClaim, new: ResourceClaim) -> None:  # noqa: ARG002 - the fleet compares
-        self._fleet_updater.claim_changed(new)
-
-    def on_delete(self, obj: ResourceClaim) -> None:
-        self._fleet_updater.fleet.remove_claim(obj.metadata.name)
-
-
-class _LedgerFeed:
-    def __init__(self, fleet_updater: FleetUpdater) -> None:
-        self._fleet_updater = fleet_updater
-
-    def on_add(self, obj: ClaimLedger, initial: bool) -> None:  # noqa: ARG002 - part of the handler protocol
-        self._fleet_updater.ledger_changed(obj)
-
-    def on_update(self, old: ClaimLedger, new: ClaimLedger) -> None:  # noqa: ARG002 - the fleet compares
-        self._fleet_updater.ledger_changed(new)
-
-    def on_delete(self, obj: ClaimLedger) -> None:
-        self._fleet_updater.ledger_gone(obj)
+def _usage(pod: AnyPod) -> tuple[object, ...]:
+    """Return the facts that decide what a Pod uses: its node, its requests, and whether it has finished."""
+    requests = pod.requests if isinstance(pod, ForeignPod) else pod.spec
+    return pod.node_name, requests, pod.finished

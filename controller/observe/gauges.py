@@ -106,9 +106,9 @@ class Gauges:
 
     def connect(self, caches: Caches) -> None:
         """Follow the caches; who waits is told by `waits` and `waits_no_more`."""
-        caches.workloads.add_handler(self._workloads, name="census", inline=True)
-        caches.ledgers.add_handler(self._ledgers, name="census", inline=True)
-        caches.claims.add_handler(self._claims, name="census", inline=True)
+        caches.workloads.on_change(self._workloads.change, name="gauges", inline=True)
+        caches.ledgers.on_change(self._ledgers.change, name="gauges", inline=True)
+        caches.claims.on_change(self._claims.change, name="gauges", inline=True)
 
     def waits(self, key: ObjectKey, workload: Workload) -> None:
         """This worker is in line, and says why in its status."""
@@ -169,14 +169,12 @@ class _Kept(Generic[T, C]):
         self._classes: dict[ObjectKey, C] = {}
         self.counts: Counter[C] = Counter()
 
-    def on_add(self, obj: T, initial: bool, /) -> None:  # noqa: ARG002 - part of the handler protocol
-        self._count(obj)
-
-    def on_update(self, old: T, new: T, /) -> None:  # noqa: ARG002 - part of the handler protocol
-        self._count(new)
-
-    def on_delete(self, obj: T, /) -> None:
-        self._forget(ObjectKey.of(obj))
+    def change(self, old: T | None, new: T | None) -> None:
+        """Count the object as what it is now."""
+        if new is not None:
+            self._count(new)
+        elif old is not None:
+            self._forget(ObjectKey.of(old))
 
     def _count(self, obj: T) -> None:
         key = ObjectKey.of(obj)

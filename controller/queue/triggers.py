@@ -66,13 +66,81 @@ class QueueTriggers:
 
     def connect(self, fleet_updater: FleetUpdater) -> None:
         """Subscribe to the caches. Call after the picture has subscribed, which must be up to date first."""
-        fleet_updater.on_inventory = self.activate_all_waiting
+        fleet_updater.on_inventory_changed = self.activate_all_waiting
         fleet_updater.on_capacity_freed = self.wake_all
-        self._caches.workloads.add_handler(_WorkloadEvents(self), inline=True)
-        self._caches.pods.add_handler(_PodEvents(self), inline=True)
-        self._caches.claims.add_handler(_ClaimEvents(self), inline=True)
-        self._caches.ledgers.add_handler(_LedgerEvents(self), inline=True)
-        self._caches.device_classes.add_handler(_DeviceClassEvents(self), inline=True)
+        self._caches.workloads.on_change(self._on_workload, inline=True)
+        self._caches.pods.on_change(self._on_pod, inline=True)
+        self._caches.claims.on_change(self._on_claim, inline=True)
+        self._caches.ledgers.on_change(self._on_ledger, inline=True)
+        self._caches.device_classes.on_change(self._on_device_class, inline=True)
+
+    def _on_workload(self, old: Workload | None, new: Workload | None) -> None:
+        """React to a new spec, a deletion, or a status that another process wrote.
+
+        Waiting workers are reconciled every retry interval. For any other worker, a late status write by the
+        previous leader would never be corrected: the events of its Pod may have come first.
+        """
+        if new is None:
+            if old is not None:
+                self.workload_gone(old)
+            return
+        self.enqueue_waiting(new)
+        if (
+            old is None
+            or (old.metadata.generation, old.deleting) != (new.metadata.generation, new.deleting)
+            or old.terminal != new.terminal
+        ):
+            self.activate(ObjectKey.of(new))
+        elif new.status != old.status:
+            self.status_changed(new)
+
+    def _on_pod(self, old: AnyPod | None, new: AnyPod | None) -> None:
+        """React to the phase, conditions, node and deletion of a worker's Pod."""
+        pod = new or old
+        if pod is not None and (old is None or new is None or _pod_changed(old, new)):
+            self.pod_of(pod)
+
+    def _on_claim(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
+        """React to a managed claim that was allocated, deallocated, marked for deletion, or deleted."""
+        if new is None:
+            if old is not None:
+                self.creator(old)
+                self.holders(old)
+                self.wake_all()
+            return
+        was_allocated = old is not None and old.allocated
+        if old is None:
+            changed = new.allocated
+        else:
+            changed = old.status.allocation != new.status.allocation or old.deleting != new.deleting
+        if changed:
+            self.holders(new)
+            self.wake_all()
+        if new.allocated and not was_allocated:
+            self.activate_unexplained()
+
+    def _on_ledger(self, old: ClaimLedger | None, new: ClaimLedger | None) -> None:
+        """React to lost and gained seats."""
+        if new is None:
+            if old is not None:
+                self.seats_lost(old, old.seats)
+            return
+        before = {seat.ref: seat for seat in old.seats} if old is not None else {}
+        after = {seat.ref: seat for seat in new.seats}
+        lost = [seat for ref, seat in before.items() if after.get(ref) != seat]
+        gained = [seat for ref, seat in after.items() if ref not in before]
+        if old is not None and lost:
+            self.hand_offs.freed(max(0, len(old.seats) - len(new.seats)))
+            self.seats_lost(new, lost)
+        if old is not None and gained:
+            self.seats_joined(gained)
+        if gained:
+            self.seats_gained(new, gained)
+
+    def _on_device_class(self, old: DeviceClass | None, new: DeviceClass | None) -> None:
+        # An edit frees no allocation. Workers learn that a class is missing when they next create a claim.
+        if old is None and new is not None:
+            self.activate_all_waiting()
 
     def tell(self, names: Iterable[str]) -> None:
         """A ledger or claim says something about these Workloads of the workers' namespace."""
@@ -207,115 +275,11 @@ class QueueTriggers:
         return self._caches.ledgers.store.get(ObjectKey(self._namespace, ledger_name(claim)))
 
 
-class _WorkloadEvents:
-    """Added, spec or deletion changed; or somebody else wrote the status of one that does not wait.
-
-    Those who wait are looked at every retry interval. For the others a status that comes late, from a leader
-    of before, would stand for good: the news of their Pods may have come first.
-    """
-
-    def __init__(self, triggers: QueueTriggers) -> None:
-        self._triggers = triggers
-
-    def on_add(self, obj: Workload, initial: bool) -> None:  # noqa: ARG002 - part of the handler protocol
-        self._triggers.enqueue_waiting(obj)
-        self._triggers.activate(ObjectKey.of(obj))
-
-    def on_update(self, old: Workload, new: Workload) -> None:
-        self._triggers.enqueue_waiting(new)
-        changed = (old.metadata.generation, old.deleting) != (new.metadata.generation, new.deleting)
-        if changed or new.terminal != old.terminal:
-            self._triggers.activate(ObjectKey.of(new))
-        elif new.status != old.status:
-            self._triggers.status_changed(new)
-
-    def on_delete(self, obj: Workload) -> None:
-        self._triggers.workload_gone(obj)
-
-
-class _PodEvents:
-    """A worker's Pod came, changed or vanished. What others' Pods free is seen by the picture."""
-
-    def __init__(self, triggers: QueueTriggers) -> None:
-        self._triggers = triggers
-
-    def on_add(self, obj: AnyPod, initial: bool) -> None:  # noqa: ARG002 - part of the handler protocol
-        self._triggers.pod_of(obj)
-
-    def on_update(self, old: AnyPod, new: AnyPod) -> None:
-        if isinstance(old, ForeignPod) or isinstance(new, ForeignPod):
-            self._triggers.pod_of(new)
-            return
-        deletion = (old.metadata.deletion_timestamp, new.metadata.deletion_timestamp)
-        if old.status != new.status or old.spec.node_name != new.spec.node_name or deletion[0] != deletion[1]:
-            self._triggers.pod_of(new)
-
-    def on_delete(self, obj: AnyPod) -> None:
-        self._triggers.pod_of(obj)
-
-
-class _ClaimEvents:
-    """A managed claim was allocated, deallocated, marked for deletion, or deleted."""
-
-    def __init__(self, triggers: QueueTriggers) -> None:
-        self._triggers = triggers
-
-    def on_add(self, obj: ResourceClaim, initial: bool) -> None:  # noqa: ARG002 - part of the handler protocol
-        if obj.allocated:
-            self._changed(obj)
-            self._triggers.activate_unexplained()
-
-    def on_update(self, old: ResourceClaim, new: ResourceClaim) -> None:
-        if old.status.allocation != new.status.allocation or old.deleting != new.deleting:
-            self._changed(new)
-        if new.allocated and not old.allocated:
-            self._triggers.activate_unexplained()
-
-    def on_delete(self, obj: ResourceClaim) -> None:
-        self._triggers.creator(obj)
-        self._changed(obj)
-
-    def _changed(self, claim: ResourceClaim) -> None:
-        self._triggers.holders(claim)
-        self._triggers.wake_all()
-
-
-class _LedgerEvents:
-    """The ClaimLedger watch, filtered to seat removals and deletions: these wake everybody who waits."""
-
-    def __init__(self, triggers: QueueTriggers) -> None:
-        self._triggers = triggers
-
-    def on_add(self, obj: ClaimLedger, initial: bool) -> None:  # noqa: ARG002 - part of the handler protocol
-        self._triggers.seats_gained(obj, obj.seats)
-
-    def on_update(self, old: ClaimLedger, new: ClaimLedger) -> None:
-        before = {seat.ref: seat for seat in old.seats}
-        after = {seat.ref: seat for seat in new.seats}
-        went = [seat for ref, seat in before.items() if after.get(ref) != seat]
-        came = [seat for ref, seat in after.items() if ref not in before]
-        if went:
-            self._triggers.hand_offs.freed(max(0, len(old.seats) - len(new.seats)))
-            self._triggers.seats_lost(new, went)
-        if came:
-            self._triggers.seats_joined(came)
-            self._triggers.seats_gained(new, came)
-
-    def on_delete(self, obj: ClaimLedger) -> None:
-        self._triggers.seats_lost(obj, obj.seats)
-
-
-class _DeviceClassEvents:
-    """A DeviceClass appeared: workers that waited for it can go on."""
-
-    def __init__(self, triggers: QueueTriggers) -> None:
-        self._triggers = triggers
-
-    def on_add(self, obj: DeviceClass, initial: bool) -> None:  # noqa: ARG002 - part of the handler protocol
-        self._triggers.activate_all_waiting()
-
-    def on_update(self, old: DeviceClass, new: DeviceClass) -> None:
-        """An edit of a class touches no allocation and frees none."""
-
-    def on_delete(self, obj: DeviceClass) -> None:
-        """Waiting workers learn of a missing class when they next cut a claim."""
+def _pod_changed(old: AnyPod, new: AnyPod) -> bool:
+    if isinstance(old, ForeignPod) or isinstance(new, ForeignPod):
+        return True
+    return (old.status, old.spec.node_name, old.metadata.deletion_timestamp) != (
+        new.status,
+        new.spec.node_name,
+        new.metadata.deletion_timestamp,
+    )

@@ -43,7 +43,7 @@ class AllocationTimes:
         self._seen: dict[str, tuple[Allocation, float]] = {}
 
     def __repr__(self) -> str:
-        return f"<Allocations seen={len(self._seen)}>"
+        return f"<AllocationTimes seen={len(self._seen)}>"
 
     def since_seen(self, claim: ResourceClaim) -> timedelta:
         """How long ago this allocation was first seen; 0 for one that was never told of."""
@@ -52,21 +52,13 @@ class AllocationTimes:
             return timedelta()
         return timedelta(seconds=self._monotonic() - seen[1])
 
-    def on_add(self, obj: ResourceClaim, initial: bool, /) -> None:  # noqa: ARG002 - the handler protocol
-        """A claim came."""
-        self._take_in(obj)
-
-    def on_update(self, old: ResourceClaim, new: ResourceClaim, /) -> None:  # noqa: ARG002 - the handler protocol
-        """A claim changed, its allocation perhaps."""
-        self._take_in(new)
-
-    def on_delete(self, obj: ResourceClaim, /) -> None:
-        """A claim went."""
-        self._seen.pop(obj.metadata.uid, None)
-
-    def _take_in(self, claim: ResourceClaim) -> None:
+    def claim_changed(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
+        """Record the present allocation of a claim, or drop a deleted claim."""
+        claim = new or old
+        if claim is None:
+            return
         uid, allocation = claim.metadata.uid, claim.status.allocation
-        if allocation is None:
+        if new is None or allocation is None:
             self._seen.pop(uid, None)
         elif uid not in self._seen or self._seen[uid][0] != allocation:
             self._seen[uid] = (allocation, self._monotonic())
@@ -143,28 +135,6 @@ class ClaimBackoff:
         return None if node is None else convert.node(node)
 
 
-class _Workloads:
-    """Tells the memory what the workloads' cache shows: abandonments by others, and workers that are gone."""
-
-    def __init__(self, memory: LocalState) -> None:
-        self._memory = memory
-
-    def on_add(self, obj: Workload, initial: bool, /) -> None:
-        """A new worker. Of one that was there before nothing is known any more."""
-        if not initial:
-            self._memory.ages.begins(obj.uid)
-
-    def on_update(self, old: Workload, new: Workload, /) -> None:
-        """A status changed."""
-        if waiting_since(old) != waiting_since(new):
-            self._memory.ages.begins(new.uid)
-        self._memory.refused.abandoned_elsewhere(old, new)
-
-    def on_delete(self, obj: Workload, /) -> None:
-        """The worker is gone."""
-        self._memory.forget(obj.uid)
-
-
 class TimeoutExemptions:
     """When a worker last waited for something that the placement timeout does not count."""
 
@@ -220,8 +190,21 @@ class LocalState:
             RejectionBackoff(monotonic),
             Ages(now, monotonic),
         )
-        caches.claims.add_handler(memory.allocations, inline=True)
-        caches.workloads.add_handler(_Workloads(memory), inline=True)
+        caches.claims.on_change(memory.allocations.claim_changed, inline=True)
+
+        def workload_changed(old: Workload | None, new: Workload | None) -> None:
+            if new is None:
+                if old is not None:
+                    memory.forget(old.uid)
+                return
+            # A Workload of the first list may have begun its wait long before this process started.
+            began = caches.workloads.store.synced if old is None else waiting_since(old) != waiting_since(new)
+            if began:
+                memory.ages.begins(new.uid)
+            if old is not None:
+                refused.abandoned_elsewhere(old, new)
+
+        caches.workloads.on_change(workload_changed, inline=True)
         return memory
 
     def settle(self, worker_uid: str) -> None:

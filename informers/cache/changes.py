@@ -1,56 +1,37 @@
-"""What a store tells: each change as a value, in the order in which it was made.
+"""The changes that a store reports, as values.
 
-`Synced` closes the adds of the first list, so that the end of it travels through the same queues as the
-objects and cannot overtake them. Changes come by the hundred thousand in a first list: gc=False keeps them
-out of the collector's sight, and nothing ever refers back to one.
+A store reports changes in the order in which it made them. `Synced` follows the last change of the first
+list. It takes the same queues as the changes and therefore cannot overtake them. A first list causes hundreds
+of thousands of changes. With `gc=False` the garbage collector skips them, which is safe: nothing refers back
+to a change.
 """
 
 from __future__ import annotations
 
-from typing import Generic, Protocol, TypeVar
+from collections.abc import Callable
+from typing import Generic
 
 from msgspec import Struct
 
-from informers.api import Object, T
-
-T_contra = TypeVar("T_contra", bound=Object, contravariant=True)
+from informers.api import T
 
 
-class Added(Struct, Generic[T], frozen=True, gc=False):
-    """An object is there. `initial`: it was there before we began, and is not news."""
+class Transition(Struct, Generic[T], frozen=True, gc=False):
+    """One change of one object: added (`old` is `None`), updated, or deleted (`new` is `None`).
 
-    obj: T
-    initial: bool = False
+    The two objects of an update have the same UID; versions in between may be missing. The object of a
+    deletion is its last known state, which may be older than its actual last one.
+    """
 
-
-class Updated(Struct, Generic[T], frozen=True, gc=False):
-    """An object has a newer version and the same UID. Versions in between may have been missed."""
-
-    old: T
-    new: T
-
-
-class Deleted(Struct, Generic[T], frozen=True, gc=False):
-    """An object is gone. `obj` is its last state known, which may be older than its very last one."""
-
-    obj: T
+    old: T | None
+    new: T | None
 
 
 class Synced(Struct, frozen=True, gc=False):
-    """The first list is complete: all that it held was told before this."""
+    """End of the first list: every object of it has been reported."""
 
 
-Change = Added[T] | Updated[T] | Deleted[T] | Synced
+Change = Transition[T] | Synced
 
-
-class EventHandler(Protocol[T_contra]):
-    """Receives the changes of one resource. Calls are made on the event loop and must return promptly."""
-
-    def on_add(self, obj: T_contra, initial: bool, /) -> None:
-        """`obj` is there; `initial` if it was there when the handler was added or the first list was read."""
-
-    def on_update(self, old: T_contra, new: T_contra, /) -> None:
-        """`old` became `new`, with the same UID."""
-
-    def on_delete(self, obj: T_contra, /) -> None:
-        """`obj`, in its last state known, is gone."""
+ChangeCallback = Callable[[T | None, T | None], None]
+"""A handler: it receives `old` and `new` of each transition on the event loop and must return promptly."""

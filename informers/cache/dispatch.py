@@ -1,11 +1,12 @@
-"""Hands the changes of a store to handlers, so that none of them can hold up the store or another one.
+"""Delivery of a store's changes to handlers, so that no handler can hold up the store or another handler.
 
-A queued handler has a queue of its own, without bound, and a task that delivers one change at a time and
-then lets others run. An inline handler is called in the very step that changed the store, for indexes in
-memory that must never lag it (what a long list changed is told in slices, and only that may lag). Either way
-each handler gets all changes in the order in which the store tells them, and one that raises is logged,
-counted, and given the next change. Calls are synchronous: one that does not return promptly holds the event
-loop, and no queue can help that.
+A queued handler has an unbounded queue and a task of its own, which delivers one change and then yields to
+other tasks. An inline handler is called in the same step that changed the store. Use it for in-memory indexes
+that must never lag the store. (The changes of a long list are delivered in slices; only those can lag.)
+
+Each handler receives all changes, in the order in which the store reports them. A handler that raises is
+logged and counted, and receives the next change. Calls are synchronous: a handler that does not return
+promptly blocks the event loop, which no queue can prevent.
 """
 
 from __future__ import annotations
@@ -20,35 +21,35 @@ import anyio
 import anyio.lowlevel
 
 from informers.api import ObjectKey, T
-from informers.cache.changes import Added, Change, Deleted, EventHandler, Synced, Updated
+from informers.cache.changes import Change, ChangeCallback, Synced, Transition
 
 BACKLOG_WARNING: Final = 1024
-"""Waiting changes that are worth a warning: the size at which client-go's buffer starts to grow."""
+"""Number of pending changes that is logged as a warning: the initial size of client-go's buffer."""
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class HandlerStatistics:
-    """What one handler has been given."""
+    """Counts of one handler."""
 
     name: str
     has_synced: bool
     backlog: int
-    """Changes waiting for it."""
+    """Changes not delivered yet."""
     delivered_total: int
-    """Changes given to it, those included on which it raised."""
+    """Changes delivered, including those on which the handler raised."""
     failures_total: int
-    """Changes on which it raised."""
+    """Changes on which the handler raised."""
 
 
 class Registration(ABC, Generic[T]):
-    """One handler of one informer. `name` and `subject`, what it hears of, are for people."""
+    """One handler of one informer. `name` and `subject` (the resource) appear in logs and errors."""
 
-    def __init__(self, name: str, subject: str, handler: EventHandler[T]) -> None:
+    def __init__(self, name: str, subject: str, callback: ChangeCallback[T]) -> None:
         self.name = name
         self._subject = subject
-        self._handler = handler
+        self._callback = callback
         self._synced = anyio.Event()
         self._delivered = 0
         self._failures = 0
@@ -64,13 +65,13 @@ class Registration(ABC, Generic[T]):
 
     @property
     def has_synced(self) -> bool:
-        """Whether the handler has been given all that was there when it began."""
+        """Whether the handler has received all objects that existed when it was added."""
         return self._synced.is_set()
 
     @property
     @abstractmethod
     def backlog(self) -> int:
-        """Changes waiting for the handler."""
+        """Changes not delivered yet."""
 
     @abstractmethod
     def offer(self, change: Change[T]) -> None:
@@ -81,7 +82,7 @@ class Registration(ABC, Generic[T]):
         await self._synced.wait()
 
     def statistics(self) -> HandlerStatistics:
-        """Counts of this moment."""
+        """Return the current counts."""
         return HandlerStatistics(self.name, self.has_synced, self.backlog, self._delivered, self._failures)
 
     def _deliver(self, change: Change[T]) -> None:
@@ -90,19 +91,10 @@ class Registration(ABC, Generic[T]):
             return
         self._delivered += 1
         try:
-            self._call(change)
+            self._callback(change.old, change.new)
         except Exception:
             self._failures += 1
-            logger.exception("handler %s failed on %s", self, _describe(change))
-
-    def _call(self, change: Added[T] | Updated[T] | Deleted[T]) -> None:
-        match change:
-            case Added():
-                self._handler.on_add(change.obj, change.initial)
-            case Updated():
-                self._handler.on_update(change.old, change.new)
-            case Deleted():
-                self._handler.on_delete(change.obj)
+            logger.exception("Handler failed", extra={"handler": str(self)} | _describe(change))
 
 
 class InlineRegistration(Registration[T]):
@@ -119,40 +111,42 @@ class InlineRegistration(Registration[T]):
 
 
 class QueuedRegistration(Registration[T]):
-    """A handler that is called from a task of its own, `run`."""
+    """A handler that is called from its own task, `run`."""
 
-    def __init__(self, name: str, subject: str, handler: EventHandler[T]) -> None:
-        super().__init__(name, subject, handler)
+    def __init__(self, name: str, subject: str, callback: ChangeCallback[T]) -> None:
+        super().__init__(name, subject, callback)
         self._queue: deque[Change[T]] = deque()
-        self._wake = anyio.Event()
+        self._offered = anyio.Event()
         self._warned = False
 
     @property
     def backlog(self) -> int:
-        """Changes waiting for the handler."""
+        """Changes not delivered yet."""
         return len(self._queue)
 
     def offer(self, change: Change[T]) -> None:
         """Queue `change` for `run`."""
         self._queue.append(change)
-        self._wake.set()
-        # The adds of a first list are expected to pile up; what piles up later is a handler left behind.
+        self._offered.set()
+        # A backlog is expected during the first list; a later one means that the handler cannot keep up.
         if self.has_synced and len(self._queue) > BACKLOG_WARNING and not self._warned:
             self._warned = True
-            logger.warning("handler %s is behind by %d changes", self, len(self._queue))
+            logger.warning("Handler fell behind", extra={"handler": str(self), "backlog": len(self._queue)})
 
     async def run(self) -> NoReturn:
-        """Deliver changes until cancelled, one in each turn of the event loop."""
+        """Deliver changes until cancelled, one per iteration of the event loop."""
         while True:
             while self._queue:
                 self._deliver(self._queue.popleft())
                 await anyio.lowlevel.checkpoint()
             self._warned = False
-            self._wake = anyio.Event()
-            await self._wake.wait()
+            self._offered = anyio.Event()
+            await self._offered.wait()
 
 
-def _describe(change: Added[T] | Updated[T] | Deleted[T]) -> str:
-    obj = change.new if isinstance(change, Updated) else change.obj
-    version = obj.metadata.resource_version
-    return f"{type(change).__name__.lower()} {ObjectKey.of(obj)} (version {version})"
+def _describe(change: Transition[T]) -> dict[str, str]:
+    obj = change.old if change.new is None else change.new
+    kind = "deleted" if change.new is None else "added" if change.old is None else "updated"
+    if obj is None:
+        return {"change": kind}
+    return {"change": kind, "key": str(ObjectKey.of(obj)), "version": obj.metadata.resource_version}

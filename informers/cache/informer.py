@@ -1,18 +1,19 @@
 """One list and watch of a resource, kept in a store and shared by any number of handlers.
 
-What is promised:
-1. `store` holds the objects of the resource as the server showed them at some moment not long ago, and
-   our own writes as soon as they are applied to it (see `informers.cache.store`).
-2. Each handler is told of every change of the store exactly once, whether the watch, a list or a write of
-   our own made it; those of one object in the order in which they were made.
-3. A handler added at any time is first told of all that is there, flagged `initial`; then it has synced.
-4. When a handler is called, store and indexes already show that change, and perhaps later ones.
-5. An object that was replaced by another of its name is told as a delete and an add, never as an update.
-6. A slow or failing handler stops neither the store nor the others; no failure of the server ends `run`.
+Guarantees:
+1. `store` holds the objects as the server returned them recently, and our own writes as soon as they are
+   applied to it (see `informers.cache.store`).
+2. Each handler receives every change of the store exactly once, whether a watch, a list or one of our own
+   writes made it. Changes of one object arrive in the order in which they were made.
+3. A handler can be added at any time. It first receives every existing object as an addition; then its
+   registration `has_synced`.
+4. When a handler is called, the store and its indexes already show that change, and perhaps later ones.
+5. An object that replaced another of its name is reported as a deletion and an addition, never as an update.
+6. A slow or failing handler stops neither the store nor other handlers. No server failure ends `run`.
 
-What is not promised: that every version is seen (states between may be missed, and so may an object that
-came and went during a disconnection), any order between objects or resources, or the very last state of an
-object at its deletion. Act on the state of the store; take a change as a hint to look.
+Not guaranteed: every version (intermediate versions may be missed, as may an object created and deleted
+during a disconnection), any order between objects or resources, the very last version of a deleted object.
+Use a change as a trigger, and act on the state of the store.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from informers.api import Api, Resource, Selectors, T
-from informers.cache.changes import Added, Change, EventHandler, Synced
+from informers.cache.changes import Change, ChangeCallback, Synced, Transition
 from informers.cache.dispatch import HandlerStatistics, InlineRegistration, QueuedRegistration, Registration
 from informers.cache.indexer import IndexFunction
 from informers.cache.reflector import EVERYTHING, Reflector
@@ -35,15 +36,14 @@ from informers.cache.reflector_state import BackingOff, Problem, ReflectorStatis
 from informers.cache.store import Store, StoreStatistics
 
 SYNC_DEADLINE_SECONDS: Final = 120.0
-"""How long a start may wait for its caches: client-go-based managers use two minutes too."""
-
+"""Default deadline for the first list: client-go-based managers use two minutes too."""
 
 STUCK_SECONDS: Final = 300.0
-"""Longer than any wait for the server that a reader allows itself: after that it is stuck."""
+"""Longer than any wait for the server that the reflector allows itself: after that it is stuck."""
 
 
 class NotSynced(Exception):
-    """A deadline passed before the first list had reached every handler; `missing` names who lacks it."""
+    """The deadline passed before every handler had the first list. `missing` names what has not synced."""
 
     def __init__(self, missing: tuple[str, ...], deadline_seconds: float) -> None:
         super().__init__(f"not synced after {deadline_seconds:g} s: {'; '.join(missing)}")
@@ -51,12 +51,12 @@ class NotSynced(Exception):
 
 
 class WatcherEnded(Exception):
-    """The task that watches was cancelled from within: a store that nobody updates must not be read on."""
+    """The watching task was cancelled from within: a store that is no longer updated must not be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class InformerStatistics:
-    """The statistics of an informer's parts. `resource` is `plural.group`."""
+    """Statistics of an informer's parts. `resource` is `plural.group`."""
 
     resource: str
     store: StoreStatistics
@@ -65,13 +65,13 @@ class InformerStatistics:
 
 
 class SharedInformer(Generic[T]):
-    """The objects of one resource, in `namespace` (all of them if empty), that `selectors` select.
+    """The objects of one resource, in `namespace` (empty: all namespaces), that `selectors` select.
 
-    `selects` says of an object whether these do: answers of writes come without being asked for by them.
-    `indexes` are those of its store. `rng` spreads time-outs and pauses. Example::
+    `selects` is the same selection as a predicate, because the answer to a write arrives unselected.
+    `indexes` are the store's. `rng` adds jitter to timeouts and pauses. Example::
 
         pods = SharedInformer(api, PODS, rng=rng, indexes={"node": lambda pod: [pod.node_name]})
-        pods.add_handler(handler)
+        pods.on_change(lambda old, new: print(old, "->", new))
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(pods.run)
             await pods.wait_for_sync()
@@ -90,9 +90,9 @@ class SharedInformer(Generic[T]):
         indexes: Mapping[str, IndexFunction[T]] | None = None,
     ) -> None:
         if (selects is None) is not (selectors == EVERYTHING):
-            raise ValueError("selectors and selects go together: neither can say what the other does")
+            raise ValueError("selectors and selects go together: pass both or neither")
         self.store: Store[T] = Store(indexes, selects=selects or (lambda _: True))
-        """Read it at will, and give it the answers of writes."""
+        """Read it at any time, and apply the answers of your own writes to it."""
         self._resource = resource
         self._reflector = Reflector(
             api, resource, self.store, rng=rng, namespace=namespace, selectors=selectors
@@ -107,37 +107,37 @@ class SharedInformer(Generic[T]):
 
     @property
     def has_synced(self) -> bool:
-        """Whether the first list is in the store and has reached every handler."""
+        """Whether the first list is in the store and every handler has received it."""
         return not self.missing()
 
     @property
     def problem(self) -> Problem | None:
-        """What keeps the store from being up to date; `None` while all is well."""
+        """What keeps the store from being up to date, if anything."""
         return self._reflector.problem
 
     def missing(self) -> tuple[str, ...]:
-        """What is not synced yet, in words for people: the resource with its problem, or its handlers."""
+        """Describe what has not synced: the resource and its problem, or the handlers that lag."""
         if not self.store.synced:
             return (f"{self._reflector} ({self.problem or 'first list not complete'})",)
         return tuple(
-            f"handler {registration} ({registration.backlog} changes to go)"
+            f"handler {registration} ({registration.backlog} changes pending)"
             for registration in self._registrations
             if not registration.has_synced
         )
 
     def stuck(self) -> str | None:
-        """For a liveness probe: that the reader shows no sign of life although it waits for nothing known.
+        """Describe a reflector that makes no progress, for a liveness probe.
 
-        `None` while all is well, while it backs off, and while it does not run.
+        Return `None` while it works, while it backs off, and while it is not running.
         """
         reading = self._reflector.statistics()
         seconds = reading.last_step_age_seconds
         if self._tasks is None or isinstance(reading.state, BackingOff) or seconds <= STUCK_SECONDS:
             return None
-        return f"{self._reflector} shows no sign of life for {seconds:.0f} s in {reading.state}"
+        return f"{self._reflector} has made no progress for {seconds:.0f} s in {reading.state}"
 
     def statistics(self) -> InformerStatistics:
-        """Counts of this moment."""
+        """Return the current counts."""
         return InformerStatistics(
             resource=str(self._resource),
             store=self.store.statistics(),
@@ -145,23 +145,24 @@ class SharedInformer(Generic[T]):
             handlers=tuple(registration.statistics() for registration in self._registrations),
         )
 
-    def add_handler(
-        self, handler: EventHandler[T], *, name: str = "", inline: bool = False
+    def on_change(
+        self, callback: ChangeCallback[T], *, name: str = "", inline: bool = False
     ) -> Registration[T]:
-        """Tell `handler` of what is there and of every change from now on. Returns its registration.
+        """Call `callback(old, new)` for each existing object and for every later change.
 
-        `inline`: in the step that changes the store, for state that must never lag it; else from a task of
-        its own. `name` is used in logs and statistics, the handler's type if empty. Raises `RuntimeError`
-        when called by an inline handler, to which what is there has not all been told yet.
+        An addition has no `old`, a deletion no `new`; an update has both. An `inline` callback runs in the
+        step that changes the store, any other one in its own task. `name` appears in logs and statistics.
+        Raises `RuntimeError` inside an inline handler: existing objects may not have been reported to it yet.
         """
         if self.store.telling:
             raise RuntimeError("a handler cannot be added by an inline handler: add it from a task")
-        # The others first: this handler will find in the store what a list has still to tell them.
+        # Existing handlers first: the new one reads from the store what a list has yet to report to them.
         self.store.finish_telling()
         kind = InlineRegistration if inline else QueuedRegistration
-        registration: Registration[T] = kind(name or type(handler).__name__, str(self._reflector), handler)
+        name = name or getattr(callback, "__qualname__", repr(callback))
+        registration: Registration[T] = kind(name, str(self._reflector), callback)
         for obj in self.store:
-            registration.offer(Added(obj, initial=True))
+            registration.offer(Transition(None, obj))
         if self.store.synced:
             registration.offer(Synced())
         self._registrations.append(registration)
@@ -170,9 +171,9 @@ class SharedInformer(Generic[T]):
         return registration
 
     async def run(self) -> None:
-        """Keep the store up to date and the handlers told, until cancelled. Raises whatever ends that."""
+        """Keep the store up to date and notify the handlers until cancelled. Raises whatever ends that."""
         if self._tasks is not None:
-            raise RuntimeError(f"the informer of {self._reflector} is running already")
+            raise RuntimeError(f"the informer of {self._reflector} is already running")
         try:
             async with anyio.create_task_group() as tasks:
                 self._tasks = tasks
@@ -208,6 +209,6 @@ class SharedInformer(Generic[T]):
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 raise
-            # Nobody cancelled us: a cancelled future leaked out of the client. A task group would take
-            # that for a task that was told to stop, and the store would grow old without a word.
+            # Nobody cancelled this task: a cancelled future leaked out of the client. A task group would
+            # treat that as an ordinary cancellation, and the store would silently grow stale.
             raise WatcherEnded(f"the watch of {self._reflector} was cancelled from within") from cancelled

@@ -15,20 +15,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final, Generic
 
-from msgspec import Struct
-
 from informers.api import Key, ObjectKey, T, UnreadableObject, plain_key, version_of
+from informers.cache.changes import Transition
 from informers.cache.indexer import Indexer
 
 SLICE: Final = 250
 """Objects that are looked at, or told of, before other tasks get their turn: a few milliseconds."""
-
-
-class Transition(Struct, Generic[T], frozen=True, gc=False):
-    """What a list makes of one key; `None`: no object. The two differ."""
-
-    old: T | None
-    new: T | None
 
 
 class PendingList(Generic[T]):

@@ -35,9 +35,9 @@ from informers.api import (
     version_number,
     version_of,
 )
-from informers.cache.changes import Added, Change, Deleted, Synced, Updated
+from informers.cache.changes import Change, Synced, Transition
 from informers.cache.indexer import Indexer, IndexFunction
-from informers.cache.pending_list import SLICE, PendingList, Transition, same
+from informers.cache.pending_list import SLICE, PendingList, same
 from informers.cache.tombstones import FOR_EVER, Tombstones
 
 __all__ = ["ObjectKey", "PendingList", "Store", "StoreStatistics"]
@@ -95,7 +95,6 @@ class Store(Generic[T]):
         self._untold: deque[Change[T]] = deque()
         # What the last list brought and has not told yet.
         self._untold_steps: dict[Key, Transition[T]] = {}
-        self._telling_initial = False
 
     def __repr__(self) -> str:
         return (
@@ -286,14 +285,7 @@ class Store(Generic[T]):
         current = self.get(key)
         self._contents.put(key, obj)
         self._forget_unreadable(key, version)
-        return self._transition(current, obj)
-
-    def _transition(self, old: T | None, new: T, *, initial: bool = False) -> list[Change[T]]:
-        if old is None:
-            return [Added(new, initial)]
-        if old.metadata.uid == new.metadata.uid:
-            return [Updated(old, new)]
-        return [Deleted(old), Added(new, initial)]
+        return _split(Transition(current, obj))
 
     def _remove(self, key: ObjectKey, uid: str, seen: int, until: int, last: T | None) -> list[Change[T]]:
         """Remove what `key` has, if it is `uid` of up to version `until` or another from before `seen`."""
@@ -306,7 +298,7 @@ class Store(Generic[T]):
             self._stale_total += 1
             return []
         self._contents.discard(key)
-        return [Deleted(last if same_uid and last is not None else current)]
+        return [Transition(last if same_uid and last is not None else current, None)]
 
     def _mark_unreadable(self, unreadable: UnreadableObject) -> list[Change[T]]:
         key, version = ObjectKey.of(unreadable), version_number(unreadable.resource_version)
@@ -318,7 +310,7 @@ class Store(Generic[T]):
             return []
         # Whatever the new object holds, the old one of that name is gone.
         self._contents.discard(key)
-        return [Deleted(current)]
+        return [Transition(current, None)]
 
     def _forget_unreadable(self, key: ObjectKey, version: int, uid: str | None = None) -> None:
         marked = self._unreadable.get(key)
@@ -346,7 +338,6 @@ class Store(Generic[T]):
         self._contents = listed.contents
         self._unreadable = listed.unreadable
         self._untold_steps = listed.changed if not listed.gone else {**listed.gone, **listed.changed}
-        self._telling_initial = not self._synced
 
     def _merge(
         self, listed: PendingList[T], key: ObjectKey, obj: T | None, version: int, *, restored: bool
@@ -371,18 +362,13 @@ class Store(Generic[T]):
     # Telling: what a list brought waits by key, so that a write to an object is told after that.
 
     def _tell_listed(self) -> Iterator[None]:
-        steps, initial = self._untold_steps, self._telling_initial
+        steps = self._untold_steps
         for number, key in enumerate(tuple(steps), 1):
             step = steps.pop(key, None)
             if step is not None:
-                self._tell(self._changes_of(step, initial=initial))
+                self._tell(_split(step))
             if number % self._slice_objects == 0:
                 yield
-
-    def _changes_of(self, step: Transition[T], *, initial: bool) -> list[Change[T]]:
-        if step.new is None:
-            return [Deleted(step.old)] if step.old is not None else []
-        return self._transition(step.old, step.new, initial=initial)
 
     def _about_to_learn(self, key: Key) -> None:
         """News of `key` is here: a list that is being made ready and one that is being told have to know."""
@@ -391,7 +377,7 @@ class Store(Generic[T]):
             listed.doubt(key)
         step = self._untold_steps.pop(key, None)
         if step is not None:
-            self._tell(self._changes_of(step, initial=self._telling_initial))
+            self._tell(_split(step))
 
     def _tell(self, changes: list[Change[T]]) -> None:
         # A subscriber that writes to the store must not have the others hear of that first.
@@ -406,3 +392,11 @@ class Store(Generic[T]):
                     subscriber(change)
         finally:
             self._telling = False
+
+
+def _split(change: Transition[T]) -> list[Change[T]]:
+    """Report an object that replaced another of its name as a delete and an add."""
+    old, new = change.old, change.new
+    if old is None or new is None or old.metadata.uid == new.metadata.uid:
+        return [change]
+    return [Transition(old, None), Transition(None, new)]

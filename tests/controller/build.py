@@ -255,7 +255,9 @@ class Parts:
         self.activation_planner = ActivationPlanner(
             self.caches, self.fleet, self.scheduling_queue, self.requests, refused
         )
-        self.fleet_updater.connect()
+        self.fleet_updater.subscribe()
+        for informer in self.caches.all():
+            informer.store.replace(informer.store.begin_replacement(), "0")
 
     def put(self, *objects: Workload | Node | ResourceSlice | ResourceClaim | ClaimLedger | Pod) -> None:
         """Let the caches show these."""

@@ -4,37 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from informers.cache.changes import Added, Change, Deleted, Synced, Updated
+from informers.cache.changes import Change, Synced
 from informers.cache.store import ObjectKey, Store
-from tests.informers.scripted_api import Recorder, Thing
+from tests.informers.scripted_api import Thing, describe
 
 
 def key(name: str) -> ObjectKey:
     return ObjectKey("space", name)
 
 
+def describe_change(change: Change[Thing]) -> str:
+    """Write a change as `describe` does, the end of the first list as `synced`."""
+    return "synced" if isinstance(change, Synced) else describe(change.old, change.new)
+
+
 class Told:
-    """A store by colour and what it told, as `Recorder` writes it."""
+    """A store by colour and what it told, as `describe` writes it."""
 
     def __init__(self, slice_objects: int = 250) -> None:
         self.store: Store[Thing] = Store({"colour": lambda found: found.colours}, slice_objects=slice_objects)
-        self.recorder = Recorder()
+        self.told: list[str] = []
         self.store.subscribe(self.hear)
 
     def hear(self, change: Change[Thing]) -> None:
-        match change:
-            case Added():
-                self.recorder.on_add(change.obj, change.initial)
-            case Updated():
-                self.recorder.on_update(change.old, change.new)
-            case Deleted():
-                self.recorder.on_delete(change.obj)
-            case Synced():
-                self.recorder.told.append("synced")
+        self.told.append(describe_change(change))
 
     def take(self) -> list[str]:
         """What was told since last asked."""
-        told, self.recorder.told = self.recorder.told, []
+        told, self.told = self.told, []
         return told
 
     def list(self, version: int, *things: Thing, restored: bool = False) -> None:

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import NoReturn, cast
+from typing import NoReturn, Self, cast
 
 import anyio
 
@@ -27,6 +27,8 @@ from informers.api import (
     WatchEvent,
     WatchEventType,
 )
+from informers.cache.dispatch import Registration
+from informers.cache.informer import SharedInformer
 from informers.errors import OutcomeUnknown
 
 
@@ -237,18 +239,32 @@ async def _play(script: Sequence[WatchStep], idle_seconds: float) -> AsyncIterat
                 await anyio.sleep(step)
 
 
+def describe(old: Thing | None, new: Thing | None) -> str:
+    """Write a change as `+a@1`, `~a@2` or `-a@2`."""
+    if new is None:
+        return f"-{old}"
+    if old is None:
+        return f"+{new}"
+    assert old.metadata.uid == new.metadata.uid
+    return f"~{new}"
+
+
 @dataclass
 class Recorder:
-    """A handler that writes down what it was told, as `+a@1`, `~a@2`, `-a@2`; initial adds as `*a@1`."""
+    """A handler that records changes as `describe` writes them; additions before its sync as `*a@1`."""
 
     told: list[str] = field(default_factory=list)
+    registration: Registration[Thing] | None = None
 
-    def on_add(self, obj: Thing, initial: bool) -> None:
-        self.told.append(f"{'*' if initial else '+'}{obj}")
+    def add_to(self, informer: SharedInformer[Thing], *, name: str = "", inline: bool = False) -> Self:
+        """Add this handler to an informer."""
+        self.registration = informer.on_change(self.change, name=name, inline=inline)
+        return self
 
-    def on_update(self, old: Thing, new: Thing) -> None:
-        assert old.metadata.uid == new.metadata.uid
-        self.told.append(f"~{new}")
+    @property
+    def has_synced(self) -> bool:
+        return self.registration is not None and self.registration.has_synced
 
-    def on_delete(self, obj: Thing) -> None:
-        self.told.append(f"-{obj}")
+    def change(self, old: Thing | None, new: Thing | None) -> None:
+        text = describe(old, new)
+        self.told.append(text if self.has_synced else text.replace("+", "*"))

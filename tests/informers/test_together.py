@@ -51,15 +51,12 @@ class Wakes:
         self.queue = queue
         self.gone: list[str] = []
 
-    def on_add(self, obj: Thing, _initial: bool) -> None:
-        self.queue.add(obj.metadata.name)
-
-    def on_update(self, _old: Thing, new: Thing) -> None:
-        self.queue.add(new.metadata.name)
-
-    def on_delete(self, obj: Thing) -> None:
-        self.gone.append(obj.metadata.uid)
-        self.queue.add(obj.metadata.name)
+    def change(self, old: Thing | None, new: Thing | None) -> None:
+        changed = new or old
+        assert changed is not None
+        if new is None:
+            self.gone.append(changed.metadata.uid)
+        self.queue.add(changed.metadata.name)
 
 
 @pytest.mark.parametrize("seen", ["both events", "the second only", "neither"])
@@ -76,7 +73,7 @@ async def test_R9_an_object_recreated_fast_is_two_objects_and_the_first_one_is_c
     informer = informer_of(*watches[seen], lists=(page(1, old), page(5, new)))
     queue = make_queue()
     wakes = Wakes(queue)
-    informer.add_handler(wakes)
+    informer.on_change(wakes.change)
     children = {"first"}
     reconciled: list[str] = []
 
@@ -181,7 +178,7 @@ async def test_E15_a_warm_standby_begins_at_once_with_what_is_there() -> None:
         await anyio.sleep(1)
         informer = informer_of(lists=(page(1, thing("a", 1)),))
         queue = make_queue()
-        informer.add_handler(Wakes(queue))
+        informer.on_change(Wakes(queue).change)
         reconciled_at: list[float] = []
 
         async def reconcile(_: str) -> Result:

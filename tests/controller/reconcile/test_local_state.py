@@ -214,9 +214,9 @@ def test_an_allocation_that_went_and_came_back_is_a_new_one() -> None:
 def test_a_claim_that_went_is_forgotten() -> None:
     allocations = AllocationTimes(Clock().monotonic)
     found = claim("claim-a", allocated=allocation())
-    allocations.on_add(found, False)
-    allocations.on_delete(found)
-    assert repr(allocations) == "<Allocations seen=0>"
+    allocations.claim_changed(None, found)
+    allocations.claim_changed(found, None)
+    assert repr(allocations) == "<AllocationTimes seen=0>"
 
 
 def test_the_last_uncounted_wait_is_remembered() -> None:

@@ -36,11 +36,11 @@ class Failing(Recorder):
 
     calls: int = 0
 
-    def on_add(self, obj: Thing, initial: bool) -> None:
+    def change(self, old: Thing | None, new: Thing | None) -> None:
         self.calls += 1
         if self.calls % 3 == 0:
-            raise LookupError(f"no place for {obj}")
-        super().on_add(obj, initial)
+            raise LookupError(f"no place for {new}")
+        super().change(old, new)
 
 
 @pytest.mark.parametrize("inline", [False, True])
@@ -49,9 +49,7 @@ async def test_handlers_are_told_of_the_list_then_of_each_change(inline: bool) -
         [added(thing("b", 2)), modified(thing("a", 3)), deleted(thing("b", 4)), Step.HANG],
         lists=(page(1, thing("a", 1)),),
     )
-    first, second = Recorder(), Recorder()
-    informer.add_handler(first, inline=inline)
-    informer.add_handler(second, inline=inline)
+    first, second = (Recorder().add_to(informer, inline=inline) for _ in range(2))
     async with running(informer):
         await informer.wait_for_sync()
     assert first.told == second.told == ["*a@1", "+b@2", "~a@3", "-b@4"]
@@ -64,8 +62,7 @@ async def test_r6_our_own_write_is_told_exactly_once_whoever_is_first(inline: bo
         [5.0, added(gone), modified(written), deleted(thing("b", 4)), Step.HANG],
         lists=(page(1, thing("a", 1)),),
     )
-    recorder = Recorder()
-    informer.add_handler(recorder, inline=inline)
+    recorder = Recorder().add_to(informer, inline=inline)
     async with running(informer):
         informer.store.apply_write(gone)
         informer.store.apply_write(written)
@@ -81,19 +78,17 @@ async def test_an_inline_handler_never_lags_the_store() -> None:
     informer = informer_of()
     by_name: dict[str, Thing] = {}
 
-    class Index:
-        def on_add(self, obj: Thing, _initial: bool) -> None:
-            assert informer.store.get(ObjectKey.of(obj)) is obj
-            assert obj in informer.store.by_index("colour", "red")
-            by_name[obj.metadata.name] = obj
+    def index(old: Thing | None, new: Thing | None) -> None:
+        if new is None:
+            assert old is not None
+            del by_name[old.metadata.name]
+            return
+        if old is None:
+            assert informer.store.get(ObjectKey.of(new)) is new
+            assert new in informer.store.by_index("colour", "red")
+        by_name[new.metadata.name] = new
 
-        def on_update(self, _old: Thing, new: Thing) -> None:
-            by_name[new.metadata.name] = new
-
-        def on_delete(self, obj: Thing) -> None:
-            del by_name[obj.metadata.name]
-
-    informer.add_handler(Index(), inline=True)
+    informer.on_change(index, inline=True)
     async with running(informer):
         informer.store.apply_write(thing("a", 2, "red"))
         assert by_name == {"a": thing("a", 2, "red")}
@@ -107,9 +102,10 @@ async def test_s5_a_backlog_delays_neither_the_store_nor_the_reader_nor_others_a
 ) -> None:
     burst = [added(thing(f"thing-{version}", version)) for version in range(2, 102)]
     informer = informer_of([1.0, *burst, Step.HANG])
-    slow, inline = Recorder(), Recorder()
-    registration = informer.add_handler(slow, name="slow")
-    informer.add_handler(inline, inline=True)
+    slow = Recorder().add_to(informer, name="slow")
+    inline = Recorder().add_to(informer, inline=True)
+    registration = slow.registration
+    assert registration is not None
     async with running(informer):
         for version in range(5000, 5000 + 2 * BACKLOG_WARNING):
             informer.store.apply_write(thing(f"thing-{version}", version))
@@ -119,8 +115,10 @@ async def test_s5_a_backlog_delays_neither_the_store_nor_the_reader_nor_others_a
         await anyio.sleep(2)
         assert registration.backlog == 0
     assert len(slow.told) == len(inline.told) == 2 * BACKLOG_WARNING + 100
-    warnings = [record.message for record in caplog.records if record.levelno == logging.WARNING]
-    assert warnings == [f"handler slow of things.example.com is behind by {BACKLOG_WARNING + 1} changes"]
+    (warning,) = [vars(record) for record in caplog.records if record.levelno == logging.WARNING]
+    assert warning["message"] == "Handler fell behind"
+    assert warning["handler"] == "slow of things.example.com"
+    assert warning["backlog"] == BACKLOG_WARNING + 1
 
 
 async def test_s5_other_tasks_run_between_the_changes_of_a_backlog() -> None:
@@ -128,11 +126,7 @@ async def test_s5_other_tasks_run_between_the_changes_of_a_backlog() -> None:
     told_at: list[int] = []
     turn = 0
 
-    class Counts(Recorder):
-        def on_add(self, _obj: Thing, _initial: bool) -> None:
-            told_at.append(turn)
-
-    informer.add_handler(Counts())
+    informer.on_change(lambda _old, _new: told_at.append(turn))
     async with running(informer):
         for version in range(2, 102):
             informer.store.apply_write(thing(f"thing-{version}", version))
@@ -144,7 +138,7 @@ async def test_s5_other_tasks_run_between_the_changes_of_a_backlog() -> None:
 async def test_s5_a_first_list_is_no_backlog_to_warn_of(caplog: pytest.LogCaptureFixture) -> None:
     things = [thing(f"thing-{number}", number) for number in range(1, 3000)]
     informer = informer_of(lists=(page(5000, *things),))
-    informer.add_handler(Recorder())
+    Recorder().add_to(informer)
     async with running(informer):
         await informer.wait_for_sync()
     assert caplog.records == []
@@ -155,16 +149,20 @@ async def test_s6_a_handler_that_raises_is_logged_and_counted_and_gets_the_next_
     inline: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     informer = informer_of([added(thing(f"thing-{version}", version)) for version in range(2, 8)])
-    failing, well = Failing(), Recorder()
-    registration = informer.add_handler(failing, name="failing", inline=inline)
-    informer.add_handler(well, inline=inline)
+    failing = Failing().add_to(informer, name="failing", inline=inline)
+    well = Recorder().add_to(informer, inline=inline)
+    registration = failing.registration
+    assert registration is not None
     async with running(informer):
         pass
     assert failing.told == ["+thing-2@2", "+thing-3@3", "+thing-5@5", "+thing-6@6"]
     assert len(well.told) == 6
     statistics = registration.statistics()
     assert (statistics.delivered_total, statistics.failures_total, statistics.backlog) == (6, 2, 0)
-    assert "handler failing of things.example.com failed on added space/thing-4 (version 4)" in caplog.text
+    logged = vars(caplog.records[0])
+    assert logged["message"] == "Handler failed"
+    assert logged["handler"] == "failing of things.example.com"
+    assert (logged["change"], logged["key"], logged["version"]) == ("added", "space/thing-4", "4")
     assert "LookupError: no place for thing-4@4" in caplog.text
 
 
@@ -173,11 +171,10 @@ async def test_s7_a_late_handler_is_told_of_what_is_there_and_syncs_by_itself(in
     informer = informer_of([5.0, added(thing("b", 2)), Step.HANG], lists=(page(1, thing("a", 1)),))
     async with running(informer):
         await informer.wait_for_sync()
-        late = Recorder()
-        registration = informer.add_handler(late, inline=inline)
-        assert registration.has_synced is inline
+        late = Recorder().add_to(informer, inline=inline)
+        assert late.has_synced is inline
         await informer.wait_for_sync()
-        assert registration.has_synced
+        assert late.has_synced
         assert late.told == ["*a@1"]
         await anyio.sleep(10)
     assert late.told == ["*a@1", "+b@2"]
@@ -187,12 +184,7 @@ async def test_s7_a_handler_syncs_only_when_it_has_been_given_the_first_list() -
     informer = informer_of(lists=(page(1, thing("a", 1)),))
     seen: list[bool] = []
 
-    class Looks(Recorder):
-        def on_add(self, obj: Thing, initial: bool) -> None:
-            super().on_add(obj, initial)
-            seen.append(registration.has_synced)
-
-    registration = informer.add_handler(Looks())
+    registration = informer.on_change(lambda _old, _new: seen.append(registration.has_synced))
     async with running(informer):
         assert registration.has_synced
     assert seen == [False]
@@ -201,11 +193,10 @@ async def test_s7_a_handler_syncs_only_when_it_has_been_given_the_first_list() -
 async def test_a_handler_cannot_be_added_in_the_middle_of_the_news(caplog: pytest.LogCaptureFixture) -> None:
     informer = informer_of()
 
-    class AddsAnother(Recorder):
-        def on_add(self, _obj: Thing, _initial: bool) -> None:
-            informer.add_handler(Recorder())
+    def add_another(_old: Thing | None, _new: Thing | None) -> None:
+        Recorder().add_to(informer)
 
-    informer.add_handler(AddsAnother(), inline=True)
+    informer.on_change(add_another, inline=True)
     async with running(informer):
         informer.store.apply_write(thing("a", 2))
     assert "a handler cannot be added by an inline handler" in caplog.text
@@ -214,18 +205,17 @@ async def test_a_handler_cannot_be_added_in_the_middle_of_the_news(caplog: pytes
 @pytest.mark.parametrize("inline", [False, True])
 async def test_s7_a_handler_added_while_a_list_is_told_is_told_everything_once(inline: bool) -> None:
     informer = informer_of()
-    first, late = Recorder(), Recorder()
-    informer.add_handler(first, inline=True)
+    first = Recorder().add_to(informer, inline=True)
     listed = informer.store.begin_replacement()
     for number in range(600):
         listed.add(thing(f"thing-{number}", 1))
     slices = informer.store.replacing(listed, "1")
     next(slices)
-    registration = informer.add_handler(late, inline=inline)
+    late = Recorder().add_to(informer, inline=inline)
     assert len(first.told) == 600, "the others first"
     for _ in slices:
         pass
     async with running(informer):
         pass
-    assert registration.has_synced
+    assert late.has_synced
     assert sorted(late.told) == sorted(first.told)

@@ -38,8 +38,7 @@ async def test_l7_a_relist_tells_of_what_was_deleted_meanwhile(inline: bool) -> 
     informer = informer_of(
         [added(thing("b", 2)), Gone("too old")], lists=(page(1, thing("a", 1)), page(9, thing("c", 8)))
     )
-    recorder = Recorder()
-    informer.add_handler(recorder, inline=inline)
+    recorder = Recorder().add_to(informer, inline=inline)
     async with running(informer):
         await anyio.sleep(5)
     assert recorder.told == ["*a@1", "+b@2", "-a@1", "-b@2", "+c@8"]
@@ -47,8 +46,7 @@ async def test_l7_a_relist_tells_of_what_was_deleted_meanwhile(inline: bool) -> 
 
 async def test_l8_what_is_only_in_the_queue_counts_as_known_to_a_relist() -> None:
     informer = informer_of()
-    recorder = Recorder()
-    informer.add_handler(recorder)
+    recorder = Recorder().add_to(informer)
     async with running(informer):
         informer.store.apply_event(added(thing("a", 2)))
         informer.store.replace(informer.store.begin_replacement(), "3")
@@ -59,8 +57,7 @@ async def test_l8_what_is_only_in_the_queue_counts_as_known_to_a_relist() -> Non
 async def test_l9_a_relist_of_the_same_versions_tells_nothing() -> None:
     things = (thing("a", 1), thing("b", 1))
     informer = informer_of([Gone("too old")], lists=(page(1, *things), page(9, *things)))
-    recorder = Recorder()
-    informer.add_handler(recorder)
+    recorder = Recorder().add_to(informer)
     async with running(informer):
         await anyio.sleep(5)
         assert informer.store.resource_version == "9"
@@ -71,8 +68,7 @@ async def test_l10_an_object_recreated_while_disconnected_is_a_delete_and_an_add
     informer = informer_of(
         [Gone("too old")], lists=(page(1, thing("a", 1, uid="old")), page(9, thing("a", 5, uid="new")))
     )
-    recorder = Recorder()
-    informer.add_handler(recorder)
+    recorder = Recorder().add_to(informer)
     async with running(informer):
         await anyio.sleep(5)
     assert recorder.told == ["*a@1", "-a@1", "+a@5"]
@@ -80,7 +76,7 @@ async def test_l10_an_object_recreated_while_disconnected_is_a_delete_and_an_add
 
 async def test_l11_an_empty_list_syncs_handlers_too() -> None:
     informer = informer_of()
-    informer.add_handler(Recorder())
+    Recorder().add_to(informer)
     async with running(informer):
         await informer.wait_for_sync(1)
         assert informer.has_synced
@@ -101,19 +97,18 @@ async def test_s12_waiting_for_sync_has_a_deadline_and_names_what_is_missing_and
 
 async def test_s12_a_handler_that_has_not_caught_up_is_named() -> None:
     informer = informer_of(lists=(page(1, thing("a", 1)),))
-    informer.add_handler(Recorder(), name="books")
+    Recorder().add_to(informer, name="books")
     listed = informer.store.begin_replacement()
     listed.add(thing("a", 1))
     informer.store.replace(listed, "1")
-    with pytest.raises(NotSynced, match=r"handler books of things.example.com \(2 changes to go\)"):
+    with pytest.raises(NotSynced, match=r"handler books of things.example.com \(2 changes pending\)"):
         await informer.wait_for_sync(0)
 
 
 async def test_w16_an_informer_recovers_without_a_restart() -> None:
     refused = Forbidden("not yet")
     informer = informer_of(lists=(refused, refused, page(1, thing("a", 1))))
-    recorder = Recorder()
-    informer.add_handler(recorder)
+    recorder = Recorder().add_to(informer)
     async with running(informer):
         await informer.wait_for_sync(60)
         assert informer.problem is None
@@ -131,7 +126,7 @@ async def test_a_problem_is_shown_while_it_lasts() -> None:
 
 async def test_w19_a_defect_in_the_watcher_ends_run() -> None:
     informer = informer_of([TypeError("a defect")])
-    informer.add_handler(Recorder())
+    Recorder().add_to(informer)
     with pytest.RaisesGroup(pytest.RaisesExc(TypeError, match="a defect")):
         await informer.run()
 
@@ -145,7 +140,7 @@ async def test_w19_a_watcher_cancelled_from_within_ends_run() -> None:
 @pytest.mark.parametrize("cancel_natively", [False, True])
 async def test_an_informer_that_is_cancelled_ends_as_cancelled(cancel_natively: bool) -> None:
     informer = informer_of([Step.HANG])
-    informer.add_handler(Recorder())
+    Recorder().add_to(informer)
     if cancel_natively:
         task = asyncio.create_task(informer.run())
         await quiet()
@@ -161,14 +156,13 @@ async def test_an_informer_that_is_cancelled_ends_as_cancelled(cancel_natively: 
 async def test_an_informer_runs_once_at_a_time() -> None:
     informer = informer_of()
     async with running(informer):
-        with pytest.raises(RuntimeError, match="running already"):
+        with pytest.raises(RuntimeError, match="already running"):
             await informer.run()
 
 
 async def test_an_informer_can_run_again_after_it_was_stopped() -> None:
     informer = informer_of(lists=(page(1, thing("a", 1)), page(2, thing("a", 1), thing("b", 2))))
-    recorder = Recorder()
-    informer.add_handler(recorder)
+    recorder = Recorder().add_to(informer)
     async with running(informer):
         pass
     async with running(informer):
@@ -178,7 +172,7 @@ async def test_an_informer_can_run_again_after_it_was_stopped() -> None:
 
 async def test_statistics_show_the_parts_and_the_repr_is_one_line() -> None:
     informer = informer_of([added(thing("a", 2, "red")), Step.HANG])
-    informer.add_handler(Recorder(), name="books")
+    Recorder().add_to(informer, name="books")
     async with running(informer):
         pass
     statistics = informer.statistics()
@@ -200,7 +194,7 @@ async def test_m2_a_reader_that_is_stuck_is_named_and_one_that_backs_off_or_is_s
         await anyio.sleep(STUCK_SECONDS - 1)
         assert stuck.stuck() is None
         await anyio.sleep(2)
-        assert stuck.stuck() == "things.example.com shows no sign of life for 301 s in Watching(fruitless=0)"
+        assert stuck.stuck() == "things.example.com has made no progress for 301 s in Watching(fruitless=0)"
         assert backing_off.stuck() is None
     await anyio.sleep(STUCK_SECONDS)
     assert stuck.stuck() is None

@@ -23,6 +23,7 @@ from informers.errors import (
     Unauthorized,
     Unreachable,
 )
+from tests.informers.recorder import describe_change
 from tests.informers.scripted_api import (
     THINGS,
     ListReply,
@@ -251,9 +252,9 @@ async def test_w20_replays_after_a_reconnection_are_not_told() -> None:
         [added(thing("a", 2)), modified(thing("a", 3)), deleted(thing("a", 4)), 5.0],
     )
     told: list[str] = []
-    watched.store.subscribe(lambda change: told.append(type(change).__name__))
+    watched.store.subscribe(lambda change: told.append(describe_change(change)))
     await watched.until_watches(2)
-    assert told == ["Synced", "Added", "Updated", "Deleted"]
+    assert told == ["synced", "+a@2", "~a@3", "-a@4"]
 
 
 async def test_l13_a_resource_that_fails_does_not_disturb_another() -> None:

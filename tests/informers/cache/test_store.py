@@ -87,7 +87,7 @@ def test_s13_delete_tells_the_last_state_with_the_version_of_the_deletion(told: 
 
 
 def test_s14_nothing_holds_a_deleted_object(told: Told) -> None:
-    told.recorder.told = []
+    told.take()
     found = thing("a", 1, "red")
     told.store.apply_event(added(found))
     told.store.apply_event(added(thing("b", 2, "red")))

@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from informers.api import UnreadableObject, version_number, version_of
-from informers.cache.changes import Added, Change, Deleted, Synced, Updated
+from informers.cache.changes import Change, Synced
 from informers.cache.pending_list import PendingList
 from informers.cache.store import ObjectKey, Store
 from tests.informers.scripted_api import Thing, added, bad_thing, bookmark, deleted, modified, thing
@@ -89,19 +89,20 @@ class World:
 
     def hear(self, change: Change[Thing]) -> None:
         """Follow the notifications, each of which has to fit what the ones before it said."""
-        match change:
-            case Added():
-                assert self.mirror.setdefault(ObjectKey.of(change.obj), change.obj) is change.obj
-            case Updated():
-                key = ObjectKey.of(change.new)
-                assert self.mirror[key] is change.old
-                assert change.old.metadata.uid == change.new.metadata.uid
-                assert version_of(change.old) < version_of(change.new)
-                self.mirror[key] = change.new
-            case Deleted():
-                assert self.mirror.pop(ObjectKey.of(change.obj)).metadata.uid == change.obj.metadata.uid
-            case Synced():
-                pass
+        if isinstance(change, Synced):
+            return
+        old, new = change.old, change.new
+        if old is None:
+            assert new is not None
+            assert self.mirror.setdefault(ObjectKey.of(new), new) is new
+        elif new is None:
+            assert self.mirror.pop(ObjectKey.of(old)).metadata.uid == old.metadata.uid
+        else:
+            key = ObjectKey.of(new)
+            assert self.mirror[key] is old
+            assert old.metadata.uid == new.metadata.uid
+            assert version_of(old) < version_of(new)
+            self.mirror[key] = new
 
     def show(self, name: str, version: int) -> None:
         self.shown[name] = max(self.shown[name], version)

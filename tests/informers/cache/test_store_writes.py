@@ -3,9 +3,9 @@
 import pytest
 
 from informers.cache import tombstones
-from informers.cache.changes import Added, Change
+from informers.cache.changes import Change, Transition
 from informers.cache.store import Store
-from tests.informers.recorder import Told, key
+from tests.informers.recorder import Told, describe_change, key
 from tests.informers.scripted_api import (
     Thing,
     added,
@@ -157,13 +157,13 @@ def test_a_subscriber_that_writes_does_not_reverse_the_order_for_others() -> Non
     heard: list[str] = []
 
     def writes(change: Change[Thing]) -> None:
-        if isinstance(change, Added):
+        if isinstance(change, Transition) and change.old is None:
             store.apply_write(thing("a", 2))
 
     store.subscribe(writes)
-    store.subscribe(lambda change: heard.append(type(change).__name__))
+    store.subscribe(lambda change: heard.append(describe_change(change)))
     store.apply_event(added(thing("a", 1)))
-    assert heard == ["Added", "Updated"]
+    assert heard == ["+a@1", "~a@2"]
 
 
 def test_l10_news_of_the_object_that_was_replaced_is_out_of_date(told: Told) -> None:

@@ -54,7 +54,7 @@ async def test_the_example_prints_what_happens_to_pods_until_it_is_interrupted(
             complaints = [text async for text in TextReceiveStream(process.stderr)]
             await process.wait()
     assert said.splitlines() == [
-        "there a Pending",
+        "added a Pending",
         "added b Pending",
         "changed a Pending -> Running",
         "deleted b Pending",

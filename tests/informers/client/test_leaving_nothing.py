@@ -33,23 +33,6 @@ def sockets() -> set[str]:
     return found
 
 
-class Quiet:
-    """A handler that only notes that something came."""
-
-    def __init__(self) -> None:
-        self.came = anyio.Event()
-
-    def on_add(self, _obj: Thing, initial: bool) -> None:
-        if not initial:
-            self.came.set()
-
-    def on_update(self, _old: Thing, _new: Thing) -> None:
-        raise AssertionError
-
-    def on_delete(self, _obj: Thing) -> None:
-        raise AssertionError
-
-
 async def test_x3_a_stopped_informer_leaves_no_task_no_socket_and_no_unheard_exception(
     connect_to: Connect, server: ScriptedServer
 ) -> None:
@@ -61,12 +44,19 @@ async def test_x3_a_stopped_informer_leaves_no_task_no_socket_and_no_unheard_exc
     tasks_before, sockets_before = asyncio.all_tasks(), sockets()
     try:
         async with connect_to(server.url) as api, anyio.create_task_group() as tasks:
-            handler = Quiet()
+            second_came = anyio.Event()
+            seen: list[tuple[object, object]] = []
+
+            def change(old: Thing | None, new: Thing | None) -> None:
+                seen.append((old, new))
+                if len(seen) == 2:
+                    second_came.set()
+
             informer = SharedInformer(api, THINGS, rng=Random(0))
-            informer.add_handler(handler)
+            informer.on_change(change)
             tasks.start_soon(informer.run)
             with anyio.fail_after(20):
-                await handler.came.wait()
+                await second_came.wait()
             assert sockets() - sockets_before
             tasks.cancel_scope.cancel()
         gc.collect()

@@ -18,10 +18,15 @@ _BACKWARDS = {code: 0x7F - code for code in range(0x80)}
 def deaf_to_ledger_deletions() -> AbstractContextManager[None]:
     """Nobody is woken when a ledger goes."""
 
-    def on_delete(_events: triggers._LedgerEvents, _obj: ClaimLedger) -> None:
-        return None
+    on_ledger = triggers.QueueTriggers._on_ledger
 
-    return replaced(triggers._LedgerEvents, "on_delete", on_delete)
+    def without_deletions(
+        self: triggers.QueueTriggers, old: ClaimLedger | None, new: ClaimLedger | None
+    ) -> None:
+        if new is not None:
+            on_ledger(self, old, new)
+
+    return replaced(triggers.QueueTriggers, "_on_ledger", without_deletions)
 
 
 def youngest_first() -> AbstractContextManager[None]:
