@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import anyio
 
-from controller.api.requests import PlacementRequests, effective_seat_limit
+from controller.api.requests import PlacementRequests
 from controller.cluster.caches import make_caches
 from controller.cluster.claim_locks import SeatBookInTurn
 from controller.cluster.fleet_updater import FleetUpdater
@@ -60,7 +60,7 @@ class Controller:
         requests = PlacementRequests(settings.max_seats_per_claim)
         self.max_seats_per_claim = settings.max_seats_per_claim
         self.now = nondeterminism.now
-        self.gauges = Gauges(effective_seat_limit(settings.max_seats_per_claim))
+        self.gauges = Gauges(requests.seat_limit)
         self.counters = Counters(nondeterminism.now)
         fleet = Fleet(settings.device_driver)
         self.fleet_updater = FleetUpdater(self.caches, fleet, requests, settings.namespace)

@@ -1,4 +1,4 @@
-"""From API objects to the facts that placement decides from. Pure translation, nothing is decided here."""
+"""Convert API objects to the types of `placement`. This module makes no decisions."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ import msgspec
 
 from controller.api import core, dra
 from controller.api.names import ENABLED_LABEL, role_node_label
-from controller.api.pods import AnyPod, ForeignPod
+from controller.api.pods import AnyPod, effective_request_of, effective_request_of_spec
 from ledger.state import Seat
-from placement.pod_requests import ContainerResources, PodResources, Resources, effective_request
 from placement.quantity import parse_bytes, parse_millis
 from placement.types import (
     EVERY_ROLE,
@@ -31,23 +30,23 @@ from placement.types import (
 )
 
 MEMORY_CAPACITY = "memory"
-"""The capacity that makes a device count, in the driver's own domain."""
+"""A device counts only if it has this capacity, in the driver's own domain."""
 
 _EFFECTS = {effect.value: effect for effect in TaintEffect}
 _OPERATORS = ("", "Equal", "Exists")
 
 
 def node(obj: core.Node) -> Node:
-    """A Node. Without role labels it accepts every role, else only those whose label is `true`."""
+    """Convert a Node. Without role labels it accepts every role, else the roles whose label is `true`."""
     labels = obj.metadata.labels
-    labelled = any(role_node_label(role.value) in labels for role in Role)
-    chosen = frozenset(role for role in Role if labels.get(role_node_label(role.value)) == "true")
+    has_role_label = any(role_node_label(role.value) in labels for role in Role)
+    labeled_roles = frozenset(role for role in Role if labels.get(role_node_label(role.value)) == "true")
     allocatable = obj.status.allocatable
     memory = allocatable.get("memory")
     return Node(
         name=obj.metadata.name,
         enabled=is_enabled(obj),
-        roles=chosen if labelled else EVERY_ROLE,
+        roles=labeled_roles if has_role_label else EVERY_ROLE,
         ready=any(c.type == "Ready" and c.status == "True" for c in obj.status.conditions),
         cordoned=obj.spec.unschedulable,
         taints=taints(obj.spec.taints),
@@ -60,20 +59,17 @@ def node(obj: core.Node) -> Node:
 
 
 def is_enabled(obj: core.Node) -> bool:
-    """Whether a node is given to us."""
+    """Return whether a node is enabled for OpenRL workers."""
     return obj.metadata.labels.get(ENABLED_LABEL) == "true"
 
 
 def taints(items: Iterable[core.Taint]) -> tuple[Taint, ...]:
-    """Taints with a known effect; an unknown one has no meaning that could be obeyed."""
+    """Convert the taints whose effect is known. An unknown effect has no defined meaning."""
     return tuple(Taint(t.key, t.value, _EFFECTS[t.effect]) for t in items if t.effect in _EFFECTS)
 
 
 def tolerations(items: Iterable[core.Toleration]) -> tuple[Toleration, ...]:
-    """Tolerations with a known operator and effect; an unknown one is not known to tolerate anything.
-
-    An empty effect stands for all of them.
-    """
+    """Convert the tolerations whose operator and effect are known. An empty effect matches every effect."""
     return tuple(
         Toleration(item.key, item.operator == "Exists", item.value, _EFFECTS.get(item.effect))
         for item in items
@@ -82,12 +78,12 @@ def tolerations(items: Iterable[core.Toleration]) -> tuple[Toleration, ...]:
 
 
 def template_tolerations(items: object) -> tuple[Toleration, ...]:
-    """The tolerations of a Pod template. Raises `ValueError` where they are not a list of tolerations."""
+    """Convert the tolerations of a Pod template. Raises `ValueError` for any other document."""
     return tolerations(_convert(items, tuple[core.Toleration, ...]))
 
 
 def device_slice(obj: dra.ResourceSlice) -> DeviceSlice | None:
-    """A node-local ResourceSlice; `None` for the other kinds, which name no single node."""
+    """Convert a node-local ResourceSlice. Returns `None` for a slice that names no single node."""
     spec = obj.spec
     if not spec.node_name:
         return None
@@ -109,7 +105,7 @@ def _device(item: dra.Device) -> Device:
 
 
 def claim(obj: dra.ResourceClaim, ledger_uid: str) -> Claim:
-    """A managed claim. `ledger_uid` is the UID of the ledger of its name, empty if there is none."""
+    """Convert a managed claim. `ledger_uid` is the UID of its ledger, empty without one."""
     allocation = obj.status.allocation
     owners = {owner.uid for owner in obj.metadata.owner_references}
     return Claim(
@@ -131,9 +127,13 @@ def _allocated(result: dra.AllocationResult) -> AllocatedDevice:
     )
 
 
-def allocation_node(allocation: dra.Allocation) -> str:
-    """The one node that an allocation is bound to, empty where it names none (k/k: `matchFields`)."""
-    if allocation.node_selector is None:
+def claim_node(obj: dra.ResourceClaim) -> str:
+    """Return the one node of a claim's allocation, or an empty string.
+
+    Kubernetes names it in `matchFields`.
+    """
+    allocation = obj.status.allocation
+    if allocation is None or allocation.node_selector is None:
         return ""
     for term in allocation.node_selector.node_selector_terms:
         for requirement in term.match_fields:
@@ -143,13 +143,8 @@ def allocation_node(allocation: dra.Allocation) -> str:
     return ""
 
 
-def claim_node(obj: dra.ResourceClaim) -> str:
-    """The one node that a claim is allocated to, empty where it is not or names none."""
-    return "" if obj.status.allocation is None else allocation_node(obj.status.allocation)
-
-
 def seat_info(seat: Seat, cpu_millis: int = 0) -> SeatInfo:
-    """A seat as placement sees it; a request that cannot be read counts as nothing."""
+    """Convert a seat. An invalid host request counts as 0."""
     return SeatInfo(
         worker=seat.workload,
         worker_uid=seat.workload_uid,
@@ -175,10 +170,10 @@ def pod_use(
     owner_key: str = "",
     exclusive: bool = False,
 ) -> PodUse:
-    """A Pod's hold on its node.
+    """Convert a Pod to its use of its node.
 
-    `claims` are the managed ones, for Pods of the workers' namespace; `owner_key` and `exclusive` are those
-    of its worker, where that is known.
+    `claims` are the managed claims of a Pod in the workers' namespace. `owner_key` and `exclusive` are those
+    of its worker, if it is known.
     """
     return PodUse(
         uid=obj.metadata.uid,
@@ -191,35 +186,9 @@ def pod_use(
     )
 
 
-def effective_request_of(obj: AnyPod) -> Amounts:
-    """What a Pod takes of its node; of a foreign one that is known since it was decoded."""
-    if isinstance(obj, ForeignPod):
-        return obj.requests
-    return effective_request(pod_resources(obj.spec))
-
-
-def pod_resources(spec: core.PodSpec) -> PodResources:
-    """What decides on a Pod's effective request."""
-    return PodResources(
-        containers=tuple(_container(c) for c in spec.containers),
-        init_containers=tuple(_container(c) for c in spec.init_containers),
-        overhead=Resources.parse(spec.overhead),
-        requests=Resources.parse(spec.resources.requests),
-        limits=Resources.parse(spec.resources.limits),
-    )
-
-
-def template_resources(spec: Mapping[str, Any]) -> PodResources:
-    """The same for the `spec` of a Pod template. Raises `ValueError` for what a Pod cannot hold."""
-    return pod_resources(_convert(spec, core.PodSpec))
-
-
-def _container(item: core.Container) -> ContainerResources:
-    return ContainerResources(
-        requests=Resources.parse(item.resources.requests),
-        limits=Resources.parse(item.resources.limits),
-        restart_always=item.restart_policy == "Always",
-    )
+def template_request(spec: Mapping[str, Any]) -> Amounts:
+    """Return the effective request of a template's Pod spec. Raises `ValueError` for an invalid spec."""
+    return effective_request_of_spec(_convert(spec, core.PodSpec))
 
 
 def _convert(document: object, type_: Any) -> Any:

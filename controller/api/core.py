@@ -1,12 +1,12 @@
-"""The `core/v1` objects that placement depends on, decoded to just the fields that are used.
+"""The `core/v1` objects that the controller reads, decoded to the fields that it uses.
 
-They are msgspec structures: what is not named here is skipped while parsing and never held. Fields keep the
-API's names, in snake case. Pods come in a shorter form, too: see `controller.api.pods`.
+Each object is a msgspec structure. The decoder skips undeclared fields. Declared fields keep the API's names
+in snake case. `controller.api.pods` adds a compact form for Pods of other owners.
 """
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from msgspec import Struct
 
@@ -15,9 +15,12 @@ from informers.client.decoding import Metadata, struct_decoder
 
 T = TypeVar("T", bound=Object)
 
+FINISHED_PHASES: Final = frozenset({"Succeeded", "Failed"})
+"""Final Pod phases. A Pod in one of them no longer holds resources on its node."""
+
 
 class ApiStruct(Struct, frozen=True, rename="camel"):
-    """Base of all structures: immutable, camel case on the wire."""
+    """Base of the structures: immutable, camel case on the wire."""
 
 
 class Taint(ApiStruct, frozen=True):
@@ -55,7 +58,7 @@ class NodeSpec(ApiStruct, frozen=True):
 
 
 class NodeCondition(ApiStruct, frozen=True):
-    """A Node's condition without its heartbeat, so that heartbeats change nothing."""
+    """A Node condition without its heartbeat time, so that a heartbeat does not look like a change."""
 
     type: str
     status: str
@@ -80,14 +83,14 @@ ResourceQuantities = dict[str, str | int | float]
 
 
 class ResourceRequirements(ApiStruct, frozen=True):
-    """Requests, and limits, which stand for absent requests."""
+    """`core/v1 ResourceRequirements`. A limit is the default of a missing request."""
 
     requests: ResourceQuantities = {}
     limits: ResourceQuantities = {}
 
 
 class EnvVar(ApiStruct, frozen=True):
-    """A variable with a literal value."""
+    """`core/v1 EnvVar` with a literal value."""
 
     name: str
     value: str = ""
@@ -121,14 +124,14 @@ class PodSpec(ApiStruct, frozen=True):
 
 
 class ContainerStateWaiting(ApiStruct, frozen=True):
-    """Why a container does not run yet."""
+    """`core/v1 ContainerStateWaiting`."""
 
     reason: str = ""
     message: str = ""
 
 
 class ContainerStateTerminated(ApiStruct, frozen=True):
-    """How a container ended."""
+    """`core/v1 ContainerStateTerminated`."""
 
     exit_code: int = 0
     reason: str = ""
@@ -136,7 +139,7 @@ class ContainerStateTerminated(ApiStruct, frozen=True):
 
 
 class ContainerState(ApiStruct, frozen=True):
-    """One of waiting, running, terminated; running is known by the absence of the others."""
+    """`core/v1 ContainerState`. A running container has neither part."""
 
     waiting: ContainerStateWaiting | None = None
     terminated: ContainerStateTerminated | None = None
@@ -162,12 +165,12 @@ class PodStatus(ApiStruct, frozen=True):
 
 
 def has_owner(metadata: Metadata, uid: str) -> bool:
-    """Whether an owner reference names this UID."""
+    """Return whether an owner reference has this UID."""
     return any(owner.uid == uid for owner in metadata.owner_references)
 
 
 class PodMetadata(Metadata, frozen=True, rename="camel", gc=False):
-    """A Pod's metadata: also how long it was given to end."""
+    """`Pod.metadata`."""
 
     deletion_grace_period_seconds: int | None = None
 
@@ -181,51 +184,51 @@ class Pod(Struct, frozen=True):
 
     @property
     def finished(self) -> bool:
-        """Whether it has ended: it holds nothing on its node any more."""
-        return self.status.phase in {"Succeeded", "Failed"}
+        """Whether the Pod is in a final phase."""
+        return self.status.phase in FINISHED_PHASES
 
     @property
     def bound(self) -> bool:
-        """Whether kube-scheduler has given it a node."""
+        """Whether kube-scheduler has bound the Pod to a node."""
         return bool(self.spec.node_name)
 
     @property
     def node_name(self) -> str:
-        """Where kube-scheduler has put it, empty until then."""
+        """The node that the Pod is bound to; empty before binding."""
         return self.spec.node_name
 
     @property
     def claim_names(self) -> tuple[str, ...]:
-        """The ResourceClaims that it uses by name."""
+        """Names of the ResourceClaims that the Pod refers to by name."""
         return tuple(c.resource_claim_name for c in self.spec.resource_claims if c.resource_claim_name)
 
     @property
     def scheduled(self) -> ObjectCondition | None:
-        """kube-scheduler's last word on it."""
+        """Condition `PodScheduled`."""
         return self.condition("PodScheduled")
 
     @property
     def disrupted(self) -> bool:
-        """Whether something (a drain, an eviction, a lost node) took or takes it away."""
+        """Whether Kubernetes disrupts the Pod, for example by an eviction or because its node was lost."""
         disruption = self.condition("DisruptionTarget")
         return disruption is not None and disruption.status == "True"
 
     def owned_by(self, uid: str) -> bool:
-        """Whether an owner reference names this UID."""
+        """Return whether an owner reference has this UID."""
         return has_owner(self.metadata, uid)
 
     def condition(self, type_: str) -> ObjectCondition | None:
-        """The condition of that type."""
+        """Return the condition of that type."""
         return next((c for c in self.status.conditions if c.type == type_), None)
 
     def env(self, container: str, name: str) -> str:
-        """The literal value of a variable in one container, empty if there is none."""
+        """Return the literal value of a variable in one container, or an empty string."""
         variables = (e for c in self.spec.containers if c.name == container for e in c.env)
         return next((e.value for e in variables if e.name == name), "")
 
 
 def resource_of(cls: type[T], group: str, version: str, plural: str, *, namespaced: bool) -> Resource[T]:
-    """Describe a resource of the API whose objects decode to `cls`, which has its kind as its name."""
+    """Describe the API resource whose objects decode to `cls`. The class name is the kind."""
     return Resource(group, version, plural, cls.__name__, namespaced, struct_decoder(cls))
 
 

@@ -1,7 +1,7 @@
-"""The worker's Pod and its ResourceClaim as documents to create.
+"""Build the documents of a worker's Pod and its ResourceClaim.
 
-Pure: built from the Workload, its assignment and the shapes that the fleet offers. The template is copied,
-never changed; our labels, stamps and scheduling terms win over what it holds.
+Pure. The inputs are the Workload, its assignment and the preferred nodes. The template is copied, never
+modified. Our labels, environment variables and scheduling terms override those of the template.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from controller.api.status import Assignment
 from controller.api.workload import WORKLOADS, Workload
 from ledger.names import MANAGED_LABEL, MANAGED_VALUE, ledger_name
 from ledger.state import CLAIM_LEDGERS_API_VERSION, CLAIM_LEDGERS_KIND
-from placement.types import PreferredNode
+from placement.device_request import REQUEST_NAME
+from placement.types import PreferredNode, Role
 
 
 def claim_document(name: str, namespace: str, ledger_uid: str, requests: Sequence[dict[str, Any]]) -> Any:
-    """A ResourceClaim owned by its ledger, so that garbage collection finishes a half-done retirement."""
+    """Build a ResourceClaim. Its ledger owns it, so that garbage collection completes a partial teardown."""
     return {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceClaim",
@@ -34,7 +35,7 @@ def claim_document(name: str, namespace: str, ledger_uid: str, requests: Sequenc
 
 
 def ledger_reference(claim: str, ledger_uid: str) -> dict[str, str]:
-    """The owner reference of a claim to its ledger."""
+    """Build the owner reference from a claim to its ledger."""
     return {
         "apiVersion": CLAIM_LEDGERS_API_VERSION,
         "kind": CLAIM_LEDGERS_KIND,
@@ -46,15 +47,15 @@ def ledger_reference(claim: str, ledger_uid: str) -> dict[str, str]:
 def pod_document(
     workload: Workload, assignment: Assignment, preferred: Sequence[PreferredNode]
 ) -> dict[str, Any]:
-    """The worker's Pod: the template with our name, labels, owner, claim, stamps and node affinity."""
+    """Build the worker's Pod: the template plus name, labels, owner, claim, variables and node affinity."""
     template = workload.spec.template
     metadata = template.get("metadata", {})
     spec = copy.deepcopy(dict(template.get("spec", {})))
-    spec["resourceClaims"] = [{"name": names.POD_CLAIM_ENTRY, "resourceClaimName": assignment.claim}]
+    spec["resourceClaims"] = [{"name": REQUEST_NAME, "resourceClaimName": assignment.claim}]
     spec["affinity"] = {"nodeAffinity": node_affinity(workload.spec.role, preferred)}
     for container in spec["containers"]:
         if container.get("name") == workload.spec.worker_container_name:
-            _stamp(container, assignment)
+            _connect(container, assignment)
     labels = names.pod_labels(
         workload=workload.name,
         owner_key=workload.owner_key,
@@ -85,15 +86,18 @@ def pod_document(
 
 
 def node_affinity(role: str, preferred: Sequence[PreferredNode]) -> dict[str, Any]:
-    """Required: an enabled node that accepts the role (its label, or no role label); then preferences."""
+    """Build the affinity: require an enabled node that accepts the role, then prefer nodes by weight.
+
+    A node accepts the role if it has the role's label or no role label.
+    """
     enabled = {"key": names.ENABLED_LABEL, "operator": "In", "values": ["true"]}
-    asked = {"key": names.role_node_label(role), "operator": "In", "values": ["true"]}
-    unlabelled = [{"key": names.role_node_label(r.value), "operator": "DoesNotExist"} for r in names.ROLES]
+    labeled = {"key": names.role_node_label(role), "operator": "In", "values": ["true"]}
+    unlabeled = [{"key": names.role_node_label(r.value), "operator": "DoesNotExist"} for r in Role]
     affinity: dict[str, Any] = {
         "requiredDuringSchedulingIgnoredDuringExecution": {
             "nodeSelectorTerms": [
-                {"matchExpressions": [enabled, asked]},
-                {"matchExpressions": [enabled, *unlabelled]},
+                {"matchExpressions": [enabled, labeled]},
+                {"matchExpressions": [enabled, *unlabeled]},
             ]
         }
     }
@@ -110,15 +114,15 @@ def node_affinity(role: str, preferred: Sequence[PreferredNode]) -> dict[str, An
     return affinity
 
 
-def _stamp(container: dict[str, Any], assignment: Assignment) -> None:
-    """Give the worker container the device and the variables that tell it where it sits."""
+def _connect(container: dict[str, Any], assignment: Assignment) -> None:
+    """Give the worker container its device and the variables that identify its assignment."""
     resources = dict(container.get("resources", {}))
-    resources["claims"] = [{"name": names.POD_CLAIM_ENTRY}]
+    resources["claims"] = [{"name": REQUEST_NAME}]
     container["resources"] = resources
-    stamps = {
+    variables = {
         names.GROUP_ENV: assignment.claim,
         names.LEDGER_ENV: ledger_name(assignment.claim),
         names.ASSIGNMENT_ENV: assignment.assignment_id,
     }
-    kept = [v for v in container.get("env", ()) if v.get("name") not in stamps]
-    container["env"] = [*kept, *({"name": name, "value": value} for name, value in stamps.items())]
+    kept = [v for v in container.get("env", ()) if v.get("name") not in variables]
+    container["env"] = [*kept, *({"name": name, "value": value} for name, value in variables.items())]

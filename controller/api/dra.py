@@ -1,4 +1,4 @@
-"""The `resource.k8s.io/v1` objects that placement depends on, decoded to just the fields that are used."""
+"""The `resource.k8s.io/v1` objects that the controller reads, decoded to the fields that it uses."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class DeviceCapacity(ApiStruct, frozen=True):
 
 
 class Device(ApiStruct, frozen=True):
-    """A published device."""
+    """`resource/v1 Device`."""
 
     name: str
     capacity: dict[str, DeviceCapacity] = field(default_factory=dict)
@@ -24,7 +24,7 @@ class Device(ApiStruct, frozen=True):
 
 
 class ResourcePool(ApiStruct, frozen=True):
-    """The pool that a slice belongs to."""
+    """`resource/v1 ResourcePool`."""
 
     name: str
     generation: int
@@ -48,19 +48,19 @@ class ResourceSlice(Struct, frozen=True):
 
 
 class DeviceClass(Struct, frozen=True):
-    """`resource/v1 DeviceClass`: only its existence matters."""
+    """`resource/v1 DeviceClass`. The controller only checks that it exists."""
 
     metadata: Metadata
 
 
 class Subrequest(ApiStruct, frozen=True):
-    """One alternative of a request."""
+    """`resource/v1 DeviceSubRequest`: one alternative of a request."""
 
     name: str
 
 
 class DeviceRequest(ApiStruct, frozen=True):
-    """A request of a claim, as far as its alternatives."""
+    """`resource/v1 DeviceRequest`, reduced to its alternatives."""
 
     name: str
     first_available: tuple[Subrequest, ...] = ()
@@ -79,7 +79,7 @@ class ResourceClaimSpec(ApiStruct, frozen=True):
 
 
 class AllocationResult(ApiStruct, frozen=True):
-    """One allocated device."""
+    """`resource/v1 DeviceRequestAllocationResult`: one allocated device."""
 
     driver: str
     pool: str
@@ -91,7 +91,7 @@ class AllocationResult(ApiStruct, frozen=True):
 
 
 class NodeSelectorRequirement(ApiStruct, frozen=True):
-    """A requirement of a node selector term."""
+    """`core/v1 NodeSelectorRequirement`."""
 
     key: str
     operator: str
@@ -99,14 +99,13 @@ class NodeSelectorRequirement(ApiStruct, frozen=True):
 
 
 class NodeSelectorTerm(ApiStruct, frozen=True):
-    """A term of a node selector."""
+    """`core/v1 NodeSelectorTerm`."""
 
     match_fields: tuple[NodeSelectorRequirement, ...] = ()
-    match_expressions: tuple[NodeSelectorRequirement, ...] = ()
 
 
 class NodeSelector(ApiStruct, frozen=True):
-    """Where an allocation can be used."""
+    """The nodes on which an allocation can be used."""
 
     node_selector_terms: tuple[NodeSelectorTerm, ...] = ()
 
@@ -124,18 +123,10 @@ class Allocation(ApiStruct, frozen=True):
     node_selector: NodeSelector | None = None
 
 
-class Consumer(ApiStruct, frozen=True):
-    """An entry of `status.reservedFor`."""
-
-    name: str
-    uid: str
-
-
 class ResourceClaimStatus(ApiStruct, frozen=True):
     """`ResourceClaim.status`."""
 
     allocation: Allocation | None = None
-    reserved_for: tuple[Consumer, ...] = ()
 
 
 class ResourceClaim(Struct, frozen=True):
@@ -147,16 +138,16 @@ class ResourceClaim(Struct, frozen=True):
 
     @property
     def allocated(self) -> bool:
-        """Whether kube-scheduler has given it devices."""
+        """Whether kube-scheduler has allocated devices to the claim."""
         return self.status.allocation is not None
 
     @property
     def deleting(self) -> bool:
-        """Whether its deletion has begun."""
+        """Whether the claim is being deleted."""
         return self.metadata.deletion_timestamp is not None
 
     def owned_by(self, uid: str) -> bool:
-        """Whether an owner reference names this UID."""
+        """Return whether an owner reference has this UID."""
         return has_owner(self.metadata, uid)
 
 

@@ -1,6 +1,6 @@
-"""Names, labels, and stamps that other OpenRL components and running clusters depend on.
+"""Names, labels and environment variables that other OpenRL components depend on (contract §2.3).
 
-Contract §2.3. Those of claims and ledgers live in `ledger.names`.
+`ledger.names` holds those of claims and ledgers.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ import hashlib
 import re
 
 from ledger.names import CLAIM_LABEL
-from placement.types import Role
 
 FINALIZER = "openrl.io/placement"
 LEADER_LEASE = "placement.openrl.io"
@@ -28,11 +27,6 @@ GROUP_ENV = "OPEN_RL_TIME_SLICE_GROUP"
 LEDGER_ENV = "OPEN_RL_CLAIM_LEDGER"
 ASSIGNMENT_ENV = "OPEN_RL_ASSIGNMENT_ID"
 
-POD_CLAIM_ENTRY = "gpu"
-"""Name of the Pod's entry in `spec.resourceClaims`, and of the claim's one request."""
-
-ROLES = tuple(Role)
-
 _POD_PREFIX = "orw-"
 _POD_NAME_MAX = 253
 _POD_NAME_KEPT = 245
@@ -40,17 +34,17 @@ _LABEL_MAX = 63
 
 
 def role_node_label(role: str) -> str:
-    """The node label that offers a node to one role."""
+    """Return the node label that offers a node to one role."""
     return f"openrl.io/{role}"
 
 
 def is_pod_name(name: str) -> bool:
-    """Whether a Pod of this name may be a worker's."""
+    """Return whether a worker Pod could have this name."""
     return name.startswith(_POD_PREFIX)
 
 
 def pod_name(workload: str) -> str:
-    """The name of a worker's Pod; a long one is cut and made unique by a digest of the whole."""
+    """Return the name of a worker's Pod. A long name is truncated and gets a digest of the full name."""
     name = _POD_PREFIX + workload
     if len(name) <= _POD_NAME_MAX:
         return name
@@ -59,14 +53,14 @@ def pod_name(workload: str) -> str:
 
 
 def label_text(text: str) -> str:
-    """Reduce free text to what a label value allows: for people and selectors, never for identity."""
+    """Reduce free text to a label value. Labels serve people and selectors, not identity."""
     lowered = re.sub(r"[A-Z]", lambda letter: letter.group().lower(), text)
     dashed = re.sub(r"[^a-z0-9-]+", "-", lowered).strip("-")
     return dashed[:_LABEL_MAX].strip("-")
 
 
 def pod_labels(*, workload: str, owner_key: str, role: str, claim: str) -> dict[str, str]:
-    """The labels that we stamp on a worker Pod; they win over the template's."""
+    """Return the controller's labels for a worker Pod. They override those of the template."""
     worker = label_text(workload)
     return {
         APP_LABEL: f"open-rl-{role}-worker",

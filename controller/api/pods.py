@@ -1,21 +1,22 @@
-"""Every Pod of the cluster, decoded to what is read of it: a worker's Pod whole, any other to a few words.
+"""All Pods of the cluster: worker Pods in full, foreign Pods in a compact form.
 
-Foreign Pods come by the hundred thousand, and all that placement asks of one is what it takes of which node.
-Its effective request is therefore computed while decoding, and what repeats between Pods (names of nodes and
-namespaces, phases, equal requests) is held once.
+A cluster may hold a hundred thousand foreign Pods. Placement needs only their node and effective request, so
+the decoder computes the request and shares repeated values between Pods.
 
-The invariant: a Pod that could be looked up as a worker's is a `Pod`, never a `ForeignPod`. It has a worker's
-name, a Workload among its owners, or a ResourceClaim that it names: nothing of ours looks for any other Pod.
-Which of these is a worker's is not decided here.
+Invariant: every Pod that the controller may look up as a worker's is a `Pod`, never a `ForeignPod`. Such a
+Pod has a worker Pod's name, has a Workload as an owner, or refers to a ResourceClaim. This module does not
+decide which of these Pods belongs to a worker.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from controller.api import core
 from controller.api.core import Pod
@@ -26,27 +27,22 @@ from informers.client.decoding import OwnerReference, struct_decoder
 from placement.pod_requests import ContainerResources, PodResources, Resources, effective_request
 from placement.types import Amounts
 
-FINISHED: Final = frozenset({"Succeeded", "Failed"})
-"""Phases that a Pod does not leave: it holds nothing on its node any more."""
-
-_REMEMBERED: Final = 8192
-"""Different ways to ask for resources that are computed once: about one for each Pod template."""
+_CACHE_SIZE: Final = 8192
+"""Number of distinct effective requests to cache: about one per Pod template."""
 
 
 class ForeignPod(Struct, frozen=True, gc=False):
-    """A Pod that is no worker's. It is its own metadata, as far as caches need any."""
+    """A Pod of another owner. It also serves as its own metadata in caches."""
 
     name: str
     namespace: str
     uid: str
     resource_version: str
     node_name: str
-    """Empty until kube-scheduler has given it a node."""
+    """Empty before kube-scheduler binds the Pod."""
     phase: str
-    terminating: bool
-    """Whether its deletion has begun."""
     requests: Amounts
-    """What it takes of its node while it is not finished; Pods that take the same share this."""
+    """The effective request. Pods with equal requests share one object."""
 
     @property
     def metadata(self) -> ForeignPod:
@@ -55,15 +51,15 @@ class ForeignPod(Struct, frozen=True, gc=False):
 
     @property
     def finished(self) -> bool:
-        """Whether it has ended: it holds nothing on its node any more."""
-        return self.phase in FINISHED
+        """Whether the Pod is in a final phase."""
+        return self.phase in core.FINISHED_PHASES
 
 
 AnyPod = Pod | ForeignPod
 
 
-# What the wire says of a Pod, as far as it decides about the above. All of it is hashable, so that the part
-# that asks for resources is the key of what it comes to.
+# The fields of a foreign Pod that are decoded. They are hashable, so that the parts that determine the
+# effective request can be a cache key.
 
 
 class _Quantities(Struct, frozen=True, gc=False):
@@ -71,19 +67,19 @@ class _Quantities(Struct, frozen=True, gc=False):
     cpu: str | int | float | None = None
 
 
-_NOTHING: Final = _Quantities()
+_NO_QUANTITIES: Final = _Quantities()
 
 
 class _Requirements(Struct, frozen=True, gc=False):
-    requests: _Quantities = _NOTHING
-    limits: _Quantities = _NOTHING
+    requests: _Quantities = _NO_QUANTITIES
+    limits: _Quantities = _NO_QUANTITIES
 
 
-_UNNAMED: Final = _Requirements()
+_NO_REQUIREMENTS: Final = _Requirements()
 
 
 class _Container(Struct, frozen=True, rename="camel", gc=False):
-    resources: _Requirements = _UNNAMED
+    resources: _Requirements = _NO_REQUIREMENTS
     restart_policy: str = ""
 
 
@@ -91,8 +87,8 @@ class _Spec(Struct, frozen=True, rename="camel", gc=False):
     node_name: str = ""
     containers: tuple[_Container, ...] = ()
     init_containers: tuple[_Container, ...] = ()
-    overhead: _Quantities = _NOTHING
-    resources: _Requirements = _UNNAMED
+    overhead: _Quantities = _NO_QUANTITIES
+    resources: _Requirements = _NO_REQUIREMENTS
     resource_claims: tuple[core.PodResourceClaim, ...] = ()
 
 
@@ -105,35 +101,33 @@ class _Metadata(Struct, frozen=True, rename="camel", gc=False):
     namespace: str = ""
     uid: str = ""
     resource_version: str = ""
-    deletion_timestamp: str | None = None
     owner_references: tuple[OwnerReference, ...] = ()
 
 
-class _Digest(Struct, frozen=True, gc=False):
+class _CompactPod(Struct, frozen=True, gc=False):
     metadata: _Metadata
     spec: _Spec = _Spec()
     status: _Status = _Status()
 
 
-_decode_digest = struct_decoder(_Digest)
-_decode_whole = struct_decoder(Pod)
+_decode_compact = struct_decoder(_CompactPod)
+_decode_full = struct_decoder(Pod)
 
 
 def decode(data: bytes) -> AnyPod:
-    """A Pod from its JSON text. Raises `ValueError` for what is none, or asks for what cannot be read."""
-    digest = _decode_digest(data)
-    metadata, spec = digest.metadata, digest.spec
+    """Decode a Pod from JSON. Raises `ValueError` for any other document or an invalid quantity."""
+    pod = _decode_compact(data)
+    metadata, spec = pod.metadata, pod.spec
     if spec.resource_claims or is_pod_name(metadata.name) or any(map(is_workload, metadata.owner_references)):
-        return _decode_whole(data)
+        return _decode_full(data)
     return ForeignPod(
         metadata.name,
         sys.intern(metadata.namespace),
         metadata.uid,
         metadata.resource_version,
         sys.intern(spec.node_name),
-        sys.intern(digest.status.phase),
-        metadata.deletion_timestamp is not None,
-        _effective_request(spec.containers, spec.init_containers, spec.overhead, spec.resources),
+        sys.intern(pod.status.phase),
+        _cached_request(spec.containers, spec.init_containers, spec.overhead, spec.resources),
     )
 
 
@@ -141,45 +135,63 @@ PODS: Final[Resource[AnyPod]] = Resource("", "v1", "pods", "Pod", namespaced=Tru
 
 
 def is_workload(owner: OwnerReference) -> bool:
-    """Whether an owner is a Workload of our API group, in whichever version."""
+    """Return whether an owner is a Workload of our API group, in any version."""
     return owner.kind == WORKLOADS.kind and owner.api_version.partition("/")[0] == WORKLOADS.group
 
 
 def full_pod(pod: AnyPod | None) -> Pod | None:
-    """What was looked up as a worker's Pod, by its name or by an index: that is held whole."""
+    """Return the result of a lookup for a worker's Pod. Every worker's Pod is held in full."""
     return pod if isinstance(pod, Pod) else None
 
 
-@lru_cache(maxsize=_REMEMBERED)
-def _effective_request(
+def effective_request_of(pod: AnyPod) -> Amounts:
+    """Return the effective request of a Pod on its node."""
+    return pod.requests if isinstance(pod, ForeignPod) else effective_request_of_spec(pod.spec)
+
+
+def effective_request_of_spec(spec: core.PodSpec) -> Amounts:
+    """Return the effective request of a Pod spec. Raises `ValueError` for an invalid quantity."""
+    return _effective_request(spec.containers, spec.init_containers, spec.overhead, spec.resources)
+
+
+@lru_cache(maxsize=_CACHE_SIZE)
+def _cached_request(
     containers: tuple[_Container, ...],
     init_containers: tuple[_Container, ...],
     overhead: _Quantities,
     resources: _Requirements,
 ) -> Amounts:
-    asked = PodResources(
+    return _shared(_effective_request(containers, init_containers, overhead, resources))
+
+
+@lru_cache(maxsize=_CACHE_SIZE)
+def _shared(amounts: Amounts) -> Amounts:
+    return amounts
+
+
+def _effective_request(
+    containers: Iterable[_Container | core.Container],
+    init_containers: Iterable[_Container | core.Container],
+    overhead: _Quantities | core.ResourceQuantities,
+    resources: _Requirements | core.ResourceRequirements,
+) -> Amounts:
+    pod = PodResources(
         containers=tuple(map(_container, containers)),
         init_containers=tuple(map(_container, init_containers)),
         overhead=_amounts(overhead),
         requests=_amounts(resources.requests),
         limits=_amounts(resources.limits),
     )
-    return _shared(effective_request(asked))
+    return effective_request(pod)
 
 
-@lru_cache(maxsize=_REMEMBERED)
-def _shared(amounts: Amounts) -> Amounts:
-    return amounts
-
-
-def _container(item: _Container) -> ContainerResources:
+def _container(container: _Container | core.Container) -> ContainerResources:
     return ContainerResources(
-        requests=_amounts(item.resources.requests),
-        limits=_amounts(item.resources.limits),
-        restart_always=item.restart_policy == "Always",
+        requests=_amounts(container.resources.requests),
+        limits=_amounts(container.resources.limits),
+        restart_always=container.restart_policy == "Always",
     )
 
 
-def _amounts(quantities: _Quantities) -> Resources:
-    named = {"memory": quantities.memory, "cpu": quantities.cpu}
-    return Resources.parse({name: amount for name, amount in named.items() if amount is not None})
+def _amounts(quantities: _Quantities | core.ResourceQuantities) -> Resources:
+    return Resources.parse(asdict(quantities) if isinstance(quantities, _Quantities) else quantities)

@@ -1,14 +1,15 @@
-"""Phases, condition reasons and the sentences of `status.reason`: each code is written here once.
+"""Phases, reason codes and the sentences of `status.reason` (contract §2.1).
 
-Contract §2.1. A sentence begins with its code and a colon; it holds no counts and no
-foreign wording, so that it changes only when the code, the causes or the limit do.
+A sentence starts with its code and a colon. It contains no counts and no text of other components, so that
+it changes only with the code, the causes or the limit.
 """
 
 from __future__ import annotations
 
 from enum import Enum
 
-REASON_MAX_CHARACTERS = 1024
+from placement.explain import REASON_MAX_CHARACTERS
+
 MESSAGE_MAX_CHARACTERS = 32768
 
 PLACED_CONDITION = "Placed"
@@ -28,7 +29,7 @@ TERMINAL_PHASES = frozenset({Phase.SUCCEEDED.value, Phase.FAILED.value})
 
 
 class ReasonCode(Enum):
-    """Reason codes: the first word of `status.reason`, and the reasons of condition `Placed`."""
+    """First words of `status.reason`, and reasons of condition `Placed`."""
 
     CREATED_CLAIM = "CreatedClaim"
     JOINED_CLAIM = "JoinedClaim"
@@ -56,20 +57,20 @@ class ReasonCode(Enum):
 
 
 def sentence(code: ReasonCode, detail: str) -> str:
-    """`<code>: <detail>`, cut to what `status.reason` may hold."""
+    """Return `<code>: <detail>`, truncated to the maximum length of `status.reason`."""
     return truncate(f"{code.value}: {detail}", REASON_MAX_CHARACTERS)
 
 
 def code_of(reason: str) -> str:
-    """The code that a `status.reason` begins with; empty for an empty one."""
+    """Return the code of a `status.reason`; empty for an empty reason."""
     return reason.partition(":")[0]
 
 
 def has_code(reason: str, code: ReasonCode) -> bool:
-    """Whether a `status.reason` bears this code."""
+    """Return whether a `status.reason` has this code."""
     return reason.startswith(f"{code.value}:")
 
 
 def truncate(text: str, max_characters: int) -> str:
-    """Shorten a text that is too long, visibly."""
+    """Shorten a long text and mark the end with an ellipsis."""
     return text if len(text) <= max_characters else text[: max_characters - 1] + "…"

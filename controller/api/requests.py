@@ -1,7 +1,7 @@
-"""From a Workload to the request that placement and the ledger decide on: the only place that builds one.
+"""Build the placement and seat requests of a Workload, and validate its spec and template.
 
-Every consumer (selection, booking, explanation) therefore sees the same memory, owner and seat limit
-(contract §3). What is wrong with a spec is found here, before anything is booked.
+Only this module builds a `PlacementRequest` or a `SeatRequest`. Selection, booking and explanation therefore
+use the same memory, owner and seat limit (contract §3).
 """
 
 from __future__ import annotations
@@ -9,23 +9,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from controller.api.convert import template_resources, template_tolerations
+from controller.api.convert import template_request, template_tolerations
+from controller.api.core import Pod
+from controller.api.pods import effective_request_of
 from controller.api.reasons import ReasonCode
 from controller.api.template_rules import template_fault
 from controller.api.workload import Workload
-from placement.pod_requests import effective_request
-from placement.quantity import parse_bytes
+from ledger.transitions import SeatRequest
+from placement.quantity import canonical_bytes, parse_bytes
 from placement.types import MAX_SEATS, Amounts, PlacementRequest, Role, Toleration
 
-MIN_DEVICES = 2
-"""A MultiGPU worker has at least this many devices."""
+_MIN_DEVICES = 2
+"""Minimum number of devices of a MultiGPU worker."""
 
-ACCELERATOR_TYPES = ("GPU",)
-"""Types that have a device class; the API accepts more than can be placed."""
+_ACCELERATOR_TYPES = ("GPU",)
+"""The accelerator types that have a device class. The API also accepts others."""
 
 
 class InvalidWorkloadError(Exception):
-    """The spec or template cannot be placed, ever: the Workload fails with this code and detail."""
+    """The spec or template is invalid. The Workload fails with this code and detail."""
 
     def __init__(self, code: ReasonCode, detail: str) -> None:
         super().__init__(f"{code.value}: {detail}")
@@ -33,81 +35,92 @@ class InvalidWorkloadError(Exception):
         self.detail = detail
 
 
-def effective_seat_limit(max_seats_per_claim: int) -> int:
-    """The limit that selection and booking use: the setting, or DRA's own ceiling where it is 0."""
-    return max_seats_per_claim or MAX_SEATS
-
-
-def build_request(workload: Workload, max_seats_per_claim: int) -> PlacementRequest:
-    """What this worker asks for. Raises `InvalidWorkloadError` where that cannot be read from the spec."""
-    spec = workload.spec
-    return PlacementRequest(
-        worker=workload.name,
-        worker_uid=workload.uid,
-        role=_role(spec.role),
-        memory_bytes=_memory_bytes(spec.accelerator.memory),
-        devices=_devices(workload),
-        exclusive=spec.exclusive,
-        owner_key=workload.owner_key,
-        host=_host(spec.template),
-        tolerations=_tolerations(spec.template),
-        seat_limit=effective_seat_limit(max_seats_per_claim),
-        seat_limit_is_set=max_seats_per_claim > 0,
-    )
-
-
 class PlacementRequests:
-    """The request of each Workload, built once: its spec cannot change."""
+    """The placement request of each Workload. It is built once, because a spec is immutable."""
 
     def __init__(self, max_seats_per_claim: int) -> None:
-        self._max_seats_per_claim = max_seats_per_claim
-        self._built: dict[str, PlacementRequest | None] = {}
+        self.seat_limit = max_seats_per_claim or MAX_SEATS
+        """The effective limit, for selection and booking alike."""
+        self._seat_limit_is_set = max_seats_per_claim > 0
+        self._by_uid: dict[str, PlacementRequest | None] = {}
 
     def __repr__(self) -> str:
-        return f"<Requests built={len(self._built)}>"
+        return f"<PlacementRequests built={len(self._by_uid)}>"
 
     def of(self, workload: Workload) -> PlacementRequest | None:
-        """What this worker asks for; `None` where its spec cannot be read (see `validate` for the reason)."""
-        try:
-            return self._built[workload.uid]
-        except KeyError:
-            request = self._built[workload.uid] = self._build(workload)
-            return request
+        """Return the request of a Workload; `None` if its spec is invalid."""
+        if workload.uid not in self._by_uid:
+            try:
+                self._by_uid[workload.uid] = self._build(workload)
+            except InvalidWorkloadError:
+                self._by_uid[workload.uid] = None
+        return self._by_uid[workload.uid]
 
     def validate(self, workload: Workload) -> PlacementRequest:
-        """The request of a Workload that holds nothing yet. Raises `InvalidWorkloadError`."""
-        check_kind(workload)
-        return self.of(workload) or build_request(workload, self._max_seats_per_claim)
+        """Return the request of a Workload that is not placed yet.
+
+        Raises:
+            InvalidWorkloadError: names the field, its value and the allowed values.
+        """
+        accelerator, spec = workload.spec.accelerator, workload.spec
+        if accelerator.type not in _ACCELERATOR_TYPES:
+            allowed = ", ".join(_ACCELERATOR_TYPES)
+            raise _invalid(
+                f"accelerator.type: {accelerator.type!r} has no device class here; allowed: {allowed}"
+            )
+        if fault := template_fault(spec.template, worker_container=spec.worker_container_name):
+            raise InvalidWorkloadError(ReasonCode.INVALID_TEMPLATE, fault)
+        return self.of(workload) or self._build(workload)
+
+    def seat_request(
+        self,
+        workload: Workload,
+        *,
+        claim_owner_uid: str | None = None,
+        recorded: str = "",
+        pod: Pod | None = None,
+    ) -> SeatRequest:
+        """Return the request for a seat. `recorded` is the assignment ID in status.
+
+        A placed worker keeps its seat if its spec is invalid. The seat is then exclusive, with the host
+        memory of `pod`.
+        """
+        request = self.of(workload)
+        if request is not None:
+            exclusive, host = not request.shareable, request.host
+        else:
+            exclusive, host = True, effective_request_of(pod) if pod is not None else Amounts(0, 0)
+        return SeatRequest(
+            workload=workload.name,
+            workload_uid=workload.uid,
+            owner_id=workload.owner_key,
+            exclusive=exclusive,
+            host_request=canonical_bytes(host.memory_bytes or 0),
+            seat_limit=self.seat_limit,
+            created_at=workload.metadata.creation_timestamp,
+            recorded_assignment_id=recorded,
+            claim_owner_uid=claim_owner_uid,
+        )
 
     def forget(self, workload: Workload) -> None:
-        """The Workload is gone."""
-        self._built.pop(workload.uid, None)
+        """Drop the request of a deleted Workload."""
+        self._by_uid.pop(workload.uid, None)
 
-    def _build(self, workload: Workload) -> PlacementRequest | None:
-        try:
-            return build_request(workload, self._max_seats_per_claim)
-        except InvalidWorkloadError:
-            return None
-
-
-def validate(workload: Workload, max_seats_per_claim: int) -> PlacementRequest:
-    """The request of a Workload that holds nothing yet; its template is checked too.
-
-    Raises `InvalidWorkloadError` with one sentence that names the field, the value and what is allowed.
-    """
-    check_kind(workload)
-    return build_request(workload, max_seats_per_claim)
-
-
-def check_kind(workload: Workload) -> None:
-    """Raises `InvalidWorkloadError` for an accelerator without a class, or a template that breaks a rule."""
-    accelerator = workload.spec.accelerator
-    if accelerator.type not in ACCELERATOR_TYPES:
-        allowed = ", ".join(ACCELERATOR_TYPES)
-        raise _invalid(f"accelerator.type: {accelerator.type!r} has no device class here; allowed: {allowed}")
-    fault = template_fault(workload.spec.template, worker_container=workload.spec.worker_container_name)
-    if fault:
-        raise InvalidWorkloadError(ReasonCode.INVALID_TEMPLATE, fault)
+    def _build(self, workload: Workload) -> PlacementRequest:
+        spec = workload.spec
+        return PlacementRequest(
+            worker=workload.name,
+            worker_uid=workload.uid,
+            role=_role(spec.role),
+            memory_bytes=_memory_bytes(spec.accelerator.memory),
+            devices=_devices(workload),
+            exclusive=spec.exclusive,
+            owner_key=workload.owner_key,
+            host=_host(spec.template),
+            tolerations=_tolerations(spec.template),
+            seat_limit=self.seat_limit,
+            seat_limit_is_set=self._seat_limit_is_set,
+        )
 
 
 def _invalid(detail: str) -> InvalidWorkloadError:
@@ -141,17 +154,17 @@ def _devices(workload: Workload) -> int:
             return 0
         case "SingleGPU", devices:
             raise _invalid(f"accelerator.devices: {devices!r} is for mode MultiGPU only")
-        case "MultiGPU", int(devices) if devices >= MIN_DEVICES:
+        case "MultiGPU", int(devices) if devices >= _MIN_DEVICES:
             return devices
         case "MultiGPU", devices:
-            raise _invalid(f"accelerator.devices: {devices!r} must be a whole number from {MIN_DEVICES} up")
+            raise _invalid(f"accelerator.devices: {devices!r} must be a whole number from {_MIN_DEVICES} up")
         case mode, _:
             raise _invalid(f"accelerator.mode: {mode!r} is not one of SingleGPU, MultiGPU")
 
 
 def _host(template: Mapping[str, Any]) -> Amounts:
     try:
-        return effective_request(template_resources(template.get("spec", {})))
+        return template_request(template.get("spec", {}))
     except ValueError as error:
         raise InvalidWorkloadError(ReasonCode.INVALID_TEMPLATE, f"template.spec: {error}") from error
 

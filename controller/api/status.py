@@ -1,14 +1,12 @@
-"""From an outcome to the merge patch of `Workload.status`: what changes, and whether a write is due.
+"""Compute the merge patch from the current status of a Workload to a StatusUpdate.
 
-Pure. A write is due only when phase, reason, assignment or the verdict of `Placed` change; names and counts
-ride along with it, so that a worker at rest costs nothing (contract §5.11).
-
-Seats that their own Workload does not name in its status: its repair has to look at them.
+Pure. A write is due only if the phase, the reason, the assignment or condition `Placed` changes. Names and
+counts are included in a due write, so that an idle worker causes no writes (contract §5.11).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -20,16 +18,21 @@ from ledger.state import Seat
 
 @dataclass(frozen=True)
 class PlacedUpdate:
-    """What condition `Placed` shall say."""
+    """The new content of condition `Placed`."""
 
     placed: bool
     code: ReasonCode
     message: str = ""
 
+    @property
+    def status(self) -> str:
+        """The status of the condition."""
+        return "True" if self.placed else "False"
+
 
 @dataclass(frozen=True)
 class Assignment:
-    """The claim of a worker and the booking that seats it there."""
+    """The claim of a worker and the ID of its booking there."""
 
     claim: str
     assignment_id: str
@@ -40,7 +43,7 @@ UNASSIGNED = Assignment("", "")
 
 @dataclass(frozen=True)
 class PlacementDetails:
-    """What rides along with a write that is due: where the worker is and what it occupies."""
+    """Details of a placement. A change here alone does not cause a write."""
 
     pod_name: str = ""
     node_name: str = ""
@@ -50,7 +53,7 @@ class PlacementDetails:
 
 @dataclass(frozen=True)
 class StatusUpdate:
-    """What a reconcile found. `None` leaves a part of the status as it is."""
+    """The result of a reconcile. `None` keeps that part of the status."""
 
     phase: Phase | None = None
     reason: str | None = None
@@ -58,73 +61,77 @@ class StatusUpdate:
     assignment: Assignment | None = None
     details: PlacementDetails | None = None
     note: str | None = None
-    """Another message for condition `Placed` where nothing else changes; never a reason to write."""
+    """A message for condition `Placed` if nothing else changes. It does not cause a write."""
 
 
 def status_patch(
-    workload: Workload, outcome: StatusUpdate, now: datetime, *, force: bool = False
+    workload: Workload, update: StatusUpdate, now: datetime, *, force: bool = False
 ) -> dict[str, Any] | None:
-    """The merge patch that leads from the status that was read to the outcome; `None` if nothing is due.
+    """Return the merge patch that applies the update, or `None` if no write is due.
 
-    A `force`d patch may change nothing: sent on the version that was read, it still proves that version.
+    `force` returns a patch in any case. The API server rejects it unless the version that was read is
+    current, so even an unchanged status proves that version.
     """
-    due = _is_due(workload, outcome)
+    due = _is_due(workload, update)
     if not due and not force:
         return None
     status: dict[str, Any] = {"observedGeneration": workload.metadata.generation}
-    if outcome.phase is not None:
-        status["phase"] = outcome.phase.value
-    if outcome.reason is not None:
-        status["reason"] = outcome.reason or None
-    if outcome.assignment is not None:
-        status["claimName"] = outcome.assignment.claim or None
-        status["assignmentID"] = outcome.assignment.assignment_id or None
-    if outcome.details is not None:
-        status |= _facts(outcome.details)
-    if outcome.note is not None and not due:
-        status["conditions"] = _conditions(workload, _noted(workload, outcome.note, now))
-    elif outcome.condition is not None:
-        status["conditions"] = _conditions(workload, _judged(workload, outcome.condition, now))
+    if update.phase is not None:
+        status["phase"] = update.phase.value
+    if update.reason is not None:
+        status["reason"] = update.reason or None
+    if update.assignment is not None:
+        status["claimName"] = update.assignment.claim or None
+        status["assignmentID"] = update.assignment.assignment_id or None
+    if update.details is not None:
+        status["podName"] = update.details.pod_name or None
+        status["nodeName"] = update.details.node_name or None
+        status["deviceCount"] = update.details.device_count or None
+        status["memoryPerDevice"] = update.details.memory_per_device or None
+    if update.note is not None and not due:
+        status["conditions"] = _conditions(workload, _with_message(workload, update.note, now))
+    elif update.condition is not None:
+        status["conditions"] = _conditions(workload, _updated(workload, update.condition, now))
     return {
         "metadata": {"resourceVersion": workload.metadata.resource_version, "uid": workload.metadata.uid},
         "status": status,
     }
 
 
-def _is_due(workload: Workload, outcome: StatusUpdate) -> bool:
+def _is_due(workload: Workload, update: StatusUpdate) -> bool:
     status = workload.status
-    if outcome.phase is not None and outcome.phase.value != status.phase:
+    if update.phase is not None and update.phase.value != status.phase:
         return True
-    if outcome.reason is not None and outcome.reason != status.reason:
+    if update.reason is not None and update.reason != status.reason:
         return True
-    if outcome.assignment is not None and outcome.assignment != assignment_of(workload):
+    if update.assignment is not None and update.assignment != assignment_of(workload):
         return True
-    if outcome.details is not None and status.node_name and not outcome.details.node_name:
-        return True  # the other facts can wait for the next write, but nobody should look for it there
-    if outcome.condition is None:
+    if update.details is not None and status.node_name and not update.details.node_name:
+        return True  # Other details can wait for the next write, but a stale node name misleads readers.
+    if update.condition is None:
         return False
-    condition = workload.placed_condition
-    wanted = (_truth(outcome.condition), outcome.condition.code.value)
-    return condition is None or (condition.status, condition.reason) != wanted
+    current = workload.placed_condition
+    wanted = (update.condition.status, update.condition.code.value)
+    return current is None or (current.status, current.reason) != wanted
 
 
 def assignment_of(workload: Workload) -> Assignment:
-    """The assignment that the status names."""
+    """Return the assignment in the Workload's status."""
     return Assignment(workload.status.claim_name, workload.status.assignment_id)
 
 
 def timestamp(now: datetime) -> str:
-    """A time as API objects hold it: RFC 3339, UTC, whole seconds."""
+    """Format a time for the API: RFC 3339, UTC, whole seconds."""
     return now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def parse_timestamp(text: str) -> datetime:
-    """Read a time of an API object, with or without a fraction. Raises `ValueError` for anything else."""
+    """Parse a time from the API, with or without a fraction. Raises `ValueError` for other text."""
     return datetime.fromisoformat(text)
 
 
 def waiting_since(workload: Workload) -> datetime:
-    """From when on a wait counts: `Placed`'s last transition to False, or creation where there is none."""
+    """Return the start of the wait: `Placed`'s last transition to False, else the creation time."""
     condition = workload.placed_condition
     since = workload.metadata.creation_timestamp
     if condition is not None and condition.status == "False" and condition.last_transition_time:
@@ -132,46 +139,33 @@ def waiting_since(workload: Workload) -> datetime:
     return parse_timestamp(since)
 
 
-def _truth(verdict: PlacedUpdate) -> str:
-    return "True" if verdict.placed else "False"
-
-
-def _facts(facts: PlacementDetails) -> Mapping[str, Any]:
-    return {
-        "podName": facts.pod_name or None,
-        "nodeName": facts.node_name or None,
-        "deviceCount": facts.device_count or None,
-        "memoryPerDevice": facts.memory_per_device or None,
-    }
-
-
-def _judged(workload: Workload, verdict: PlacedUpdate, now: datetime) -> WorkloadCondition:
-    """Condition `Placed` by a verdict; its transition time moves only when its status flips."""
+def _updated(workload: Workload, update: PlacedUpdate, now: datetime) -> WorkloadCondition:
+    """Return the new condition `Placed`. Its transition time changes only with its status."""
     before = workload.placed_condition
-    unchanged = before is not None and before.status == _truth(verdict) and before.last_transition_time
+    since = before.last_transition_time if before is not None and before.status == update.status else ""
     return WorkloadCondition(
         type=PLACED_CONDITION,
-        status=_truth(verdict),
-        reason=verdict.code.value,
-        message=truncate(verdict.message, MESSAGE_MAX_CHARACTERS),
-        last_transition_time=before.last_transition_time if before and unchanged else timestamp(now),
+        status=update.status,
+        reason=update.code.value,
+        message=truncate(update.message, MESSAGE_MAX_CHARACTERS),
+        last_transition_time=since or timestamp(now),
         observed_generation=workload.metadata.generation,
     )
 
 
-def _noted(workload: Workload, note: str, now: datetime) -> WorkloadCondition:
-    """Condition `Placed` as it stands, with another message; one that was never written is unknown."""
+def _with_message(workload: Workload, message: str, now: datetime) -> WorkloadCondition:
+    """Return condition `Placed` with another message. A missing condition becomes Unknown."""
     before = workload.placed_condition or WorkloadCondition(
         type=PLACED_CONDITION,
         status="Unknown",
         reason=Phase.PLACING.value,
         last_transition_time=timestamp(now),
     )
-    return before.model_copy(update={"message": truncate(note, MESSAGE_MAX_CHARACTERS)})
+    return before.model_copy(update={"message": truncate(message, MESSAGE_MAX_CHARACTERS)})
 
 
 def _conditions(workload: Workload, placed: WorkloadCondition) -> list[dict[str, Any]]:
-    """All conditions, since a merge patch replaces the whole list; the others go back as they were read."""
+    """Return all conditions, because a merge patch replaces the whole list."""
     others = [c for c in workload.status.conditions if c.type != PLACED_CONDITION]
     return [c.model_dump(by_alias=True, exclude_unset=True, exclude_none=True) for c in (*others, placed)]
 
@@ -179,9 +173,9 @@ def _conditions(workload: Workload, placed: WorkloadCondition) -> list[dict[str,
 def holders_of_unrecorded(
     claim: str, seats: Iterable[Seat], find: Callable[[str], Workload | None]
 ) -> Iterator[Workload]:
-    """The Workloads that `seats` on `claim` are booked for and whose status names another seat or none.
+    """Yield the holders of unrecorded seats: Workloads whose status does not name their seat on `claim`.
 
-    `find` gives the Workload of a name, if there is one; one of another UID than the seat's is left out.
+    `find` returns the Workload of a name. A Workload with another UID than the seat's is skipped.
     """
     for seat in seats:
         workload = find(seat.workload)

@@ -1,8 +1,7 @@
-"""The rules for `spec.template`: what a tenant's Pod template may not hold (contract §2.1).
+"""Validation of `spec.template` (contract §2.1).
 
-The CRD refuses part of it at admission; it is checked here again because running clusters hold objects
-that were admitted under other schemas. Nulls are gone by then: `controller.api.workload` reads them as
-absent.
+The CRD rejects some of these templates at admission. The controller checks again, because running clusters
+hold objects that earlier schemas admitted. `controller.api.workload` has already removed nulls.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ FORBIDDEN_POD_FIELDS = ("nodeName", "nodeSelector", "affinity", "resourceClaims"
 
 
 def template_fault(template: Mapping[str, Any], *, worker_container: str) -> str:
-    """The first rule that the template breaks, as a sentence that names the field; empty if it is fine."""
+    """Return the first violation, with the field's path; empty for a valid template."""
     spec = template.get("spec")
     if not isinstance(spec, Mapping):
         return "template.spec: is required"
@@ -81,7 +80,7 @@ def _resource_faults(path: str, resources: object) -> Iterator[str]:
             return
         for name in amounts:
             if "/" in name:
-                yield f"{path}.{kind}: {name} must not be asked for beside a claim"
+                yield f"{path}.{kind}: {name} must not be requested in addition to a claim"
 
 
 def _variable_faults(path: str, variables: object) -> Iterator[str]:
@@ -104,4 +103,4 @@ def _worker_faults(spec: Mapping[str, Any], worker_container: str) -> Iterator[s
 def _service_account_faults(spec: Mapping[str, Any]) -> Iterator[str]:
     for field in ("serviceAccountName", "serviceAccount"):
         if spec.get(field) == SERVICE_ACCOUNT:
-            yield f"template.spec.{field}: {SERVICE_ACCOUNT!r} is the controller's own and must not be used"
+            yield f"template.spec.{field}: {SERVICE_ACCOUNT!r} belongs to the controller and must not be used"

@@ -1,7 +1,7 @@
-"""The Workload as we read it from the API.
+"""The Workload as the API server returns it.
 
-Tolerant, because running clusters hold objects that earlier schemas let through: what is wrong with a spec
-is found by `controller.api.requests`, not by the decoder.
+Decoding is lenient, because running clusters hold objects that earlier schemas admitted.
+`controller.api.requests` validates the spec.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from controller.api.reasons import PLACED_CONDITION, TERMINAL_PHASES
 from informers.api import Resource
 
 
-class _Part(BaseModel):
+class _Model(BaseModel):
     model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True, extra="ignore")
 
 
-class WorkloadMetadata(_Part):
-    """The metadata that the controller uses."""
+class WorkloadMetadata(_Model):
+    """The metadata fields that the controller uses."""
 
     name: str
     namespace: str = ""
@@ -34,10 +34,10 @@ class WorkloadMetadata(_Part):
 
 
 def _without_nulls(value: object) -> object:
-    """A document without the null members of its objects.
+    """Return a document without null members.
 
-    The API server stores a null under `template`, where the schema declares nothing, and reads it as absent
-    in a Pod: here it is absent from the start.
+    The API server preserves nulls under `template`, where the schema declares no fields. In a Pod it treats
+    a null member as absent.
     """
     if isinstance(value, Mapping):
         return {key: _without_nulls(member) for key, member in value.items() if member is not None}
@@ -47,11 +47,11 @@ def _without_nulls(value: object) -> object:
 
 
 PodTemplate = Annotated[Mapping[str, Any], BeforeValidator(_without_nulls)]
-"""A PodTemplateSpec as it was written, but for its nulls."""
+"""A PodTemplateSpec without null members."""
 
 
-class Accelerator(_Part):
-    """`spec.accelerator`; `memory` is a quantity as written (text or number), `devices` for MultiGPU only."""
+class Accelerator(_Model):
+    """`spec.accelerator`. `memory` is an unparsed quantity; `devices` is for MultiGPU only."""
 
     mode: str = "SingleGPU"
     type: str = "GPU"
@@ -59,11 +59,10 @@ class Accelerator(_Part):
     devices: JsonValue = None
 
 
-class WorkloadSpec(_Part):
+class WorkloadSpec(_Model):
     """`spec` (contract §2.1)."""
 
     role: str = ""
-    model_id: str = Field(default="", alias="modelID")
     owner_id: str = Field(default="", alias="ownerID")
     training_kind: str = ""
     exclusive: bool = True
@@ -72,8 +71,8 @@ class WorkloadSpec(_Part):
     template: PodTemplate = Field(default_factory=dict)
 
 
-class WorkloadCondition(_Part):
-    """One entry of `status.conditions`; fields that we do not know survive our writes."""
+class WorkloadCondition(_Model):
+    """An entry of `status.conditions`. Unknown fields are kept and written back."""
 
     model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True, extra="allow")
 
@@ -85,7 +84,7 @@ class WorkloadCondition(_Part):
     observed_generation: int | None = None
 
 
-class WorkloadStatus(_Part):
+class WorkloadStatus(_Model):
     """`status` (contract §2.1)."""
 
     phase: str = ""
@@ -100,8 +99,8 @@ class WorkloadStatus(_Part):
     conditions: tuple[WorkloadCondition, ...] = ()
 
 
-class Workload(_Part):
-    """A request for one worker, and its outcome."""
+class Workload(_Model):
+    """The request for one worker, and its status."""
 
     metadata: WorkloadMetadata
     spec: WorkloadSpec = WorkloadSpec()
@@ -109,37 +108,37 @@ class Workload(_Part):
 
     @property
     def name(self) -> str:
-        """The worker's identity."""
+        """The name, which is the worker's identity."""
         return self.metadata.name
 
     @property
     def uid(self) -> str:
-        """Tells this Workload from an earlier one of its name."""
+        """The UID, which differs from that of an earlier Workload of the same name."""
         return self.metadata.uid
 
     @property
     def owner_key(self) -> str:
-        """The unit of fairness: the owner, or the worker itself where it names none."""
+        """The unit of fairness: the owner, or the worker itself without one."""
         return self.spec.owner_id or self.metadata.name
 
     @property
     def deleting(self) -> bool:
-        """Whether deletion was asked for."""
+        """Whether the Workload is being deleted."""
         return self.metadata.deletion_timestamp is not None
 
     @property
     def terminal(self) -> bool:
-        """Whether it has ended: it is never placed again."""
+        """Whether the phase is final. The controller never places such a Workload again."""
         return self.status.phase in TERMINAL_PHASES
 
     @property
     def creation_order(self) -> tuple[str, str]:
-        """The order in which waiters are served: oldest first, then by name."""
+        """Sort key of waiting Workloads: oldest first, then by name."""
         return (self.metadata.creation_timestamp, self.metadata.name)
 
     @property
     def placed_condition(self) -> WorkloadCondition | None:
-        """The `Placed` condition, if it was ever written."""
+        """Condition `Placed`, if it was ever written."""
         return next((c for c in self.status.conditions if c.type == PLACED_CONDITION), None)
 
 

@@ -17,7 +17,7 @@ from controller.config.settings import PlacementStrategy
 from controller.reconcile.commit import Commit
 from controller.reconcile.context import ReconcileContext, own_claim_names
 from controller.reconcile.reporting import Waiting
-from controller.reconcile.seat_booker import ContendedError, SeatBooker, seat_request_of
+from controller.reconcile.seat_booker import ContendedError, SeatBooker
 from informers.api import ObjectKey
 from informers.errors import AlreadyExists, OutcomeUnknown, ServerError
 from ledger.book import Booked, Contended, Refused
@@ -52,7 +52,7 @@ class Assign:
 
     async def assign(self, workload: Workload, request: PlacementRequest) -> Workload | None:
         """The Workload with its assignment committed, or `None` where it waits and its status says why."""
-        adopted = await self._seats.adopt(workload, request)
+        adopted = await self._seats.adopt(workload)
         if adopted is not None:
             return await self._assign_to(workload, request, adopted)
         seat_first = self._context.settings.placement_strategy is PlacementStrategy.BINPACK
@@ -87,7 +87,7 @@ class Assign:
                     return await self._await_predecessor(workload, request, name)
                 case ClaimNameState.OPEN:
                     pass
-            found = await self._found(workload, request, name)
+            found = await self._found(workload, name)
             if found is None:
                 continue
             ledger, booked = found
@@ -120,11 +120,9 @@ class Assign:
             await self._waiting.for_predecessor_claim(workload, name)
         return joined
 
-    async def _found(
-        self, workload: Workload, request: PlacementRequest, name: str
-    ) -> tuple[ClaimLedger, Assignment] | None:
+    async def _found(self, workload: Workload, name: str) -> tuple[ClaimLedger, Assignment] | None:
         """Open the ledger of that name; `None` where only others hold it."""
-        booking = seat_request_of(workload, request, owner_uid=None)
+        booking = self._context.requests.seat_request(workload)
         answer = await self._context.book.create(name, booking)
         match answer:
             case Booked(ledger, seat):

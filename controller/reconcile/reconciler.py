@@ -216,7 +216,7 @@ class Reconciler:
 
     async def _held(self, workload: Workload, request: PlacementRequest | None, pod: Pod | None) -> Result:
         """Contract §5.6: keep what the worker holds, repair it, or clear it and place the worker again."""
-        finding = await self._repair.inspect(workload, request, pod)
+        finding = await self._repair.inspect(workload, pod)
         if finding.repaired is Repaired.WAIT:
             return await self._while_pod_ends(finding.workload)
         if pod is None or finding.repaired is Repaired.CLEARED:

@@ -10,16 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from controller.api import convert
 from controller.api.core import Pod
 from controller.api.dra import ResourceClaim
 from controller.api.reasons import ReasonCode, sentence
-from controller.api.requests import effective_seat_limit
 from controller.api.status import Assignment, StatusUpdate, assignment_of
 from controller.api.workload import Workload
 from controller.observe.counters import RepairKind
 from controller.reconcile.context import ReconcileContext
-from controller.reconcile.seat_booker import ContendedError, seat_request_of
+from controller.reconcile.seat_booker import ContendedError
 from controller.reconcile.teardown import Departure
 from controller.reconcile.worker_pods import PodOwnership, assignment_on, ownership_of
 from informers.api import ObjectKey
@@ -27,10 +25,6 @@ from informers.errors import Conflict, NotFound
 from ledger.book import Booked, Contended
 from ledger.names import is_claim_name
 from ledger.state import ClaimLedger, SeatRef
-from ledger.transitions import SeatRequest
-from placement.pod_requests import effective_request
-from placement.quantity import canonical_bytes
-from placement.types import PlacementRequest
 
 
 class Repaired(Enum):
@@ -59,9 +53,7 @@ class Repair:
         self._context = context
         self._departure = departure
 
-    async def inspect(
-        self, workload: Workload, request: PlacementRequest | None, pod: Pod | None
-    ) -> RepairResult:
+    async def inspect(self, workload: Workload, pod: Pod | None) -> RepairResult:
         """Check everything that this worker is recorded to hold, with and without a Pod."""
         if pod is not None and assignment_on(pod, workload) != assignment_of(workload):
             await self._agree(workload)
@@ -72,7 +64,7 @@ class Repair:
         if claim is None or (claim.deleting and not (pod is not None and pod.bound)):
             return await self._claim_gone(workload, pod)
         if not self._seat_stands(workload, claim):
-            return await self._seat_again(workload, request, claim, pod)
+            return await self._seat_again(workload, claim, pod)
         return RepairResult(Repaired.SOUND, await self._release_strays(workload))
 
     # Pod and status disagree
@@ -142,9 +134,7 @@ class Repair:
         ref = SeatRef(workload.name, workload.uid, workload.status.assignment_id)
         return ledger is not None and claim.owned_by(ledger.metadata.uid) and ledger.holds(ref)
 
-    async def _seat_again(
-        self, workload: Workload, request: PlacementRequest | None, claim: ResourceClaim, pod: Pod | None
-    ) -> RepairResult:
+    async def _seat_again(self, workload: Workload, claim: ResourceClaim, pod: Pod | None) -> RepairResult:
         """Book the recorded assignment again; where that is refused the worker moves, nobody is evicted.
 
         A fresh read shows first that the worker still is what it was: another process may be releasing this
@@ -157,7 +147,7 @@ class Repair:
         if live.deleting or live.terminal:
             self._context.requeue(workload)
             return RepairResult(Repaired.WAIT, workload)
-        booking = self._booking(workload, request, pod, recorded)
+        booking = self._context.requests.seat_request(workload, recorded=recorded.assignment_id, pod=pod)
         answer = await self._context.book.repair(recorded.claim, booking)
         if isinstance(answer, Contended):
             raise ContendedError(recorded.claim)
@@ -170,24 +160,6 @@ class Repair:
         detail = f"the seat on {recorded.claim} is taken"
         message = f"{sentence(ReasonCode.SEAT_LOST, detail)}: {answer.refusal.text}"
         return await self._clear(workload, pod, ReasonCode.SEAT_LOST, detail, message)
-
-    def _booking(
-        self, workload: Workload, request: PlacementRequest | None, pod: Pod | None, recorded: Assignment
-    ) -> SeatRequest:
-        """The booking as recorded; a placed worker keeps its seat where its spec cannot be read any more."""
-        if request is not None:
-            return seat_request_of(workload, request, owner_uid=None, recorded=recorded.assignment_id)
-        host = effective_request(convert.pod_resources(pod.spec)) if pod is not None else None
-        return SeatRequest(
-            workload=workload.name,
-            workload_uid=workload.uid,
-            owner_id=workload.owner_key,
-            exclusive=True,
-            host_request=canonical_bytes((host.memory_bytes or 0) if host is not None else 0),
-            seat_limit=effective_seat_limit(self._context.settings.max_seats_per_claim),
-            created_at=workload.metadata.creation_timestamp,
-            recorded_assignment_id=recorded.assignment_id,
-        )
 
     async def _repoint(self, claim: ResourceClaim, ledger: ClaimLedger) -> None:
         """A recreated ledger takes over its live claim first thing, or garbage collection deletes it.

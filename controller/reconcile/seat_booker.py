@@ -19,7 +19,6 @@ from informers.api import ObjectKey
 from ledger.book import Booked, Contended, Refused
 from ledger.state import ClaimLedger
 from ledger.transitions import Refusal, RefusalReason, SeatRequest
-from placement.quantity import canonical_bytes
 from placement.types import PlacementRequest, SeatInfo, SeatOffer
 
 
@@ -51,7 +50,7 @@ class SeatBooker:
         refused = list(self._context.local_state.refused.of(workload.uid))
         while True:
             # Each booking that loses reads a ledger anew, and may show what another process did for us.
-            adopted = await self.adopt(workload, request)
+            adopted = await self.adopt(workload)
             if adopted is not None:
                 return adopted
             offer = self._choose(workload, request, refused)
@@ -65,7 +64,7 @@ class SeatBooker:
             else:
                 return None
 
-    async def adopt(self, workload: Workload, request: PlacementRequest) -> Assignment | None:
+    async def adopt(self, workload: Workload) -> Assignment | None:
         """Take over a seat of this worker that no status names, by claim name; `None` if there is none.
 
         It may be another process's booking on its way to the commit, or one from before a crash: it is
@@ -81,7 +80,7 @@ class SeatBooker:
             if workload.status.claim_name and not claim.allocated:
                 # It has a claim that waits already: another one like that is no better.
                 continue
-            booking = seat_request_of(workload, request, owner_uid=owner)
+            booking = self._context.requests.seat_request(workload, claim_owner_uid=owner)
             answer = await self._context.book.join(name, booking, recheck=_no_recheck)
             if isinstance(answer, Contended):
                 raise ContendedError(name)
@@ -117,7 +116,9 @@ class SeatBooker:
     async def _book(
         self, workload: Workload, request: PlacementRequest, offer: SeatOffer
     ) -> Assignment | None:
-        booking = seat_request_of(workload, request, owner_uid=self._claim_owner(offer.claim))
+        booking = self._context.requests.seat_request(
+            workload, claim_owner_uid=self._claim_owner(offer.claim)
+        )
         try:
             recheck = self._recheck(request, offer)
             answer = await self._context.book.join(offer.claim, booking, recheck=recheck)
@@ -205,20 +206,3 @@ class SeatBooker:
 def _no_recheck(_: ClaimLedger) -> Refusal | None:
     """A seat that is there already takes no more host memory than it did."""
     return None
-
-
-def seat_request_of(
-    workload: Workload, request: PlacementRequest, *, owner_uid: str | None, recorded: str = ""
-) -> SeatRequest:
-    """The ledger's view of a request."""
-    return SeatRequest(
-        workload=workload.name,
-        workload_uid=workload.uid,
-        owner_id=request.owner_key,
-        exclusive=not request.shareable,
-        host_request=canonical_bytes(request.host.memory_bytes or 0),
-        seat_limit=request.seat_limit,
-        created_at=workload.metadata.creation_timestamp,
-        recorded_assignment_id=recorded,
-        claim_owner_uid=owner_uid,
-    )

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from controller.api import convert, core
-from controller.api.pods import PODS
+from controller.api.pods import PODS, effective_request_of
 from placement.quantity import parse_bytes, parse_millis
 from placement.tolerations import untolerated
 from placement.types import Amounts, Taint, TaintEffect
@@ -41,7 +41,7 @@ class Use:
 
 def request_of(pod: Record) -> Amounts:
     """The effective request of a Pod."""
-    return convert.effective_request_of(PODS.decode(pod.data))
+    return effective_request_of(PODS.decode(pod.data))
 
 
 def uses(pods: Iterable[Record], assumed: Mapping[str, str] = NOTHING_ASSUMED) -> dict[str, Use]:

@@ -11,7 +11,7 @@ from bench.request_bodies import DEVICE_GIB, DRIVER, Placement
 from bench.request_bodies import Workload as BareWorkload
 from controller.api.documents import claim_document, pod_document
 from controller.api.reasons import Phase, ReasonCode, sentence
-from controller.api.requests import build_request
+from controller.api.requests import PlacementRequests
 from controller.api.status import Assignment, PlacedUpdate, PlacementDetails, StatusUpdate, status_patch
 from controller.api.workload import Workload
 from e2e.controlplane import WORKER_NAMESPACE
@@ -39,7 +39,7 @@ BARE = Placement.of(msgspec.convert(DOCUMENT, BareWorkload), ASSIGNMENT_ID)
 CLAIM = own_claim_name(OURS.name, OURS.uid)
 ASSIGNMENT = Assignment(CLAIM, ASSIGNMENT_ID)
 TIERS = (DeviceShape(1, DEVICE_GIB),)
-REQUEST = build_request(OURS, 0)
+REQUEST = PlacementRequests(0).validate(OURS)
 MEMORY = whole_gib(REQUEST.memory_bytes)
 
 

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from controller.api.reasons import ReasonCode
-from controller.api.requests import validate
+from controller.api.requests import PlacementRequests
 from controller.api.workload import WORKLOADS
 from controller.config.settings import OPTIONS
 from simulation.demo.cli import cli as demo
@@ -29,7 +29,7 @@ def test_the_example_is_a_workload_that_the_controller_takes() -> None:
     (example,) = matches(r"^```yaml\n((?:.|\n)*?)^```", README)
     workload = WORKLOADS.decode(json.dumps(yaml.safe_load(example)).encode())
 
-    assert validate(workload, 2).shareable
+    assert PlacementRequests(2).validate(workload).shareable
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from controller.api import convert, core
+from controller.api import convert
+from controller.api.pods import effective_request_of
 from ledger.state import Seat
 from placement.tolerations import untolerated
 from placement.types import GIB, Amounts, Role, Taint, TaintEffect, Toleration
@@ -189,9 +190,7 @@ SELECTORS: dict[str, tuple[Any, str]] = {
 
 @pytest.mark.parametrize(("selector", "name"), SELECTORS.values(), ids=SELECTORS)
 def test_the_node_of_an_allocation(selector: Any, name: str) -> None:
-    status = claim(allocated=allocation() | {"nodeSelector": selector}).status
-    assert status.allocation is not None
-    assert convert.allocation_node(status.allocation) == name
+    assert convert.claim_node(claim(allocated=allocation() | {"nodeSelector": selector})) == name
 
 
 @pytest.mark.parametrize(
@@ -219,10 +218,7 @@ def test_what_a_pod_holds_of_its_node() -> None:
     assert found.requests == Amounts(3 * GIB + 1024 + (1 << 20), 2500)
 
 
-def test_a_template_asks_for_what_its_pod_will() -> None:
+def test_a_template_has_the_effective_request_of_its_pod() -> None:
     spec: Document = {"containers": [container(memory="2Gi")], "initContainers": [container("i", "5Gi")]}
-    from_template = convert.template_resources(spec)
-    assert from_template == convert.pod_resources(pod(**spec).spec)
-    assert convert.template_resources({"containers": [], "unknown": 1}) == convert.pod_resources(
-        core.PodSpec()
-    )
+    assert convert.template_request(spec) == effective_request_of(pod(**spec)) == Amounts(5 * GIB, 100)
+    assert convert.template_request({"containers": [], "unknown": 1}) == Amounts(0, 0)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.api.documents import claim_document, node_affinity, pod_document
-from controller.api.requests import InvalidWorkloadError, validate
+from controller.api.requests import InvalidWorkloadError, PlacementRequests
 from controller.api.status import Assignment
 from placement.types import PreferredNode
 from tests.controller.api.test_template_rules import JSON
@@ -187,7 +187,7 @@ def test_a_claim_belongs_to_its_ledger() -> None:
 def test_every_template_that_is_accepted_makes_a_pod(worker: Document, metadata: Any) -> None:
     accepted = workload(template=template(worker | {"name": "worker"}) | {"metadata": metadata})
     try:
-        validate(accepted, 0)
+        PlacementRequests(0).validate(accepted)
     except InvalidWorkloadError:
         return
     pod_document(accepted, ASSIGNMENT, ())

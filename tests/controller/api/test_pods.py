@@ -12,9 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.api import convert
 from controller.api.core import Pod
-from controller.api.pods import PODS, AnyPod, ForeignPod, full_pod
+from controller.api.pods import PODS, AnyPod, ForeignPod, effective_request_of, full_pod
 from controller.cluster.caches import used_claims
 from informers.api import ObjectKey
 from informers.cache.store import Store
@@ -93,12 +92,7 @@ def test_a_foreign_pod_says_what_placement_reads_of_it() -> None:
     found = foreign(metadata={"resourceVersion": "7"})
     assert ObjectKey.of(found) == ("team", "web-0")
     assert (found.metadata.uid, found.metadata.resource_version) == ("uid-web-0", "7")
-    assert (found.node_name, found.phase, found.finished, found.terminating) == (
-        "node",
-        "Running",
-        False,
-        False,
-    )
+    assert (found.node_name, found.phase, found.finished) == ("node", "Running", False)
     assert found.requests == Amounts(2 * GIB, 500, 1)
     assert list(used_claims(found)) == []
 
@@ -106,10 +100,6 @@ def test_a_foreign_pod_says_what_placement_reads_of_it() -> None:
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
 def test_a_foreign_pod_that_ended_is_finished(phase: str) -> None:
     assert foreign(status={"phase": phase}).finished
-
-
-def test_a_foreign_pod_that_is_being_deleted_says_so() -> None:
-    assert foreign(metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"}).terminating
 
 
 QUANTITIES = st.fixed_dictionaries(
@@ -137,8 +127,8 @@ def test_what_a_foreign_pod_takes_is_what_the_whole_pod_says(
 ) -> None:
     spec = {"initContainers": init_containers, "overhead": overhead, "resources": resources}
     text = json.dumps(document("web", *containers, spec=spec)).encode()
-    held_whole = convert.effective_request_of(_decode_whole(text))
-    assert convert.effective_request_of(PODS.decode(text)) == held_whole
+    held_whole = effective_request_of(_decode_whole(text))
+    assert effective_request_of(PODS.decode(text)) == held_whole
 
 
 def test_what_repeats_between_foreign_pods_is_held_once() -> None:

@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 
 from controller.api.reasons import ReasonCode
-from controller.api.requests import (
-    InvalidWorkloadError,
-    PlacementRequests,
-    build_request,
-    effective_seat_limit,
-    validate,
-)
-from placement.types import GIB, Amounts, Role, TaintEffect, Toleration
+from controller.api.requests import InvalidWorkloadError, PlacementRequests
+from controller.api.workload import Workload
+from placement.types import GIB, Amounts, PlacementRequest, Role, TaintEffect, Toleration
 from tests.controller.build import container, template, workload
+
+
+def validated(asked: Workload, max_seats_per_claim: int = 0) -> PlacementRequest:
+    return PlacementRequests(max_seats_per_claim).validate(asked)
+
 
 MULTI = {"mode": "MultiGPU", "memory": "1Gi"}
 
@@ -52,7 +52,7 @@ def test_an_invalid_spec_is_told_by_the_field_the_value_and_what_is_allowed(
     spec: dict[str, Any], sentence: str
 ) -> None:
     with pytest.raises(InvalidWorkloadError) as caught:
-        validate(workload(**spec), 0)
+        validated(workload(**spec))
     assert caught.value.code is ReasonCode.INVALID_SPEC
     assert caught.value.detail.startswith(sentence)
 
@@ -65,7 +65,7 @@ def test_an_invalid_template_has_a_code_of_its_own() -> None:
         template(overhead={"cpu": "x"}),
     ):
         with pytest.raises(InvalidWorkloadError) as caught:
-            validate(workload(template=broken), 0)
+            validated(workload(template=broken))
         assert caught.value.code is ReasonCode.INVALID_TEMPLATE
 
 
@@ -83,7 +83,7 @@ def test_everything_that_is_asked_for() -> None:
             overhead={"memory": "1Mi"},
         ),
     )
-    request = validate(asked, 3)
+    request = validated(asked, 3)
     assert (request.worker, request.worker_uid, request.owner_key) == ("a", "uid-a", "Team A")
     assert (request.role, request.memory_bytes, request.devices) == (Role.SAMPLER, 3 * GIB // 2, 0)
     assert request.host == Amounts(3 * GIB + (1 << 20), 2500)
@@ -96,24 +96,24 @@ def test_everything_that_is_asked_for() -> None:
 
 
 def test_a_worker_without_an_owner_is_its_own() -> None:
-    assert build_request(workload("a"), 0).owner_key == "a"
-    assert build_request(workload("a", ownerID=""), 0).owner_key == "a"
+    assert validated(workload("a")).owner_key == "a"
+    assert validated(workload("a", ownerID="")).owner_key == "a"
 
 
 def test_memory_may_be_a_number() -> None:
-    assert build_request(workload(accelerator={"memory": 1024}), 0).memory_bytes == 1024
-    assert build_request(workload(accelerator={"memory": 1.5e9}), 0).memory_bytes == 1_500_000_000
+    assert validated(workload(accelerator={"memory": 1024})).memory_bytes == 1024
+    assert validated(workload(accelerator={"memory": 1.5e9})).memory_bytes == 1_500_000_000
 
 
 def test_a_worker_on_several_devices_never_shares() -> None:
-    request = build_request(workload(exclusive=False, accelerator=MULTI | {"devices": 4}), 0)
+    request = validated(workload(exclusive=False, accelerator=MULTI | {"devices": 4}))
     assert (request.devices, request.device_count, request.shareable) == (4, 4, False)
 
 
 def test_no_limit_is_the_ceiling_of_dra_for_everybody_who_asks() -> None:
-    assert effective_seat_limit(0) == 256
-    assert effective_seat_limit(2) == 2
-    unlimited, limited = build_request(workload(), 0), build_request(workload(), 256)
+    assert PlacementRequests(0).seat_limit == 256
+    assert PlacementRequests(2).seat_limit == 2
+    unlimited, limited = validated(workload()), validated(workload(), 256)
     assert (unlimited.seat_limit, unlimited.seat_limit_is_set) == (256, False)
     assert (limited.seat_limit, limited.seat_limit_is_set) == (256, True)
 
@@ -141,4 +141,4 @@ def test_a_request_is_built_once_for_each_workload() -> None:
     assert built is not None
     assert built.owner_key == "b"
     requests.forget(first)
-    assert repr(requests) == "<Requests built=1>"
+    assert repr(requests) == "<PlacementRequests built=1>"

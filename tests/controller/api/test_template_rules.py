@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.api.reasons import ReasonCode
-from controller.api.requests import InvalidWorkloadError, validate
+from controller.api.requests import InvalidWorkloadError, PlacementRequests
 from tests.controller.build import Document, container, template, workload
 
 SPEC = "template.spec"
@@ -20,7 +20,7 @@ WORKER = f"{SPEC}.containers[0]"
 def fault(document: object, **spec: Any) -> str:
     """The code and sentence with which the template is refused, empty if it is not."""
     try:
-        validate(workload(template=document, **spec), 0)
+        PlacementRequests(0).validate(workload(template=document, **spec))
     except InvalidWorkloadError as error:
         return error.detail if error.code is ReasonCode.INVALID_TEMPLATE else f"a fault of the spec: {error}"
     return ""

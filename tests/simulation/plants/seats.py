@@ -14,13 +14,12 @@ from controller.api.workload import Workload
 from controller.cluster import ledger_client
 from controller.cluster.caches import CLAIM_LEDGERS
 from controller.reconcile import seat_booker
-from controller.reconcile.seat_booker import SeatBooker, seat_request_of
+from controller.reconcile.seat_booker import SeatBooker
 from ledger import transitions
 from ledger.book import Booked, Released, SeatBook, _Miss
 from ledger.names import ledger_name
 from ledger.state import ClaimLedger, Seat, SeatRef, seats_patch
 from ledger.transitions import BookingPurpose, Grant, LivePod, Refusal, SeatRequest
-from placement.types import PlacementRequest
 from tests.simulation.plants.plant import replaced
 
 NO_LIMIT = 256
@@ -95,7 +94,7 @@ def release_by_name() -> AbstractContextManager[None]:
 def adopted_under_its_old_assignment() -> AbstractContextManager[None]:
     """A seat that no status names is adopted as it stands, without a write."""
 
-    async def adopt(seats: SeatBooker, workload: Workload, request: PlacementRequest) -> Assignment | None:
+    async def adopt(seats: SeatBooker, workload: Workload) -> Assignment | None:
         context = seats._context
         for name, seat in context.seats(workload):
             claim, owner = context.claim(name), seats._claim_owner(name)
@@ -105,7 +104,9 @@ def adopted_under_its_old_assignment() -> AbstractContextManager[None]:
                 continue
             if workload.status.claim_name and not claim.allocated:
                 continue
-            booking = seat_request_of(workload, request, owner_uid=owner, recorded=seat.assignment_id)
+            booking = context.requests.seat_request(
+                workload, claim_owner_uid=owner, recorded=seat.assignment_id
+            )
             answer = await context.book.join(name, booking, recheck=seat_booker._no_recheck)
             if isinstance(answer, Booked):
                 return Assignment(name, answer.seat.assignment_id)

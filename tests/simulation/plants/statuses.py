@@ -15,7 +15,7 @@ from controller.api.workload import Workload
 from controller.reconcile import completion, context, sweep
 from controller.reconcile.commit import Commit
 from controller.reconcile.placement_timeout import TimeLimit
-from controller.reconcile.seat_booker import ContendedError, SeatBooker, seat_request_of
+from controller.reconcile.seat_booker import ContendedError, SeatBooker
 from controller.reconcile.teardown import Departure
 from informers.errors import ApiError
 from ledger.api import LedgerError
@@ -42,11 +42,8 @@ def status_before_seat() -> AbstractContextManager[None]:
         )
         try:
             named = await held.report(workload, outcome, force=True)
-            booking = seat_request_of(
-                named,
-                request,
-                owner_uid=seats._claim_owner(offer.claim),
-                recorded=assignment.assignment_id,
+            booking = held.requests.seat_request(
+                named, claim_owner_uid=seats._claim_owner(offer.claim), recorded=assignment.assignment_id
             )
             answer = await held.book.join(offer.claim, booking, recheck=seats._recheck(request, offer))
         finally:
