@@ -11,7 +11,7 @@ import anyio
 
 from controller.api.requests import PlacementRequests
 from controller.cluster.caches import make_caches
-from controller.cluster.claim_locks import SeatBookInTurn
+from controller.cluster.claim_locks import ClaimLocks
 from controller.cluster.fleet_updater import FleetUpdater
 from controller.cluster.ledger_client import LedgerClient
 from controller.cluster.object_writer import ObjectWriter
@@ -32,6 +32,7 @@ from informers.api import Api, ObjectKey
 from informers.backoff import RetryLimiter
 from informers.queue.runner import ReconcileRunner
 from informers.queue.workqueue import WorkQueue
+from ledger.book import SeatBook
 from placement.fleet import Fleet
 
 QUEUE_NAME = "workload"
@@ -79,7 +80,8 @@ class Controller:
         )
         self.hand_offs = self._triggers.hand_offs
         ledgers = LedgerClient(api, self.caches, settings.namespace)
-        self.book = SeatBookInTurn(ledgers, nondeterminism.new_id)
+        self.claim_locks = ClaimLocks()
+        self.book = SeatBook(ledgers, nondeterminism.new_id, self.claim_locks.hold)
         self.recorder = make_recorder(api, settings, nondeterminism)
         context = ReconcileContext(
             settings=settings,

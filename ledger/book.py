@@ -12,6 +12,7 @@ version that showed it empty. Reservations, the worker's status and its Pod are 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
@@ -120,12 +121,19 @@ class _Ticket:
 class SeatBook:
     """The seats of all claims of one namespace. Calls may run concurrently, also on one claim.
 
-    `new_assignment_id` returns an ID that was never used before (a UUID).
+    `new_assignment_id` returns an ID that was never used before (a UUID). `lock(claim)` is held during each
+    call on that claim.
     """
 
-    def __init__(self, api: LedgerApi, new_assignment_id: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        api: LedgerApi,
+        new_assignment_id: Callable[[], str],
+        lock: Callable[[str], AbstractAsyncContextManager[object]] = nullcontext,
+    ) -> None:
         self._api = api
         self._new_assignment_id = new_assignment_id
+        self._lock = lock
         self._statistics = SeatBookStatistics()
 
     def statistics(self) -> SeatBookStatistics:
@@ -147,7 +155,7 @@ class SeatBook:
         `recheck` must not count the worker's own seat or reservation against it. A refusal may rest on the
         cache alone: the caller chooses another claim.
         """
-        return await self._settle(self._ticket(claim, booking, BookingPurpose.JOIN, recheck))
+        return await self._settle(claim, booking, BookingPurpose.JOIN, recheck)
 
     async def create(self, claim: str, booking: SeatRequest) -> Booked | Refused | Contended:
         """Open the ledger of the worker's own, new claim, with the worker's seat in it.
@@ -155,7 +163,7 @@ class SeatBook:
         A ledger that already holds it (from before a crash) is gone on from. `RefusalReason.FOREIGN`: only
         others hold a claim of this name, take the next (`names.founding_claim_name`).
         """
-        return await self._settle(self._ticket(claim, booking, BookingPurpose.CREATE, None))
+        return await self._settle(claim, booking, BookingPurpose.CREATE, None)
 
     async def repair(
         self, claim: str, booking: SeatRequest, *, recheck: Recheck | None = None
@@ -165,7 +173,7 @@ class SeatBook:
         After a ledger was created here (`Booked.ledger` has a UID that the claim's owner reference has not)
         the caller re-points the claim first thing. `recheck` is skipped where there is no ledger.
         """
-        return await self._settle(self._ticket(claim, booking, BookingPurpose.REPAIR, recheck))
+        return await self._settle(claim, booking, BookingPurpose.REPAIR, recheck)
 
     async def release(self, claim: str, releases: Collection[SeatRef]) -> Released | Contended:
         """Give back exactly these seats; where no seat is left, retire the ledger and the claim it owned.
@@ -176,6 +184,10 @@ class SeatBook:
         ledger that has none, and nothing else. May be called again at any time: it goes on from wherever an
         earlier call stopped.
         """
+        async with self._lock(claim):
+            return await self._release(claim, releases)
+
+    async def _release(self, claim: str, releases: Collection[SeatRef]) -> Released | Contended:
         name = ledger_name(claim)
         ledger = self._api.cached(name)
         if ledger is None or not all(ledger.holds(ref) for ref in releases):
@@ -207,13 +219,14 @@ class SeatBook:
         uids = {ref.workload_uid for ref in leaving}
         return any(pod.workload_uid in uids for pod in self._api.live_pods(claim))
 
-    def _ticket(
+    async def _settle(
         self, claim: str, booking: SeatRequest, purpose: BookingPurpose, recheck: Recheck | None
-    ) -> _Ticket:
-        assignment_id = booking.recorded_assignment_id or self._new_assignment_id()
-        return _Ticket(claim, booking, purpose, assignment_id, recheck)
+    ) -> Booked | Refused | Contended:
+        async with self._lock(claim):
+            assignment_id = booking.recorded_assignment_id or self._new_assignment_id()
+            return await self._book(_Ticket(claim, booking, purpose, assignment_id, recheck))
 
-    async def _settle(self, ticket: _Ticket) -> Booked | Refused | Contended:
+    async def _book(self, ticket: _Ticket) -> Booked | Refused | Contended:
         """Decide and write until one version of the ledger holds the seat, or refuses it."""
         name = ledger_name(ticket.claim)
         ledger = self._api.cached(name)

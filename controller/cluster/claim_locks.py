@@ -1,112 +1,87 @@
-"""The seats of a ledger are booked and released by one worker of this process after the other, as a rule.
+"""Locks that make this process's bookings and releases on one claim run one after the other, as a rule.
 
-Compare-and-swap is what keeps processes apart, and needs no order. Workers of one process would only race
-each other with it: of ten that are woken for the room on one claim, nine lose every round, and the oldest may
-be beaten as often as it tries. So they take turns, in order of coming. A turn whose requests hang must not
-keep the next one from its work: after `TURN_SECONDS` that one goes on beside it, and may race it. So the k-th
-in line waits for k times that at most, and no longer than its reconcile may last.
+Compare-and-swap already separates processes and needs no order. Within one process it would only cause races:
+of ten workers activated for one free seat, nine lose every round, and the oldest may lose each time. These
+locks are granted in order of arrival.
+
+A holder whose requests hang must not block the next one. After `HOLD_SECONDS` the next holder proceeds beside
+it and may race it. The k-th waiter therefore waits at most k times that long, and never longer than its
+reconcile may last.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 import anyio
 
 from controller.runtime import logs
-from ledger.api import LedgerApi
-from ledger.book import Booked, Contended, Recheck, Refused, Released, SeatBook
-from ledger.state import SeatRef
-from ledger.transitions import SeatRequest
 
 _log = logs.get_logger(__name__)
 
-TURN_SECONDS = 5.0
-"""How long a turn keeps the next one waiting: many answers of a server that is well."""
+HOLD_SECONDS = 5.0
+"""How long one holder keeps the next one waiting: enough for many answers of a healthy server."""
 
 
-def _ended() -> anyio.Event:
+def _set_event() -> anyio.Event:
     event = anyio.Event()
     event.set()
     return event
 
 
 @dataclass
-class _Turns:
-    """Who has the turn on one claim, and who comes next."""
-
-    line: anyio.Lock = field(default_factory=lambda: anyio.Lock(fast_acquire=True))
-    """Held by the next one while it waits for the turn; the others wait for this, in order of coming."""
-    ended: anyio.Event = field(default_factory=_ended)
-    """Set when the turn that was taken last has ended."""
-    until_seconds: float = 0.0
-    """When that turn is waited for no longer, in loop time."""
+class _ClaimLock:
+    queue: anyio.Lock = field(default_factory=lambda: anyio.Lock(fast_acquire=True))
+    """Held by the next holder while it waits; all later ones wait for this, in order of arrival."""
+    released: anyio.Event = field(default_factory=_set_event)
+    """Set when the latest holder has released the lock."""
+    deadline_seconds: float = 0.0
+    """When the next holder stops waiting for that, in loop time."""
 
     @property
     def unused(self) -> bool:
-        """Whether nobody has the turn or waits for it."""
-        return self.ended.is_set() and not self.line.locked()
+        """Whether there is neither a holder nor a waiter."""
+        return self.released.is_set() and not self.queue.locked()
 
     async def wait(self) -> bool:
-        """Wait until the last turn has ended, or has lasted too long; whether it has ended."""
-        if not self.ended.is_set():
-            with anyio.CancelScope(deadline=self.until_seconds):
-                await self.ended.wait()
-        return self.ended.is_set()
+        """Wait for the latest holder until its deadline; return whether it released the lock."""
+        if not self.released.is_set():
+            with anyio.CancelScope(deadline=self.deadline_seconds):
+                await self.released.wait()
+        return self.released.is_set()
 
-    def take(self) -> anyio.Event:
-        """Begin a turn; the caller sets the event when it ends."""
-        self.ended = anyio.Event()
-        self.until_seconds = anyio.current_time() + TURN_SECONDS
-        return self.ended
+    def acquire(self) -> anyio.Event:
+        """Become the holder. The caller sets the returned event to release the lock."""
+        self.released = anyio.Event()
+        self.deadline_seconds = anyio.current_time() + HOLD_SECONDS
+        return self.released
 
 
-class SeatBookInTurn(SeatBook):
-    """A `SeatBook` whose calls on one claim wait for each other, though not for ever."""
+class ClaimLocks:
+    """One lock per claim, waited for in order of arrival but not indefinitely."""
 
-    def __init__(self, api: LedgerApi, new_assignment_id: Callable[[], str]) -> None:
-        super().__init__(api, new_assignment_id)
-        # Only claims on which somebody has the turn, or waits for it.
-        self._turns: dict[str, _Turns] = {}
+    def __init__(self) -> None:
+        # Only claims whose lock has a holder or a waiter.
+        self._locks: dict[str, _ClaimLock] = {}
 
-    async def join(
-        self, claim: str, booking: SeatRequest, *, recheck: Recheck
-    ) -> Booked | Refused | Contended:
-        """As the `SeatBook` does, in turn."""
-        async with self._turn(claim):
-            return await super().join(claim, booking, recheck=recheck)
-
-    async def create(self, claim: str, booking: SeatRequest) -> Booked | Refused | Contended:
-        """As the `SeatBook` does, in turn."""
-        async with self._turn(claim):
-            return await super().create(claim, booking)
-
-    async def repair(
-        self, claim: str, booking: SeatRequest, *, recheck: Recheck | None = None
-    ) -> Booked | Refused | Contended:
-        """As the `SeatBook` does, in turn."""
-        async with self._turn(claim):
-            return await super().repair(claim, booking, recheck=recheck)
-
-    async def release(self, claim: str, releases: Collection[SeatRef]) -> Released | Contended:
-        """As the `SeatBook` does, in turn."""
-        async with self._turn(claim):
-            return await super().release(claim, releases)
+    def __repr__(self) -> str:
+        return f"<ClaimLocks claims={len(self._locks)}>"
 
     @asynccontextmanager
-    async def _turn(self, claim: str) -> AsyncIterator[None]:
-        turns = self._turns.setdefault(claim, _Turns())
-        mine = _ended()
+    async def hold(self, claim: str) -> AsyncIterator[None]:
+        """Hold the lock of a claim while the block runs."""
+        lock = self._locks.setdefault(claim, _ClaimLock())
+        released = _set_event()
         try:
-            async with turns.line:
-                if not await turns.wait():
-                    _log.warning("Passed a turn on that takes long", claim=claim, seconds=TURN_SECONDS)
-                mine = turns.take()
+            async with lock.queue:
+                if not await lock.wait():
+                    _log.warning("Stopped waiting for claim lock", claim=claim, seconds=HOLD_SECONDS)
+                released = lock.acquire()
             yield
         finally:
-            mine.set()
-            # One that was cancelled while it waited may come here when others have turns of their own.
-            if turns.unused and self._turns.get(claim) is turns:
-                del self._turns[claim]
+            released.set()
+            # A waiter that was cancelled may arrive here while others hold a newer lock of this claim.
+            if lock.unused and self._locks.get(claim) is lock:
+                del self._locks[claim]

@@ -20,7 +20,7 @@ from controller.api.requests import PlacementRequests
 from controller.api.status import timestamp
 from controller.api.workload import WORKLOADS, Workload
 from controller.cluster.caches import CLAIM_LEDGERS, Caches, make_caches
-from controller.cluster.claim_locks import SeatBookInTurn
+from controller.cluster.claim_locks import ClaimLocks
 from controller.cluster.fleet_updater import FleetUpdater
 from controller.cluster.ledger_client import LedgerClient
 from controller.cluster.object_writer import ObjectWriter
@@ -34,6 +34,7 @@ from controller.queue.self_writes import SelfWriteFilter
 from controller.reconcile.context import ReconcileContext
 from controller.reconcile.local_state import LocalState
 from informers.api import Api, ObjectKey
+from ledger.book import SeatBook
 from ledger.names import MANAGED_LABEL, MANAGED_VALUE, ledger_name
 from ledger.state import ClaimLedger
 from placement.fleet import Fleet
@@ -311,7 +312,7 @@ def context(parts: Parts, settings: Settings | None = None, **changes: Any) -> R
         "requests": parts.requests,
         "writer": ObjectWriter(parts.api, parts.caches),
         "ledgers": ledgers,
-        "book": SeatBookInTurn(ledgers, nondeterminism.new_id),
+        "book": SeatBook(ledgers, nondeterminism.new_id, ClaimLocks().hold),
         "events": WorkloadEvents(make_recorder(parts.api, settings, nondeterminism)),
         "counters": Counters(parts.clock),
         "local_state": parts.local_state,

@@ -33,5 +33,5 @@ async def test_workers_that_come_at_once_take_seats_without_a_conflict(
         assert {claim_of(cluster, name) for name in names} == {claim_of(cluster, "founder")}
         calls = [each for each in cluster.calls(since=since) if each.request.kind is LEDGERS]
         assert [each.request for each in calls if isinstance(each.error, Conflict)] == []
-        assert not process.controller.book._turns, "nobody has a turn when all is done"
+        assert not process.controller.claim_locks._locks, "no lock outlives its holder"
     assert violations_at_rest(cluster) == []

@@ -1,17 +1,19 @@
-"""Turns at one ledger: one at a time, in order, nobody kept from his work by one that hangs or gives up."""
+"""Claim locks: one holder at a time, in order of arrival; no holder blocks the next one indefinitely."""
 
 from __future__ import annotations
 
 from functools import partial
-from typing import cast
+from types import SimpleNamespace
+from typing import NoReturn, cast
 
 import anyio
 import anyio.lowlevel
 import pytest
 
-from controller.cluster.claim_locks import TURN_SECONDS, SeatBookInTurn
+from controller.cluster.claim_locks import HOLD_SECONDS, ClaimLocks
 from ledger.api import LedgerApi
 from ledger.book import SeatBook
+from ledger.transitions import SeatRequest
 from tests.virtualtime import VIRTUAL_BACKEND, VirtualBackend
 
 pytestmark = pytest.mark.anyio
@@ -23,20 +25,20 @@ def anyio_backend() -> VirtualBackend:
 
 
 class Users:
-    """Workers that use the turns of one book, and who has the turn."""
+    """Workers that use the locks of one process, and which of them hold one."""
 
     def __init__(self) -> None:
-        self.book = SeatBookInTurn(cast("LedgerApi", None), lambda: "fresh")
+        self.locks = ClaimLocks()
         self.holders: list[str] = []
-        self.came: list[str] = []
-        self.together: list[list[str]] = []
+        self.granted: list[str] = []
+        self.overlaps: list[list[str]] = []
 
     async def use(self, name: str, gate: anyio.Event, claim: str = "claim-a") -> None:
-        async with self.book._turn(claim):
-            self.came.append(name)
+        async with self.locks.hold(claim):
+            self.granted.append(name)
             self.holders.append(name)
             if len(self.holders) > 1:
-                self.together.append(list(self.holders))
+                self.overlaps.append(list(self.holders))
             await gate.wait()
             self.holders.remove(name)
 
@@ -47,7 +49,7 @@ def opened() -> anyio.Event:
     return gate
 
 
-async def test_turns_are_one_at_a_time_in_the_order_of_coming() -> None:
+async def test_a_lock_has_one_holder_at_a_time_in_order_of_arrival() -> None:
     users, gate = Users(), anyio.Event()
     async with anyio.create_task_group() as tasks:
         for name in ("first", "second", "third"):
@@ -55,32 +57,45 @@ async def test_turns_are_one_at_a_time_in_the_order_of_coming() -> None:
         await anyio.wait_all_tasks_blocked()
         assert users.holders == ["first"]
         gate.set()
-    assert users.came == ["first", "second", "third"]
-    assert users.together == []
-    assert users.book._turns == {}
+    assert users.granted == ["first", "second", "third"]
+    assert users.overlaps == []
+    assert users.locks._locks == {}
 
 
-@pytest.mark.parametrize("call", ["join", "found", "repair", "release"])
-async def test_every_call_that_writes_seats_takes_a_turn(call: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    users, gate = Users(), anyio.Event()
+class Reached(Exception):
+    """A call of the seat book came to its first request."""
 
-    async def write(_book: SeatBook, name: str, *_: object, **__: object) -> None:
-        users.came.append(name)
-        await gate.wait()
 
-    monkeypatch.setattr(SeatBook, call, write)
+class RecordingApi:
+    def __init__(self) -> None:
+        self.reached: list[str] = []
+
+    def cached(self, name: str) -> NoReturn:
+        self.reached.append(name)
+        raise Reached
+
+
+@pytest.mark.parametrize("call", ["join", "create", "repair", "release"])
+async def test_every_call_that_writes_seats_holds_the_lock_of_its_claim(call: str) -> None:
+    locks, api = ClaimLocks(), RecordingApi()
+    book = SeatBook(cast("LedgerApi", api), lambda: "new", locks.hold)
+    request = cast("SeatRequest", SimpleNamespace(recorded_assignment_id=""))
     arguments = {"recheck": None} if call in {"join", "repair"} else {}
-    write_seats = partial(getattr(users.book, call), **arguments)
-    async with anyio.create_task_group() as tasks:
-        for claim in ("claim-a", "claim-a", "claim-b"):
-            tasks.start_soon(write_seats, claim, None)
+    write_seats = partial(getattr(book, call), **arguments)
+
+    async def write(claim: str) -> None:
+        with pytest.raises(Reached):
+            await write_seats(claim, request)
+
+    async with anyio.create_task_group() as tasks, locks.hold("claim-a"):
+        tasks.start_soon(write, "claim-a")
+        tasks.start_soon(write, "claim-b")
         await anyio.wait_all_tasks_blocked()
-        assert users.came == ["claim-a", "claim-b"]
-        gate.set()
-    assert users.came == ["claim-a", "claim-b", "claim-a"]
+        assert api.reached == ["ledger-b"]
+    assert api.reached == ["ledger-b", "ledger-a"]
 
 
-async def test_other_claims_do_not_wait() -> None:
+async def test_locks_of_other_claims_are_granted_at_once() -> None:
     users, gate = Users(), anyio.Event()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(users.use, "one", gate, "claim-a")
@@ -90,97 +105,97 @@ async def test_other_claims_do_not_wait() -> None:
         gate.set()
 
 
-async def test_a_turn_that_hangs_is_waited_for_only_so_long() -> None:
+async def test_a_holder_that_hangs_delays_the_next_one_by_a_bounded_time() -> None:
     users, hangs = Users(), anyio.Event()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(users.use, "hanging", hangs)
         await anyio.wait_all_tasks_blocked()
         began = anyio.current_time()
         await users.use("next", opened())
-        assert anyio.current_time() - began == pytest.approx(TURN_SECONDS)
+        assert anyio.current_time() - began == pytest.approx(HOLD_SECONDS)
         hangs.set()
-    assert users.book._turns == {}
+    assert users.locks._locks == {}
 
 
-async def test_who_waits_in_a_long_line_is_kept_from_a_race_by_each_turn_before_it() -> None:
-    """Each turn is short, all of them together take longer than one may."""
+async def test_a_long_queue_of_short_holders_never_overlaps() -> None:
+    """Each holder is quick; together they take longer than one may."""
     users = Users()
 
     async def use(name: str) -> None:
         gate = anyio.Event()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(users.use, name, gate)
-            while name not in users.came:
+            while name not in users.granted:
                 await anyio.wait_all_tasks_blocked()
-                await anyio.sleep(TURN_SECONDS / 4)
-            await anyio.sleep(TURN_SECONDS / 2)
+                await anyio.sleep(HOLD_SECONDS / 4)
+            await anyio.sleep(HOLD_SECONDS / 2)
             gate.set()
 
     names = [f"user-{number}" for number in range(10)]
     async with anyio.create_task_group() as tasks:
         for name in names:
             tasks.start_soon(use, name)
-    assert users.came == names
-    assert users.together == []
+    assert users.granted == names
+    assert users.overlaps == []
 
 
-async def test_one_after_the_other_goes_on_beside_a_turn_that_hangs() -> None:
+async def test_only_one_waiter_proceeds_beside_a_holder_that_hangs() -> None:
     users, hangs, gate = Users(), anyio.Event(), anyio.Event()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(users.use, "hanging", hangs)
         for name in ("second", "third"):
             await anyio.wait_all_tasks_blocked()
             tasks.start_soon(users.use, name, gate)
-        await anyio.sleep(TURN_SECONDS * 1.5)
+        await anyio.sleep(HOLD_SECONDS * 1.5)
         assert users.holders == ["hanging", "second"]
         hangs.set()
         await anyio.wait_all_tasks_blocked()
-        assert users.holders == ["second"], "the end of the old turn is not the end of this one"
+        assert users.holders == ["second"], "the late release of the old holder does not release this one"
         gate.set()
-    assert users.came == ["hanging", "second", "third"]
-    assert users.book._turns == {}
+    assert users.granted == ["hanging", "second", "third"]
+    assert users.locks._locks == {}
 
 
-async def test_who_comes_after_the_end_of_an_old_turn_waits_for_the_one_that_was_passed_on() -> None:
+async def test_a_waiter_that_arrives_after_a_late_release_waits_for_the_newer_holder() -> None:
     users, hangs, gate = Users(), anyio.Event(), anyio.Event()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(users.use, "hanging", hangs)
         await anyio.wait_all_tasks_blocked()
         tasks.start_soon(users.use, "second", gate)
-        await anyio.sleep(TURN_SECONDS * 1.5)
+        await anyio.sleep(HOLD_SECONDS * 1.5)
         hangs.set()
         await anyio.wait_all_tasks_blocked()
         tasks.start_soon(users.use, "third", gate)
         await anyio.wait_all_tasks_blocked()
         assert users.holders == ["second"]
         gate.set()
-    assert users.book._turns == {}
+    assert users.locks._locks == {}
 
 
-async def test_one_that_gives_up_waiting_leaves_the_turns_of_others_alone() -> None:
-    """The turn ends and a waiter is cancelled at the same moment; the next one must find the others' turn."""
+async def test_a_cancelled_waiter_leaves_the_lock_of_others_in_place() -> None:
+    """The holder releases and a waiter is cancelled at once; a later user must find the newer lock."""
     users, gate, last = Users(), anyio.Event(), anyio.Event()
-    given_up = anyio.CancelScope()
+    cancelled = anyio.CancelScope()
 
     async def use_twice() -> None:
         await users.use("first", gate)
         await users.use("first again", last)
 
-    async def give_up() -> None:
-        with given_up:
+    async def wait_until_cancelled() -> None:
+        with cancelled:
             await users.use("waiter", gate)
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(use_twice)
         await anyio.wait_all_tasks_blocked()
-        tasks.start_soon(give_up)
+        tasks.start_soon(wait_until_cancelled)
         await anyio.wait_all_tasks_blocked()
         gate.set()
-        given_up.cancel()
+        cancelled.cancel()
         await anyio.wait_all_tasks_blocked()
         tasks.start_soon(users.use, "late", last)
         await anyio.wait_all_tasks_blocked()
         assert users.holders == ["first again"]
         last.set()
-    assert users.together == []
-    assert users.book._turns == {}
+    assert users.overlaps == []
+    assert users.locks._locks == {}
