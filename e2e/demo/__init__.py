@@ -1,5 +1,4 @@
-"""`make demo CLUSTER=local`: the story of `simulation.demo`, played on a real control plane.
+"""`make demo CLUSTER=local`: the story of `simulation.demo` on a real control plane.
 
-`stage` sets up what it needs and takes it down again, `cli` is the edge of the process; everything that is
-seen is `simulation.demo`'s.
+`stage` starts and stops the control plane and the controller; `cli` is the command line.
 """

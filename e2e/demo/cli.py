@@ -1,8 +1,7 @@
-"""The edge of the process: options in, a performance on a real control plane, an exit status out.
+"""The command line of the demo on a real control plane.
 
-Exit status: 0 for a demo that showed all it is to show (and for Ctrl-C under `--serve`), 1 for one that did
-not, 2 for what cannot work as called or where a tool is missing, 130 when interrupted. An error is one line;
-the end of a log may stand above it.
+Exit status: 0 for a complete demo (and for Ctrl-C under `--serve`), 1 for a failed one, 2 for invalid usage
+or a missing tool, 130 when interrupted. An error is one line. The last lines of a log may precede it.
 """
 
 from __future__ import annotations
@@ -17,33 +16,33 @@ import click
 
 from e2e.controlplane import ControlPlane, ControlPlaneError
 from e2e.controlplane.processes.binaries import kubernetes_version
-from e2e.demo.stage import RealStage, set_up
+from e2e.demo.stage import RealStage, real_stage
 from simulation.command_line.exit_status import run_and_exit
 from simulation.demo.cli import INTERRUPTED_LINE
-from simulation.demo.performance import SIGNALS, perform, stay, until_interrupted
+from simulation.demo.performance import SIGNALS, perform, until_interrupted, wait_for_interrupt
 from simulation.demo.plan import DemoPlan, demo_command
 from simulation.demo.screen import Screen
 from simulation.demo.stage import DemoFailed, Interrupted
 
 
-@demo_command("what cannot work as called or where a tool is missing")
+@demo_command("invalid usage or a missing tool")
 def cli(*, serve: bool, **options: int) -> None:
-    """Place a mix of workers on a real Kubernetes control plane and watch the seats fill.
+    """Show how workers share the GPUs of a simulated fleet on a real Kubernetes control plane.
 
-    The programs of the control plane are built on first use, which takes some minutes and needs Go.
+    The first run builds the control plane, which takes some minutes and needs Go.
     """
     plan = DemoPlan.checked(**options)
     screen = Screen.on_standard_output(devices=plan.devices, limit=plan.limit)
-    screen.say(f"{plan}, on a real Kubernetes {kubernetes_version()} with kwok in place of kubelets")
-    with set_up(plan, screen.say) as stage:
+    screen.say(f"{plan}, on a real Kubernetes {kubernetes_version()} with kwok instead of kubelets")
+    with real_stage(plan, screen.say) as stage:
         _play(stage, plan, screen, serve=serve)
         stage.stop_controller()
-    screen.say("Everything was stopped and removed.")
+    screen.say("Stopped and removed everything.")
 
 
 def main() -> NoReturn:
-    """Run the command line; turn every expected error into one line and an exit status."""
-    _take_signals()
+    """Run the command line and exit. An expected error is printed as one line."""
+    _handle_signals()
     run_and_exit(
         cli,
         program="python -m e2e.demo",
@@ -61,7 +60,7 @@ def _play(stage: RealStage, plan: DemoPlan, screen: Screen, *, serve: bool) -> N
         if serve:
             screen.say(_instructions(stage.plane))
             shown = True
-            await stay(stage)
+            await wait_for_interrupt(stage)
 
     try:
         anyio.run(until_interrupted, act)
@@ -69,16 +68,16 @@ def _play(stage: RealStage, plan: DemoPlan, screen: Screen, *, serve: bool) -> N
         if not shown:
             raise click.Abort from None
     finally:
-        _take_signals()  # the event loop had them
+        _handle_signals()  # the event loop has replaced the handlers
 
 
-def _take_signals() -> None:
+def _handle_signals() -> None:
     for number in SIGNALS:
         signal.signal(number, _interrupt)
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
-    """Interrupt once; from then on nothing may disturb the cleaning up, which is short."""
+    """Interrupt once, and ignore further signals, so that they do not disturb the cleanup."""
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     raise KeyboardInterrupt
@@ -88,13 +87,13 @@ def _instructions(plane: ControlPlane) -> str:
     return "\n".join(
         [
             "",
-            f"Kubernetes {kubernetes_version()} and the controller keep running. In another terminal:",
+            f"Kubernetes {kubernetes_version()} and the controller are still running. In another terminal:",
             "",
             f"  export KUBECONFIG={shlex.quote(str(plane.admin_kubeconfig))}",
             f"  alias kubectl={shlex.quote(str(plane.kubectl_path))}",
             "  kubectl get owl,ocl -n openrl-system -o wide",
             "  kubectl drain gpu-node-0",
             "",
-            "Ctrl-C stops everything.",
+            "Press Ctrl-C to stop everything.",
         ]
     )

@@ -1,4 +1,4 @@
-"""What can go wrong with a demo beyond what can go wrong with its control plane."""
+"""Errors of a demo, besides those of its control plane."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from e2e.controlplane import ControlPlaneError
 
 
 class ControllerFailed(ControlPlaneError):
-    """The controller did what it must not, or ended."""
+    """The controller ended or violated its contract."""

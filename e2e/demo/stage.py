@@ -1,7 +1,7 @@
-"""What a performance needs: a control plane with an empty fleet, the manifests, and a running controller.
+"""The stage on a real control plane: an empty fleet, the installed manifests, and a running controller.
 
-Invariant: leaving the context ends every process that entering it started, and removes their files; so does
-the death of this process. Only the programs that were built stay, for the next time.
+Invariant: at the end of the context, or if this process dies, all processes are ended and their files
+removed. Only the built programs are kept for the next run.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LOG_LINES = 10
 
 @dataclass(frozen=True)
 class RealStage:
-    """See `simulation.demo.stage.Stage`. The witness is a watch of kubectl's."""
+    """See `simulation.demo.stage.Stage`. A `kubectl` watch observes the ledgers."""
 
     plane: ControlPlane
     controller: ControllerProcess
@@ -41,22 +41,22 @@ class RealStage:
         return [Revision(seen.ledger, seen.seats, seen.seen_seconds) for seen in self.witness.revisions]
 
     def require_alive(self) -> None:
-        """Raise if the controller or a component ended by itself."""
+        """See `Stage`. Raises `ControlPlaneError` if a process has ended."""
         self.plane.require_running()
         status = self.controller.process.poll()
         if status is not None:
             raise ControllerFailed(f"the controller ended with status {status}")
 
     def stop_controller(self) -> None:
-        """Stop it as a cluster would; anything but a clean end is a failure."""
+        """Stop the controller with SIGTERM. Raises `ControllerFailed` if it exits with an error."""
         status = self.controller.stop()
         if status != 0:
             raise ControllerFailed(f"the controller stopped with status {status} instead of 0")
 
 
 @contextmanager
-def set_up(plan: DemoPlan, progress: Progress) -> Iterator[RealStage]:
-    """Build what is missing, start everything, take it down again."""
+def real_stage(plan: DemoPlan, progress: Progress) -> Iterator[RealStage]:
+    """Build missing programs, start everything, and stop it at the end."""
     with ExitStack() as stack:
         plane = stack.enter_context(ControlPlane.start(Options(progress=progress)))
         plane.furnish(Fleet(nodes=plan.nodes, shape=NodeShape(gpus=plan.gpus, gpu_memory=plan.gpu_memory)))
@@ -69,7 +69,7 @@ def set_up(plan: DemoPlan, progress: Progress) -> Iterator[RealStage]:
             yield RealStage(plane, controller, stack.enter_context(witnessed_ledgers(plane)))
         except ControllerFault as error:
             raise ControllerFailed(" ".join(str(error).split())) from error
-        except (ControlPlaneError, DemoFailed) as error:  # the controller's last words may say why
+        except (ControlPlaneError, DemoFailed) as error:  # the end of the log may show the cause
             for line in log.read_text().splitlines()[-LOG_LINES:] if log.exists() else ():
                 error.add_note(f"controller: {line}")
             raise

@@ -1,8 +1,7 @@
-"""The edge of the process: options in, a performance, an exit status out.
+"""The command line of the demo.
 
-Exit status: 0 for a demo that showed all it is to show (and for Ctrl-C under `--serve`), 1 for one that did
-not, 2 for what cannot work as called, 130 when interrupted. An error is one line; the end of a log may stand
-above it.
+Exit status: 0 for a complete demo (and for Ctrl-C under `--serve`), 1 for a failed one, 2 for invalid usage,
+130 when interrupted. An error is one line. The last lines of the controller's log may precede it.
 """
 
 from __future__ import annotations
@@ -17,26 +16,26 @@ import click
 from controller.config.settings import PROGRAM
 from simulation.command_line import exit_status
 from simulation.demo.embedded import EmbeddedStage, embedded_stage
-from simulation.demo.performance import perform, stay, until_interrupted
+from simulation.demo.performance import perform, until_interrupted, wait_for_interrupt
 from simulation.demo.plan import DemoPlan, demo_command
 from simulation.demo.screen import Screen
 from simulation.demo.stage import DemoFailed, Interrupted
 
-INTERRUPTED_LINE = "interrupted; everything was stopped and removed"
+INTERRUPTED_LINE = "interrupted; stopped and removed everything"
 
 
-@demo_command("what cannot work as called")
+@demo_command("invalid usage")
 def cli(*, serve: bool, **options: int) -> None:
-    """Place a mix of workers on a small cluster in this process, and watch the seats fill.
+    """Show how workers share the GPUs of a small simulated cluster, in a few seconds.
 
-    It needs no cluster, no containers and no GPUs: the API server, the scheduler and the kubelets are models
-    of real ones, and the controller is the real program.
+    You need no cluster, no containers and no GPUs. API server, scheduler and kubelets are simulated in this
+    process; the controller is the real program.
     """
     plan = DemoPlan.checked(**options)
     screen = Screen.on_standard_output(devices=plan.devices, limit=plan.limit)
-    screen.say(f"{plan}, in a cluster in memory; the controller runs with --max-seats-per-claim={plan.limit}")
+    screen.say(f"{plan}, in an in-memory cluster; controller flag --max-seats-per-claim={plan.limit}")
     anyio.run(_play, plan, screen, serve)
-    screen.say("Everything was stopped and removed.")
+    screen.say("Stopped and removed everything.")
 
 
 async def _play(plan: DemoPlan, screen: Screen, serve: bool) -> None:
@@ -49,7 +48,7 @@ async def _play(plan: DemoPlan, screen: Screen, serve: bool) -> None:
             if serve:
                 screen.say(_instructions(stage))
                 shown = True
-                await stay(stage)
+                await wait_for_interrupt(stage)
 
     try:
         await until_interrupted(act)
@@ -61,7 +60,7 @@ async def _play(plan: DemoPlan, screen: Screen, serve: bool) -> None:
 def _instructions(stage: EmbeddedStage) -> str:
     lines = [
         "",
-        "The cluster and the controller keep running. In another terminal:",
+        "The cluster and the controller are still running. In another terminal:",
         "",
         f"  export KUBECONFIG={shlex.quote(str(stage.kubeconfig))}",
         "  kubectl get owl,ocl -o wide",
@@ -70,13 +69,13 @@ def _instructions(stage: EmbeddedStage) -> str:
     ]
     if shutil.which("kubectl") is None:
         path = "/apis/openrl.io/v1alpha1/workloads"
-        lines += ["There is no kubectl on your PATH; curl will do to look:", ""]
+        lines += ["kubectl is not on your PATH. To list the Workloads without it:", ""]
         lines += [f"  curl -s {stage.cluster.url}{path}", ""]
-    return "\n".join([*lines, "Ctrl-C stops everything."])
+    return "\n".join([*lines, "Press Ctrl-C to stop everything."])
 
 
 def run(arguments: Sequence[str], *, program: str = f"{PROGRAM} demo") -> int:
-    """Run the command line and return its exit status; every expected error becomes one line."""
+    """Run the command line and return its exit status. An expected error is printed as one line."""
     return exit_status.run(
         cli, arguments, program=program, expected=(DemoFailed, OSError), interrupted=INTERRUPTED_LINE
     )

@@ -1,7 +1,7 @@
-"""What the API server shows, turned into what a person wants to see. Pure.
+"""Rows for display, computed from API objects without I/O.
 
-The lists that a picture is made of are read one after the other, so that it may be out of step with itself
-for an instant; nothing is measured from it but when something was first seen.
+The lists behind a view are read one after the other, so a view may briefly be inconsistent. Nothing is
+measured from views except the time at which a state is first seen.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from simulation.apiserver.documents import Document
 
 
 class State(Enum):
-    """How far a worker is."""
+    """The state of a worker as displayed."""
 
     NEW = "new"
     STARTING = "starting"
     RUNNING = "running"
     WAITING = "waiting"
-    LEAVING = "leaving"
+    DELETING = "deleting"
     ENDED = "ended"
 
 
@@ -36,7 +36,7 @@ _STATES = {
 
 @dataclass(frozen=True)
 class Worker:
-    """A Workload. `reason` is `status.reason`, which is empty while it runs."""
+    """A Workload. `reason` is `status.reason`, which is empty while the worker runs."""
 
     name: str
     state: State
@@ -47,7 +47,7 @@ class Worker:
 
 @dataclass(frozen=True)
 class ClaimRow:
-    """An allocated claim: its devices and who is seated there, in the order of the ledger."""
+    """An allocated claim, its devices, and its seats in ledger order."""
 
     claim: str
     node: str
@@ -66,52 +66,54 @@ class WaitingRow:
 
 @dataclass(frozen=True)
 class ClusterView:
-    """One look at the cluster. Workers are in order of creation, claims by node and device."""
+    """The state of the cluster. Workers are in order of creation, claims by node and device."""
 
     workers: tuple[Worker, ...]
     claims: tuple[ClaimRow, ...]
 
     def worker(self, name: str) -> Worker | None:
-        """The worker of that name, if there is one."""
+        """Return the worker of that name, or `None`."""
         return next((worker for worker in self.workers if worker.name == name), None)
 
     def in_state(self, *states: State) -> tuple[str, ...]:
-        """The names of the workers in one of these states."""
+        """Return the names of the workers in any of these states."""
         return tuple(worker.name for worker in self.workers if worker.state in states)
 
     @property
     def waiting(self) -> tuple[WaitingRow, ...]:
-        """Who waits, by reason, the longest-waiting first."""
+        """Waiting workers by reason, the longest-waiting first."""
         return group_by_reason((w.name, w.reason) for w in self.workers if w.state is State.WAITING)
 
     @property
-    def working_devices(self) -> int:
-        """How many GPUs are held by a worker that runs."""
+    def running_devices(self) -> int:
+        """The number of GPUs with a running worker."""
         running = self.in_state(State.RUNNING)
         return sum(len(row.devices) for row in self.claims if any(name in running for name in row.workers))
 
     @property
-    def at_rest(self) -> bool:
-        """Whether every worker runs, waits or has ended."""
-        return not self.in_state(State.NEW, State.STARTING, State.LEAVING)
+    def is_settled(self) -> bool:
+        """Whether every worker is running, waiting or ended."""
+        return not self.in_state(State.NEW, State.STARTING, State.DELETING)
 
     @property
     def devices_in_use(self) -> int:
-        """How many GPUs are allocated."""
+        """The number of allocated GPUs."""
         return sum(len(row.devices) for row in self.claims)
 
 
 def read_view(
     workloads: Iterable[Document], ledgers: Iterable[Document], claims: Iterable[Document]
 ) -> ClusterView:
-    """Turn the lists of the three kinds into a picture."""
+    """Build a view from lists of the three kinds."""
     seats = {ledger["spec"]["claimName"]: ledger["spec"].get("seats") or [] for ledger in ledgers}
     workers = sorted(workloads, key=_creation_order)
-    return ClusterView(tuple(map(_worker, workers)), tuple(sorted(_claim_rows(claims, seats), key=_place)))
+    return ClusterView(
+        tuple(map(_worker, workers)), tuple(sorted(_claim_rows(claims, seats), key=_row_order))
+    )
 
 
 def group_by_reason(reasons: Iterable[tuple[str, str]]) -> tuple[WaitingRow, ...]:
-    """Workers with the same reason on one row, in order of the first; those without one are left out."""
+    """Group workers by reason, in order of the first one. Workers without a reason are left out."""
     groups: dict[str, list[str]] = {}
     for name, reason in reasons:
         if reason:
@@ -120,17 +122,17 @@ def group_by_reason(reasons: Iterable[tuple[str, str]]) -> tuple[WaitingRow, ...
 
 
 def _creation_order(workload: Document) -> tuple[str, str, int]:
-    # The API server counts whole seconds; fft-2 shall come before fft-10 all the same.
+    # Creation timestamps are whole seconds; within one second, fft-2 comes before fft-10.
     kind, _, number = workload["metadata"]["name"].partition("-")
     return workload["metadata"].get("creationTimestamp", ""), kind, int(number) if number.isdecimal() else 0
 
 
 def _worker(workload: Document) -> Worker:
     status: Mapping[str, str] = workload.get("status") or {}
-    leaving = "deletionTimestamp" in workload["metadata"]
+    deleting = "deletionTimestamp" in workload["metadata"]
     return Worker(
         name=workload["metadata"]["name"],
-        state=State.LEAVING if leaving else _STATES[status.get("phase", "")],
+        state=State.DELETING if deleting else _STATES[status.get("phase", "")],
         claim=status.get("claimName", ""),
         node=status.get("nodeName", ""),
         reason=status.get("reason", ""),
@@ -147,12 +149,12 @@ def _claim_rows(claims: Iterable[Document], seats: Mapping[str, list[Document]])
         seated = seats.get(name, [])
         yield ClaimRow(
             claim=name,
-            node=results[0]["pool"],  # the demo's fleet names each pool after its node
+            node=results[0]["pool"],  # the demo names each pool after its node
             devices=tuple(sorted(result["device"] for result in results)),
             workers=tuple(seat["workload"] for seat in seated),
             exclusive=any(seat.get("exclusive", False) for seat in seated),
         )
 
 
-def _place(row: ClaimRow) -> tuple[str, tuple[str, ...], str]:
+def _row_order(row: ClaimRow) -> tuple[str, tuple[str, ...], str]:
     return row.node, row.devices, row.claim

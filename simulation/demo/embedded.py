@@ -1,7 +1,6 @@
-"""The stage that needs nothing: a cluster in this process, and the shipped program in another.
+"""The default stage: a cluster in this process, and the shipped controller in another process.
 
-The program is reached over the socket only, like any controller: it is the same start, connection, watches
-and signals as on a real cluster. That costs less than a second, so nothing is gained by taking it in.
+The controller connects over the socket only, as it does to a real cluster. This takes less than a second.
 """
 
 from __future__ import annotations
@@ -25,14 +24,14 @@ from simulation.embedded.cluster import EmbeddedCluster
 
 
 class EmbeddedStage:
-    """See `simulation.demo.stage.Stage`. The witness is told of every write by the store itself."""
+    """See `simulation.demo.stage.Stage`. The store reports every write to it."""
 
     def __init__(self, cluster: EmbeddedCluster, kubeconfig: Path) -> None:
         self.cluster = cluster
         self.controller: ControllerProcess | None = None
         self._kubeconfig = kubeconfig
         self._revisions: list[Revision] = []
-        cluster.server.store.subscribe(self._witness)
+        cluster.server.store.subscribe(self._record)
 
     def __repr__(self) -> str:
         return f"<EmbeddedStage {self.cluster!r} {self.controller!r}>"
@@ -51,7 +50,7 @@ class EmbeddedStage:
         """See `Stage`."""
         return list(self._revisions)
 
-    def _witness(self, change: Change) -> None:
+    def _record(self, change: Change) -> None:
         if change.kind is LEDGERS and change.type is not WatchEventType.DELETED:
             spec = change.record.document["spec"]
             seats = tuple(seat["workload"] for seat in spec.get("seats") or ())
@@ -60,7 +59,7 @@ class EmbeddedStage:
 
 @asynccontextmanager
 async def embedded_stage(plan: DemoPlan) -> AsyncIterator[EmbeddedStage]:
-    """Start everything; stop and remove it at the end. Raises `DemoFailed`, `OSError`."""
+    """Start everything, and stop and remove it at the end. Raises `DemoFailed`, `OSError`."""
     with tempfile.TemporaryDirectory(prefix="open-rl-scheduler-demo-") as folder:
         async with EmbeddedCluster(seed=plan.seed) as cluster:
             shape = NodeShape(gpus=plan.gpus, gpu_memory=plan.gpu_memory)
@@ -71,7 +70,7 @@ async def embedded_stage(plan: DemoPlan) -> AsyncIterator[EmbeddedStage]:
             flags = {
                 "--kubeconfig": str(kubeconfig),
                 "--max-seats-per-claim": str(plan.limit),
-                "--retry-interval": "1h",  # what happens sooner was caused by an event, not by the clock
+                "--retry-interval": "1h",  # earlier reactions are caused by events, not by this timer
                 "--health-probe-bind-address": "0",
                 "--log-format": "json",
             }

@@ -1,4 +1,4 @@
-"""How a seat went from one worker to the next, as the revisions of its ledger show it. Pure."""
+"""Hand-off of a seat from one worker to the next, computed from the revisions of its ledger."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Revision:
-    """The seats of one ledger at one revision, and when a witness saw it."""
+    """The seats of one ledger at one revision, and when it was observed."""
 
     ledger: str
     seats: tuple[str, ...]
@@ -17,29 +17,29 @@ class Revision:
 
 @dataclass(frozen=True)
 class Handoff:
-    """A seat that was freed and taken again. Seconds are of the witness's clock."""
+    """A seat that was freed and booked again. Seconds are of the observer's clock."""
 
     ledger: str
-    giver: str
-    taker: str
+    leaver: str
+    successor: str
     freed_seconds: float
-    taken_seconds: float
+    booked_seconds: float
 
 
-def find_handoff(revisions: Iterable[Revision], giver: str) -> Handoff | None:
-    """The hand-off of the seat that `giver` left last; `None` if it left none or nobody took it.
+def find_handoff(revisions: Iterable[Revision], leaver: str) -> Handoff | None:
+    """Return the last hand-off of a seat of `leaver`, or `None` if no other worker booked its seat.
 
-    A ledger that is deleted with its last seat hands nothing over: its GPU is given anew.
+    If the ledger was deleted with its last seat, there was no hand-off: the GPU was allocated anew.
     """
     before: dict[str, tuple[str, ...]] = {}
     freed: Revision | None = None
     found: Handoff | None = None
     for revision in revisions:
         seats = before.get(revision.ledger, ())
-        came = [name for name in revision.seats if name not in seats]
-        if giver in seats and giver not in revision.seats:
+        new = [name for name in revision.seats if name not in seats]
+        if leaver in seats and leaver not in revision.seats:
             freed, found = revision, None
-        if freed is not None and found is None and revision.ledger == freed.ledger and came:
-            found = Handoff(freed.ledger, giver, came[0], freed.seen_seconds, revision.seen_seconds)
+        if freed is not None and found is None and revision.ledger == freed.ledger and new:
+            found = Handoff(freed.ledger, leaver, new[0], freed.seen_seconds, revision.seen_seconds)
         before[revision.ledger] = revision.seats
     return found

@@ -1,7 +1,7 @@
-"""Who is submitted, in which order: a mix that fills the fleet to the last seat and then overfills it.
+"""The Workloads of the demo: a mix that books every seat of the fleet, and then some more.
 
-The order is the story's: workers that never share come first and take whole GPUs, sharing workers fill every
-seat that is left, and of those that come late one of each kind has to wait.
+Exclusive workers are created first and get whole GPUs. Shared workers then fill all remaining seats. The late
+workers include at least one of each kind that must wait.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from simulation.apiserver.documents import Document
 from simulation.cluster.workloads import workload
 
 WORKERS_MAX = 100
-WITH_A_PAIR = 4
-"""So many GPUs leave enough to others where two go to one worker."""
-NAMED_ALONE = 2
-"""Longer runs of names are drawn together."""
+PAIR_DEVICES_MIN = 4
+"""The minimum number of GPUs for a mix in which one worker gets two of them."""
+RUN_LISTED_MAX = 2
+"""Longer runs of consecutive names are abbreviated."""
 LATE_SHARERS = 2
 TEAMS = ("team-a", "team-b", "team-c")
 
 
 class WorkerShape(Enum):
-    """What a worker asks for; the value begins its name."""
+    """The kind of a worker. The value is the prefix of its name."""
 
     FFT = "fft"
     LORA = "lora"
@@ -33,68 +33,68 @@ class WorkerShape(Enum):
 
 
 class UnfitMix(Exception):
-    """The fleet and the number of workers do not make a story. Its text names the options to change."""
+    """The fleet and the number of workers do not make a demo. The message names the options to change."""
 
 
 @dataclass(frozen=True)
 class Mix:
-    """Names of Workloads by the time they come."""
+    """Names of Workloads, grouped by the step that creates them."""
 
-    alone: tuple[str, ...]
-    """Exclusive workers, who come while the fleet is empty."""
-    sharing: tuple[str, ...]
-    """As many as there are seats on the GPUs that are left."""
+    exclusive: tuple[str, ...]
+    """Exclusive workers, created while the fleet is empty."""
+    shared: tuple[str, ...]
+    """As many workers as the remaining GPUs have seats."""
     late: tuple[str, ...]
-    """Those for whom nothing is left, of every kind."""
+    """Workers that find no free capacity, of every kind."""
 
     @classmethod
     def for_fleet(cls, *, nodes: int, gpus: int, limit: int, workers: int | None = None) -> Self:
-        """Fill `nodes` nodes of `gpus` GPUs at `limit` workers to a GPU. More `workers` are late sharers.
+        """Fill `nodes` nodes of `gpus` GPUs at `limit` workers per GPU. Extra `workers` are late ones.
 
         Raises:
-            UnfitMix: too few workers to overfill the fleet, or too many to watch.
+            UnfitMix: Too few workers to overfill the fleet, or too many to display.
         """
         devices = nodes * gpus
         pair_fits = gpus > 1
-        alone = [_name(WorkerShape.PAIR, 1)] if pair_fits and devices >= WITH_A_PAIR else []
-        free = devices - 2 * len(alone)
+        exclusive = [_name(WorkerShape.PAIR, 1)] if pair_fits and devices >= PAIR_DEVICES_MIN else []
+        free = devices - 2 * len(exclusive)
         if free > 1:
-            alone.append(_name(WorkerShape.LORA, 1))
+            exclusive.append(_name(WorkerShape.LORA, 1))
             free -= 1
         seats = free * limit
         late = [_name(WorkerShape.LORA, 2)] + ([_name(WorkerShape.PAIR, 2)] if pair_fits else [])
-        least = len(alone) + seats + len(late) + 1
+        least = len(exclusive) + seats + len(late) + 1
         if least > WORKERS_MAX:
             raise UnfitMix(
-                f"--nodes {nodes}, --gpus {gpus}, --limit {limit} need at least {least} workers: "
-                f"at most {WORKERS_MAX} are shown; lower one of them"
+                f"--nodes {nodes}, --gpus {gpus}, --limit {limit} need at least {least} workers, "
+                f"but the demo shows at most {WORKERS_MAX}; lower one of them"
             )
         usual = min(least - 1 + LATE_SHARERS, WORKERS_MAX)
         if workers is not None and not least <= workers <= WORKERS_MAX:
-            fleet = f"{_counted(nodes, 'node')} of {_counted(gpus, 'GPU')}"
+            fleet = f"{count_of(nodes, 'node')} of {count_of(gpus, 'GPU')}"
             allowed = f"{least} to {WORKERS_MAX} for {fleet} at limit {limit}"
             raise UnfitMix(f"--workers: {workers} is not allowed: {allowed}")
         sharers = 1 + (usual if workers is None else workers) - least
         late_sharing = [_name(WorkerShape.FFT, seats + n) for n in range(1, sharers + 1)]
         return cls(
-            tuple(alone),
+            tuple(exclusive),
             tuple(_name(WorkerShape.FFT, n) for n in range(1, seats + 1)),
             (*late_sharing, *late),
         )
 
     @property
     def total(self) -> int:
-        """How many workers there are."""
-        return len(self.alone) + len(self.sharing) + len(self.late)
+        """The number of workers."""
+        return len(self.exclusive) + len(self.shared) + len(self.late)
 
 
 def kind_of(name: str) -> WorkerShape:
-    """The kind of a worker of the mix."""
+    """Return the kind of a worker of the mix."""
     return WorkerShape(name.partition("-")[0])
 
 
 def manifest(name: str, *, gpu_memory_bytes: int) -> Document:
-    """The Workload of that name: LoRA asks for a quarter of a GPU's memory, the others for three quarters."""
+    """Return the manifest of a Workload. LoRA needs a quarter of a GPU's memory, others three quarters."""
     kind = kind_of(name)
     number = int(name.partition("-")[2])
     owner = TEAMS[number % len(TEAMS)]
@@ -107,22 +107,25 @@ def manifest(name: str, *, gpu_memory_bytes: int) -> Document:
     return workload(name, memory=memory, shared=False, devices=2, trainingKind="fft", ownerID=owner)
 
 
-def listed(names: Sequence[str]) -> str:
-    """Names for a sentence: runs of numbers are drawn together, such as `fft-1 to fft-6, lora-1`."""
+def abbreviate_names(names: Sequence[str]) -> str:
+    """Join names for a sentence and abbreviate consecutive ones: `fft-1 to fft-6, lora-1`."""
     runs: list[list[str]] = []
     for name in names:
         if runs and _follows(runs[-1][-1], name):
             runs[-1].append(name)
         else:
             runs.append([name])
-    return ", ".join(f"{run[0]} to {run[-1]}" if len(run) > NAMED_ALONE else ", ".join(run) for run in runs)
+    return ", ".join(
+        f"{run[0]} to {run[-1]}" if len(run) > RUN_LISTED_MAX else ", ".join(run) for run in runs
+    )
 
 
 def _name(kind: WorkerShape, number: int) -> str:
     return f"{kind.value}-{number}"
 
 
-def _counted(number: int, noun: str) -> str:
+def count_of(number: int, noun: str) -> str:
+    """Return a number with its noun, which is plural unless the number is 1."""
     return f"{number} {noun}{'s' * (number != 1)}"
 
 

@@ -1,4 +1,4 @@
-"""A story from its first act to the summary, on any stage, with an ear for Ctrl-C."""
+"""Runs a story from the first step to the summary, on any stage, until it ends or is interrupted."""
 
 from __future__ import annotations
 
@@ -21,30 +21,30 @@ WATCH_INTERVAL_SECONDS = 0.5
 
 
 async def perform(stage: Stage, plan: DemoPlan, screen: Screen) -> None:
-    """Play the story and sum it up. Raises `DemoFailed`, and what `stage.require_alive` raises."""
+    """Run the story and print the summary. Raises `DemoFailed`, and what `stage.require_alive` raises."""
     try:
         async with connect(kubeconfig=str(stage.kubeconfig), user_agent="open-rl-scheduler-demo") as api:
             story = Story(stage, Workplace(api, WORKER_NAMESPACE), plan, screen)
             with screen:
                 ending = await story.perform()
     except ApiError as error:
-        stage.require_alive()  # it may know more
+        stage.require_alive()  # raises with the cause if the controller has ended
         raise DemoFailed(" ".join(str(error).split())) from error
     screen.summary(ending)
 
 
-async def stay(stage: Stage) -> None:
-    """Do nothing, until interrupted, but see that everything is alive. Raises what `require_alive` does."""
+async def wait_for_interrupt(stage: Stage) -> None:
+    """Wait until interrupted. Raises what `stage.require_alive` raises."""
     while True:
         stage.require_alive()
         await anyio.sleep(WATCH_INTERVAL_SECONDS)
 
 
 async def until_interrupted(act: Callable[[], Awaitable[None]]) -> None:
-    """Carry `act` out; at SIGINT, SIGTERM or SIGHUP it is cancelled and cleans up, undisturbed by more.
+    """Run `act`. SIGINT, SIGTERM or SIGHUP cancels it, and further signals do not disturb its cleanup.
 
     Raises:
-        Interrupted: a signal came before the end.
+        Interrupted: A signal arrived before the end.
     """
     interrupted = False
     failure: Exception | None = None
@@ -61,7 +61,7 @@ async def until_interrupted(act: Callable[[], Awaitable[None]]) -> None:
             with anyio.CancelScope() as acting:
                 try:
                     await act()
-                except Exception as error:  # noqa: BLE001 - raised below, as it was and not in a group
+                except Exception as error:  # noqa: BLE001 - raised below, without an exception group
                     failure = error
             tasks.cancel_scope.cancel()
     if failure is not None:

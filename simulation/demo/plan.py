@@ -1,4 +1,4 @@
-"""What was asked for: the fleet, the limit, the workers; checked as a whole before anything is started."""
+"""The options of a demo, validated together before anything is started."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import click
 from placement.quantity import canonical_bytes, parse_bytes
 from placement.types import GIB
 from simulation.command_line.values import UniqueOptionsCommand, WholeNumber, not_allowed
-from simulation.demo.mix import Mix, UnfitMix
+from simulation.demo.mix import Mix, UnfitMix, count_of
 
 NODES_MAX = 10
 GPUS_MAX = 8
 LIMIT_MAX = 8
 MEMORY_MIN_GIB = 4
-"""A worker that asks for a quarter of a GPU asks for a whole GiB."""
+"""A worker that needs a quarter of a GPU needs a whole number of GiB."""
 MEMORY_MAX_GIB = 1024
 
 
 @dataclass(frozen=True)
 class DemoPlan:
-    """A fleet of equal nodes, the limit of seats, and who comes. `seed` chooses what a story leaves open."""
+    """A fleet of equal nodes, the seat limit, and the mix. `seed` determines random choices."""
 
     nodes: int
     gpus: int
@@ -33,26 +33,25 @@ class DemoPlan:
     mix: Mix
 
     def __str__(self) -> str:
-        """The beginning of the story."""
-        return (
-            f"{self.mix.total} workers come to {self.nodes} nodes of {self.gpus} GPUs with {self.gpu_memory}"
-        )
+        """Describe the demo, for its first line."""
+        fleet = f"{count_of(self.nodes, 'node')}, each with {count_of(self.gpus, 'GPU')} of {self.gpu_memory}"
+        return f"{self.mix.total} workers for {fleet}"
 
     @property
     def devices(self) -> int:
-        """How many GPUs there are."""
+        """The number of GPUs."""
         return self.nodes * self.gpus
 
     @property
     def gpu_memory(self) -> str:
-        """The memory of a GPU as a quantity."""
+        """The memory of a GPU, as a quantity."""
         return canonical_bytes(self.gpu_memory_bytes)
 
     @classmethod
     def checked(
         cls, *, nodes: int, gpus: int, gpu_memory: int, limit: int, workers: int | None, seed: int
     ) -> DemoPlan:
-        """A plan that makes a story. Raises `click.UsageError`."""
+        """Validate the options and return a plan. Raises `click.UsageError`."""
         try:
             mix = Mix.for_fleet(nodes=nodes, gpus=gpus, limit=limit, workers=workers)
         except UnfitMix as error:
@@ -61,13 +60,13 @@ class DemoPlan:
 
 
 class _Memory(click.ParamType[int]):
-    """A quantity of memory that can be divided among workers, in bytes."""
+    """A memory quantity in bytes that can be divided among workers."""
 
     name = "quantity"
     allowed = f"a whole number of Gi from {MEMORY_MIN_GIB}Gi to {MEMORY_MAX_GIB}Gi, such as 80Gi"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """The bytes of a quantity."""
+        """Parse a quantity. Raises `click.BadParameter`."""
         try:
             memory_bytes = value if isinstance(value, int) else parse_bytes(value)
         except ValueError:
@@ -93,31 +92,33 @@ OPTIONS = (
         type=WholeNumber(1, LIMIT_MAX),
         default=2,
         show_default=True,
-        help="The controller's --max-seats-per-claim; 0, no limit, is not shown here",
+        help="The controller's --max-seats-per-claim (the demo needs a limit)",
     ),
-    click.option("--workers", type=WholeNumber(1), help="Number of Workloads  [default: some more than fit]"),
+    click.option(
+        "--workers", type=WholeNumber(1), help="Number of Workloads  [default: a few more than fit]"
+    ),
     click.option(
         "--seed",
         type=WholeNumber(0),
         default=0,
         show_default=True,
-        help="Chooses who leaves and which node is drained",
+        help="Random seed: which worker is deleted and which node is drained",
     ),
 )
 
 
-def demo_command(cannot_work: str) -> Callable[[Callable[..., None]], click.Command]:
-    """Make a demo's command of a function that takes `serve` and what `DemoPlan.checked` does.
+def demo_command(usage_errors: str) -> Callable[[Callable[..., None]], click.Command]:
+    """Return a decorator that adds the options of a demo to a function and makes it a command.
 
-    `cannot_work` says what ends it with exit status 2.
+    `usage_errors` describes exit status 2.
     """
     exit_status = (
-        "Exit status: 0 for a demo that showed all it is to show (and for Ctrl-C under --serve), "
-        f"1 for one that did not, 2 for {cannot_work}, 130 when interrupted."
+        "Exit status: 0 for a complete demo (and for Ctrl-C under --serve), "
+        f"1 for a failed one, 2 for {usage_errors}, 130 when interrupted."
     )
 
     def decorate(play: Callable[..., None]) -> click.Command:
-        serve = click.option("--serve", is_flag=True, help="Keep everything running at the end, until Ctrl-C")
+        serve = click.option("--serve", is_flag=True, help="Keep everything running until Ctrl-C")
         for option in (serve, *reversed(OPTIONS)):
             play = option(play)
         return click.command(

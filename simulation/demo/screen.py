@@ -1,4 +1,4 @@
-"""Drawing: a live table on a terminal, plain snapshots elsewhere; both show the same."""
+"""Rendering: a live table on a terminal, plain snapshots elsewhere, with the same content."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ _STYLES = {
     State.STARTING: "yellow",
     State.RUNNING: "green",
     State.WAITING: "yellow",
-    State.LEAVING: "dim",
+    State.DELETING: "dim",
     State.ENDED: "dim",
 }
 
 
 class Screen:
-    """Where the story is shown, entered around the part that has a table to show.
+    """The output of the demo. As a context manager, it shows the live table while the block runs.
 
-    `live` says whether somebody watches, on a terminal that can redraw.
+    `live` is whether standard output is a terminal that can redraw.
     """
 
     def __init__(self, console: Console, *, live: bool, devices: int, limit: int) -> None:
@@ -61,7 +61,7 @@ class Screen:
 
     @classmethod
     def on_standard_output(cls, *, devices: int, limit: int) -> Self:
-        """As wide as the terminal; of a fixed width where there is none, whatever CI forces colours for."""
+        """Create one as wide as the terminal, or of fixed width without one, even if colors are forced."""
         console = Console(highlight=False)
         live = sys.stdout.isatty() and not console.is_dumb_terminal
         if not live:
@@ -69,22 +69,22 @@ class Screen:
         return cls(console, live=live, devices=devices, limit=limit)
 
     def say(self, text: str, *, style: str = "") -> None:
-        """Text of the story, above the table. Only the terminal breaks its lines: paths can be copied."""
+        """Print text above the table. Lines are wrapped by the terminal only, so that paths can be copied."""
         self.console.print(Text(text, style=style), soft_wrap=True)
 
     def update(self, view: ClusterView) -> None:
-        """Redraw the table, if there is a live one."""
+        """Redraw the live table, if there is one."""
         if self._live is not None:
             self._live.update(self._drawn(view))
 
     def snapshot(self, view: ClusterView) -> None:
-        """Print the table once, if there is no live one."""
+        """Print the table, unless there is a live one."""
         if self._live is None:
             self.console.print(self._drawn(view))
 
     def summary(self, ending: Ending) -> None:
-        """Print the end of the story."""
-        self.say("What happened", style=TITLE)
+        """Print the summary."""
+        self.say("Summary", style=TITLE)
         tables = summary_table(summary_rows(ending)), waiting_table("Waited", waits(ending))
         self.console.print(Group("", tables[0], "", tables[1], ""))
         for sentence in conclusions(ending, devices=self._devices, limit=self._limit):
@@ -95,7 +95,7 @@ class Screen:
 
 
 def draw(view: ClusterView, *, devices: int, limit: int) -> RenderableType:
-    """The claims with their seats, those who wait with their reasons, and a line of totals."""
+    """Render the claims with their seats, the waiting workers with their reasons, and the totals."""
     parts: list[RenderableType] = ["", claims_table(view, limit), ""]
     if view.waiting:
         parts += [waiting_table("Waiting", view.waiting), ""]
@@ -103,36 +103,36 @@ def draw(view: ClusterView, *, devices: int, limit: int) -> RenderableType:
 
 
 def claims_table(view: ClusterView, limit: int) -> Table:
-    """One row for each allocated claim."""
+    """Return a table with one row per allocated claim."""
     table = _table()
     table.add_column("Node", no_wrap=True)
     table.add_column("GPU")
     table.add_column("Claim", no_wrap=True)
     table.add_column("Seats", no_wrap=True)
-    table.add_column("Who sits there")
+    table.add_column("Workers")
     for row in view.claims:
         seats = "exclusive" if row.exclusive else f"{len(row.workers)} of {limit}"
-        table.add_row(row.node, " ".join(row.devices), row.claim, seats, _seated(row, view))
+        table.add_row(row.node, " ".join(row.devices), row.claim, seats, _workers_of(row, view))
     return table
 
 
-def _seated(row: ClaimRow, view: ClusterView) -> Text:
+def _workers_of(row: ClaimRow, view: ClusterView) -> Text:
     text = Text()
     for name in row.workers:
         worker = view.worker(name)
         text.append(", " if text else "")
-        text.append(_described(name, worker), style=_STYLES[worker.state] if worker else "dim")
+        text.append(_label(name, worker), style=_STYLES[worker.state] if worker else "dim")
     return text
 
 
-def _described(name: str, worker: Worker | None) -> str:
+def _label(name: str, worker: Worker | None) -> str:
     if worker is None or worker.state is State.RUNNING:
         return name
     return f"{name} ({worker.state.value})"
 
 
 def waiting_table(title: str, rows: Iterable[WaitingRow]) -> Table:
-    """One row for each reason."""
+    """Return a table with one row per reason."""
     table = _table()
     table.add_column(title, max_width=24)
     table.add_column("Reason")
@@ -146,7 +146,7 @@ def _table() -> Table:
 
 
 def totals(view: ClusterView, devices: int) -> Text:
-    """How much is in use and how many are where."""
+    """Return a line with the number of GPUs in use and of workers in each state."""
     counts = ", ".join(f"{len(names)} {state.value}" for state in State if (names := view.in_state(state)))
     return Text(
         f"{view.devices_in_use} of {devices} GPUs in use; workers: {counts or 'none yet'}", style="bold"
@@ -154,12 +154,12 @@ def totals(view: ClusterView, devices: int) -> Text:
 
 
 def summary_table(rows: Iterable[SummaryRow]) -> Table:
-    """One row for each worker."""
+    """Return a table with one row per worker."""
     table = _table()
     table.add_column("Worker", no_wrap=True)
     table.add_column("Outcome", no_wrap=True)
-    table.add_column("With")
-    table.add_column("Until it first ran", no_wrap=True)
+    table.add_column("Shares with")
+    table.add_column("Time to first run", no_wrap=True)
     for row in rows:
-        table.add_row(row.worker, row.outcome, row.company, row.waited)
+        table.add_row(row.worker, row.outcome, row.shares_with, row.waited)
     return table

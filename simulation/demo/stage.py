@@ -1,7 +1,4 @@
-"""What a story is played on: a cluster without Workloads, a controller that works on it, and a witness.
-
-What can go wrong with a demo.
-"""
+"""The environment of a story: a cluster without Workloads, a running controller, and a ledger observer."""
 
 from __future__ import annotations
 
@@ -13,22 +10,22 @@ from simulation.demo.handoff import Revision
 
 
 class Stage(Protocol):
-    """A cluster and the controller that works on it, while both run."""
+    """A running cluster and its controller."""
 
     @property
     def kubeconfig(self) -> Path:
-        """A kubeconfig that may do everything."""
+        """A kubeconfig with all permissions."""
 
     def require_alive(self) -> None:
-        """Raise once something that the story needs has ended."""
+        """Raise if a process that the story needs has ended."""
 
     def revisions(self) -> Sequence[Revision]:
-        """Every version of every ledger so far, oldest first; not as the controller tells it."""
+        """Return every version of every ledger so far, oldest first, as stored by the API server."""
 
 
 class DemoFailed(Exception):
-    """The controller did what it must not, or ended. Its text is one line."""
+    """The controller ended or violated its contract. The message is one line."""
 
 
 class Interrupted(Exception):
-    """Somebody asked for an end before the story had one."""
+    """A signal arrived before the end of the story."""

@@ -1,7 +1,7 @@
-"""The acts: fill the fleet, overfill it, give a seat back, drain a node and open it again.
+"""The steps: fill the fleet, overfill it, free a seat, drain a node and uncordon it.
 
-Every act ends when the API server shows what it was to show, or fails the demo with one line. On a terminal
-each result stays for a moment, so that a person can read it.
+Each step ends when the API server shows the expected state; otherwise the demo fails with one line. On a
+terminal, each result stays on the screen for a few seconds.
 """
 
 from __future__ import annotations
@@ -14,29 +14,29 @@ import anyio
 
 from simulation.demo.cluster_view import ClusterView, State
 from simulation.demo.history import History
-from simulation.demo.mix import listed, manifest
+from simulation.demo.mix import abbreviate_names, manifest
 from simulation.demo.plan import DemoPlan
 from simulation.demo.screen import TITLE, Screen
 from simulation.demo.stage import DemoFailed, Stage
-from simulation.demo.summary import Drain, Ending, Handover, above_limit, broken_promises
+from simulation.demo.summary import Drain, Ending, Replacement, above_limit, violations
 from simulation.demo.workplace import Workplace
 
-LOOK_INTERVAL_SECONDS = 0.1
-READING_SECONDS = 4.0
-ACT_SECONDS = 60.0
-"""How long an act may take. kube-scheduler lets a Pod that it refused rest for up to ten seconds."""
+POLL_INTERVAL_SECONDS = 0.1
+PAUSE_SECONDS = 4.0
+STEP_SECONDS = 60.0
+"""The timeout of a step. kube-scheduler retries an unschedulable Pod after up to ten seconds."""
 
 
 @dataclass(frozen=True)
 class _Seen:
-    """What was waited for, and when it was there: reading it takes time, too."""
+    """The awaited view and its time, taken before the pause for the reader."""
 
     view: ClusterView
     seconds: float
 
 
 class Story:
-    """One performance on an empty cluster with a running controller."""
+    """One run of the demo, on an empty cluster with a running controller."""
 
     def __init__(self, stage: Stage, workplace: Workplace, plan: DemoPlan, screen: Screen) -> None:
         self._stage = stage
@@ -44,125 +44,129 @@ class Story:
         self._plan = plan
         self._mix = plan.mix
         self._screen = screen
-        self._rng = Random(plan.seed)  # noqa: S311 - a choice to be had again, not a secret
+        self._rng = Random(plan.seed)  # noqa: S311 - a reproducible choice, not a secret
         self._history = History()
-        self._acts = 0
+        self._steps = 0
 
     def __repr__(self) -> str:
         return f"<Story {self._mix.total} workers, {self._history!r}>"
 
     async def perform(self) -> Ending:
-        """Play all acts; return what happened. Raises `DemoFailed`."""
+        """Run all steps and return the results. Raises `DemoFailed`."""
         await self._fill()
         await self._overfill()
-        handover = await self._give_a_seat_back()
+        replacement = await self._free_a_seat()
         drain = await self._drain_a_node()
-        view = await self._look()
+        view = await self._poll()
         revisions = list(self._stage.revisions())
-        self._require_promises(broken_promises(view, limit=self._plan.limit, revisions=revisions))
-        return Ending(view, anyio.current_time(), self._history.records, revisions, handover, drain)
+        self._require_none(violations(view, limit=self._plan.limit, revisions=revisions))
+        return Ending(view, anyio.current_time(), self._history.records, revisions, replacement, drain)
 
     async def _fill(self) -> None:
-        if self._mix.alone:
-            self._act(f"{listed(self._mix.alone)}: never share, so each gets GPUs of its own")
-            await self._submit(self._mix.alone)
-            await self._await_all(self._mix.alone, State.RUNNING)
+        if self._mix.exclusive:
+            self._step(
+                f"Create {abbreviate_names(self._mix.exclusive)}: exclusive, so each gets its own GPUs"
+            )
+            await self._submit(self._mix.exclusive)
+            await self._wait_for_all(self._mix.exclusive, State.RUNNING)
         limit = self._plan.limit
-        many = "one to a GPU" if limit == 1 else f"up to {limit} to a GPU"
-        self._act(f"{listed(self._mix.sharing)}: a storm that fills what is left, {many}")
-        await self._submit(self._mix.sharing)
-        await self._await_all(self._mix.sharing, State.RUNNING)
+        seats = "1 worker" if limit == 1 else f"up to {limit} workers"
+        self._step(f"Create {abbreviate_names(self._mix.shared)}: they fill all other GPUs, {seats} per GPU")
+        await self._submit(self._mix.shared)
+        await self._wait_for_all(self._mix.shared, State.RUNNING)
 
     async def _overfill(self) -> None:
-        self._act(f"{listed(self._mix.late)}: come to a full fleet; each says why it waits")
+        self._step(
+            f"Create {abbreviate_names(self._mix.late)}: the fleet is full; the reasons say why they wait"
+        )
         await self._submit(self._mix.late)
-        view = await self._await_all(self._mix.late, State.WAITING)
-        self._require_promises(broken_promises(view, limit=self._plan.limit, revisions=()))
+        view = await self._wait_for_all(self._mix.late, State.WAITING)
+        self._require_none(violations(view, limit=self._plan.limit, revisions=()))
 
-    async def _give_a_seat_back(self) -> Handover:
-        giver, waiting = self._rng.choice(self._mix.sharing), set(self._mix.late)
-        self._act(f"{giver} is deleted; what it held goes to one who waits")
-        asked_seconds = anyio.current_time()
-        await self._workplace.delete(giver)
+    async def _free_a_seat(self) -> Replacement:
+        leaver, waiting = self._rng.choice(self._mix.shared), set(self._mix.late)
+        self._step(f"Delete {leaver}: a waiting worker takes its place")
+        requested_seconds = anyio.current_time()
+        await self._workplace.delete(leaver)
 
         def taken(view: ClusterView) -> bool:
-            return view.worker(giver) is None and bool(waiting & set(view.in_state(State.RUNNING)))
+            return view.worker(leaver) is None and bool(waiting & set(view.in_state(State.RUNNING)))
 
-        seen = await self._await(taken, f"nobody who waits takes the place of {giver}")
-        taker = next(name for name in seen.view.in_state(State.RUNNING) if name in waiting)
-        return Handover(giver, taker, asked_seconds)
+        seen = await self._wait_for(taken, f"a waiting worker running in the place of {leaver}")
+        successor = next(name for name in seen.view.in_state(State.RUNNING) if name in waiting)
+        return Replacement(leaver, successor, requested_seconds)
 
     async def _drain_a_node(self) -> Drain:
-        before = await self._look()
+        before = await self._poll()
         node = self._rng.choice(sorted({row.node for row in before.claims}))
         lost = tuple(worker.name for worker in before.workers if worker.node == node)
-        self._act(f"{node} is drained; {listed(lost)} must find a place elsewhere, or wait")
-        asked_seconds = anyio.current_time()
+        self._step(f"Drain {node}: {abbreviate_names(lost)} must run elsewhere or wait")
+        requested_seconds = anyio.current_time()
         await self._workplace.drain(node)
 
         def settled(view: ClusterView) -> bool:
-            left = all(worker.node != node for worker in view.workers if worker.state is State.RUNNING)
-            return left and view.at_rest
+            vacated = all(worker.node != node for worker in view.workers if worker.state is State.RUNNING)
+            return vacated and view.is_settled
 
-        after = await self._await(settled, f"what ran on {node} neither moves nor waits")
+        after = await self._wait_for(settled, f"all workers of {node} moved or waiting")
         moved = tuple(name for name in after.view.in_state(State.RUNNING) if name in lost)
-        self._act(f"{node} is opened again; its GPUs go to those who wait")
+        self._step(f"Uncordon {node}: waiting workers get its GPUs")
         reopened_seconds = anyio.current_time()
-        await self._workplace.reopen(node)
+        await self._workplace.uncordon(node)
 
         def full(view: ClusterView) -> bool:
-            return view.at_rest and view.working_devices == self._plan.devices
+            return view.is_settled and view.running_devices == self._plan.devices
 
-        again = await self._await(full, f"the GPUs of {node} are not all at work again")
-        return Drain(node, lost, moved, asked_seconds, after.seconds, reopened_seconds, again.seconds)
+        again = await self._wait_for(full, f"all GPUs of {node} in use again")
+        return Drain(node, lost, moved, requested_seconds, after.seconds, reopened_seconds, again.seconds)
 
-    # How an act goes.
+    # Helpers of the steps.
 
-    def _act(self, title: str) -> None:
-        self._acts += 1
-        self._screen.say(f"{self._acts}. {title}", style=TITLE)
+    def _step(self, title: str) -> None:
+        self._steps += 1
+        self._screen.say(f"{self._steps}. {title}", style=TITLE)
 
     async def _submit(self, names: Iterable[str]) -> None:
         memory_bytes = self._plan.gpu_memory_bytes
         await self._workplace.submit(manifest(name, gpu_memory_bytes=memory_bytes) for name in names)
 
-    async def _await_all(self, names: Sequence[str], state: State) -> ClusterView:
+    async def _wait_for_all(self, names: Sequence[str], state: State) -> ClusterView:
         def reached(view: ClusterView) -> bool:
             return set(names) <= set(view.in_state(state))
 
-        seen = await self._await(reached, f"{listed(names)} are not all {state.value}")
+        seen = await self._wait_for(reached, f"{abbreviate_names(names)} {state.value}")
         return seen.view
 
-    async def _await(self, reached: Callable[[ClusterView], bool], what: str) -> _Seen:
-        """Look again and again until it is reached; show what it came to, to a reader for a while."""
-        view = await self._look()
-        with anyio.move_on_after(ACT_SECONDS):
+    async def _wait_for(self, reached: Callable[[ClusterView], bool], expected: str) -> _Seen:
+        """Poll until the state is reached and show it. Raises `DemoFailed` on timeout."""
+        view = await self._poll()
+        with anyio.move_on_after(STEP_SECONDS):
             while not reached(view):
-                await anyio.sleep(LOOK_INTERVAL_SECONDS)
-                view = await self._look()
+                await anyio.sleep(POLL_INTERVAL_SECONDS)
+                view = await self._poll()
         self._screen.snapshot(view)
         if not reached(view):
-            raise DemoFailed(f"{what}: not within {ACT_SECONDS:g} s")
+            raise DemoFailed(f"not within {STEP_SECONDS:g} s: {expected}")
         seen = _Seen(view, anyio.current_time())
         if self._screen.live:
-            await self._linger()
+            await self._pause()
         return seen
 
-    async def _linger(self) -> None:
-        with anyio.move_on_after(READING_SECONDS):
+    async def _pause(self) -> None:
+        with anyio.move_on_after(PAUSE_SECONDS):
             while True:
-                await anyio.sleep(LOOK_INTERVAL_SECONDS)
-                await self._look()
+                await anyio.sleep(POLL_INTERVAL_SECONDS)
+                await self._poll()
 
-    async def _look(self) -> ClusterView:
+    async def _poll(self) -> ClusterView:
         self._stage.require_alive()
-        self._require_promises(list(above_limit(self._plan.limit, self._stage.revisions())))
-        view = await self._workplace.look()
-        self._history.see(view, anyio.current_time())
+        self._require_none(list(above_limit(self._plan.limit, self._stage.revisions())))
+        view = await self._workplace.view()
+        self._history.record(view, anyio.current_time())
         self._screen.update(view)
         return view
 
     @staticmethod
-    def _require_promises(broken: Sequence[str]) -> None:
+    def _require_none(broken: Sequence[str]) -> None:
         if broken:
             raise DemoFailed("; ".join(broken))

@@ -1,6 +1,6 @@
-"""What a user and an administrator do to a cluster in a story, through the production client.
+"""The actions of a user and an administrator in a story, through the production client.
 
-The kinds that a story reads and writes, as whole documents: what is shown is decided elsewhere.
+Objects are read and written as whole documents.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from simulation.apiserver.kinds import Kind
 from simulation.demo.cluster_view import ClusterView, read_view
 
 _EVERYTHING = Selectors()
-OURS = Selectors(labels=MANAGED_SELECTOR)
+MANAGED = Selectors(labels=MANAGED_SELECTOR)
 
 
 class Workplace:
-    """One workers' namespace and the nodes. Methods raise what `informers.api.Api` does."""
+    """The workers' namespace and the nodes of a cluster. Methods raise what `informers.api.Api` raises."""
 
     def __init__(self, api: Api, namespace: str) -> None:
         self._api = api
@@ -40,24 +40,24 @@ class Workplace:
             await self._api.create(WORKLOADS, body, self._namespace, strict=True)
 
     async def delete(self, name: str) -> None:
-        """Ask for the deletion of a Workload."""
+        """Delete a Workload."""
         await self._api.delete(WORKLOADS, name, self._namespace)
 
-    async def look(self) -> ClusterView:
-        """How things are. The lists are read one after the other."""
+    async def view(self) -> ClusterView:
+        """Return the current view. The lists are read one after the other."""
         return read_view(
-            await self._list(WORKLOADS), await self._list(LEDGERS), await self._list(CLAIMS, OURS)
+            await self._list(WORKLOADS), await self._list(LEDGERS), await self._list(CLAIMS, MANAGED)
         )
 
     async def drain(self, node: str) -> None:
-        """Close a node to new Pods and delete the workers' Pods that are there, as `kubectl drain` does."""
+        """Cordon a node and delete the workers' Pods on it, as `kubectl drain` does."""
         await self._cordon(node, on=True)
         for pod in await self._list(PODS, Selectors(fields=f"spec.nodeName={node}")):
-            with suppress(NotFound):  # it went by itself
+            with suppress(NotFound):  # it is already gone
                 await self._api.delete(PODS, pod["metadata"]["name"], self._namespace)
 
-    async def reopen(self, node: str) -> None:
-        """Open a node again, as `kubectl uncordon` does."""
+    async def uncordon(self, node: str) -> None:
+        """Uncordon a node, as `kubectl uncordon` does."""
         await self._cordon(node, on=False)
 
     async def _cordon(self, node: str, *, on: bool) -> None:
@@ -70,7 +70,7 @@ class Workplace:
 
 @dataclass(frozen=True)
 class Whole:
-    """An object as it came."""
+    """An object with all its fields."""
 
     metadata: Identity
     document: Document

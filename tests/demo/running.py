@@ -1,4 +1,4 @@
-"""Demos in processes of their own, in an environment that is empty but for a home."""
+"""Demos in their own processes, in an environment with only a path and a home folder."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 90
-"""How long a demo may take here. A quiet machine needs a tenth of it."""
+"""The timeout of a demo, ten times what an idle machine needs."""
 SMALL = ("--nodes=1", "--gpus=2")
 
 
 def demo(
     *arguments: str, module: str = "simulation.demo", path: str | None = None, home: Path
 ) -> subprocess.CompletedProcess[str]:
-    """Run one to its end."""
+    """Run a demo to its end."""
     return subprocess.run(
         [sys.executable, "-m", module, *arguments],
         cwd=ROOT,
@@ -31,7 +31,7 @@ def demo(
 
 @contextmanager
 def started(*arguments: str, home: Path) -> Iterator[subprocess.Popen[str]]:
-    """Start one; it is killed at the end of the block if need be."""
+    """Start a demo, and kill it at the end of the block if it still runs."""
     command = [sys.executable, "-u", "-m", "simulation.demo", *arguments]
     process = subprocess.Popen(
         command,
@@ -49,7 +49,7 @@ def started(*arguments: str, home: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 def read_until(process: subprocess.Popen[str], text: str) -> str:
-    """What it prints, up to the line that holds `text`."""
+    """Return the output up to the line that contains `text`."""
     assert process.stdout is not None
     shown = ""
     for line in process.stdout:

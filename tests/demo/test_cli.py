@@ -1,4 +1,4 @@
-"""The edge of the demo: nothing is started for options that cannot work, and an error is one line."""
+"""The command line of the demo: invalid options start nothing, and an error is one line."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ OPTIONS = ("--nodes", "--gpus", "--gpu-memory", "--limit", "--workers", "--seed"
 MEMORY = "a whole number of Gi from 4Gi to 1024Gi, such as 80Gi"
 
 
-def test_the_help_names_every_option(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_help_lists_every_option(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--help"]) == 0
 
     shown = capsys.readouterr().out
     assert shown.startswith("Usage: open-rl-scheduler demo ")
     assert [option for option in OPTIONS if option not in shown] == []
-    assert "Exit status: 0 for a demo that showed all it is to show" in " ".join(shown.split())
+    assert "Exit status: 0 for a complete demo" in " ".join(shown.split())
 
 
 @pytest.mark.parametrize(
-    ("arguments", "complaint"),
+    ("arguments", "message"),
     [
         (["--workers=3"], "--workers: 3 is not allowed: 11 to 100 for 3 nodes of 2 GPUs at limit 2"),
         (["--workers=999999"], "--workers: 999999 is not allowed: 11 to 100 for 3 nodes of 2 GPUs"),
         (
             ["--nodes=10", "--gpus=8"],
-            "--limit 2 need at least 159 workers: at most 100 are shown; lower one of them",
+            "--limit 2 need at least 159 workers, but the demo shows at most 100; lower one of them",
         ),
         (["--nodes=abc"], "--nodes: 'abc' is not allowed: a whole number from 1 to 10"),
         (["--limit=0"], "--limit: 0 is not allowed: a whole number from 1 to 8"),
@@ -46,18 +46,18 @@ def test_the_help_names_every_option(capsys: pytest.CaptureFixture[str]) -> None
         (["now"], "unexpected extra argument (now)"),
     ],
 )
-def test_options_that_make_no_story_are_refused_with_one_line_and_status_2(
-    arguments: list[str], complaint: str, capsys: pytest.CaptureFixture[str]
+def test_invalid_options_are_refused_with_one_line_and_status_2(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     status = run(arguments)
 
     shown = capsys.readouterr()
     assert (status, shown.out) == (2, "")
     assert re.fullmatch(r"error: .*\n", shown.err)
-    assert complaint in shown.err
+    assert message in shown.err
 
 
-def test_it_is_a_command_of_the_program(tmp_path: Path) -> None:
+def test_the_demo_is_a_subcommand_of_the_program(tmp_path: Path) -> None:
     program = Path(sys.executable).with_name("open-rl-scheduler")
     answer = subprocess.run(
         [program, "demo", "--limit=9"], cwd=tmp_path, capture_output=True, text=True, check=False
@@ -78,20 +78,22 @@ def test_the_demo_on_a_real_control_plane_has_the_same_options(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--workers=3"], "--workers: 3 is not allowed: 11 to 100 for 3 nodes of 2 GPUs at limit 2"),
         (["--nodes=3", "--nodes=5"], "--nodes: given more than once"),
     ],
 )
-def test_it_refuses_them_likewise(arguments: list[str], said: str, tmp_path: Path) -> None:
+def test_the_demo_on_a_real_control_plane_refuses_the_same_options(
+    arguments: list[str], message: str, tmp_path: Path
+) -> None:
     answer = demo(*arguments, module="e2e.demo", home=tmp_path)
 
     assert answer.returncode == 2
-    assert answer.stderr == f"error: {said}\n"
+    assert answer.stderr == f"error: {message}\n"
 
 
-def test_a_missing_go_is_named_with_its_version_before_anything_is_started(tmp_path: Path) -> None:
+def test_missing_go_is_reported_with_the_required_version_before_anything_is_started(tmp_path: Path) -> None:
     answer = demo(module="e2e.demo", path=str(tmp_path), home=tmp_path)
 
     assert answer.returncode == 2

@@ -1,4 +1,4 @@
-"""API objects become rows: who sits where, who waits and why."""
+"""API objects become rows: the workers of each claim, and the waiting workers with their reasons."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ def test_a_claim_on_two_devices_is_one_row() -> None:
     assert view.devices_in_use == 2
 
 
-def test_the_pending_claim_of_a_waiter_is_no_row() -> None:
+def test_the_unallocated_claim_of_a_waiting_worker_has_no_row() -> None:
     view = read_view([], [ledger("c", "fft-1")], [claim("c")])
 
     assert view.claims == ()
     assert view.devices_in_use == 0
 
 
-def test_a_claim_whose_ledger_is_gone_has_nobody_on_it() -> None:
+def test_a_claim_without_a_ledger_has_no_workers() -> None:
     (row,) = read_view([], [], [claim("c", "gpu-node-0")]).claims
 
     assert row.workers == ()
 
 
-def test_claims_stand_in_order_of_node_and_device() -> None:
+def test_claims_are_ordered_by_node_and_device() -> None:
     claims = [claim("a", "n-1", "gpu-0"), claim("b", "n-0", "gpu-1"), claim("c", "n-0", "gpu-0")]
 
     assert [row.claim for row in read_view([], [], claims).claims] == ["c", "b", "a"]
@@ -59,14 +59,14 @@ def test_a_phase_is_shown_as_a_state(phase: str, state: State) -> None:
     assert shown.state is state
 
 
-def test_a_worker_that_is_being_deleted_leaves_whatever_its_phase() -> None:
-    view = read_view([workload("fft-1", "Running", leaving=True)], [], [])
+def test_a_terminating_workload_is_deleting_in_any_phase() -> None:
+    view = read_view([workload("fft-1", "Running", deleting=True)], [], [])
 
-    assert view.in_state(State.LEAVING) == ("fft-1",)
+    assert view.in_state(State.DELETING) == ("fft-1",)
     assert view.in_state(State.RUNNING) == ()
 
 
-def test_those_who_wait_for_one_reason_share_a_row_and_the_oldest_comes_first() -> None:
+def test_waiting_workers_are_grouped_by_reason_with_the_oldest_first() -> None:
     view = read_view(
         [
             workload("fft-10", "Pending", reason=FULL),

@@ -1,4 +1,4 @@
-"""A hand-off is read from the versions of the ledger that the giver left."""
+"""Hand-offs are found in the versions of the ledger that the leaver had a seat on."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from tests.demo.build import revisions
 AB, B, BC = ["a", "b"], ["b"], ["b", "c"]
 
 
-def test_the_taker_is_who_comes_to_the_ledger_that_was_left() -> None:
+def test_the_successor_is_the_next_worker_on_the_same_ledger() -> None:
     seen = revisions(("x", AB), ("y", ["d"]), ("x", B), ("y", ["d", "e"]), ("x", BC))
 
-    assert find_handoff(seen, "a") == Handoff("x", "a", "c", freed_seconds=2.0, taken_seconds=4.0)
+    assert find_handoff(seen, "a") == Handoff("x", "a", "c", freed_seconds=2.0, booked_seconds=4.0)
 
 
-def test_a_seat_that_nobody_took_was_not_handed_off() -> None:
+def test_a_seat_that_is_not_booked_again_is_no_hand_off() -> None:
     assert find_handoff(revisions(("x", AB), ("x", B)), "a") is None
 
 
-def test_a_seat_that_nobody_left_was_not_handed_off() -> None:
+def test_a_seat_that_was_never_freed_is_no_hand_off() -> None:
     assert find_handoff(revisions(("x", ["b"]), ("x", BC)), "a") is None
 
 
-def test_a_waiter_that_moves_from_its_own_claim_to_a_seat_hands_off_the_last_that_it_left() -> None:
+def test_a_worker_that_moved_to_a_shared_claim_hands_off_its_last_seat() -> None:
     seen = revisions(("own", ["a"]), ("x", AB), ("own", []), ("x", B), ("x", BC))
 
-    assert find_handoff(seen, "a") == Handoff("x", "a", "c", freed_seconds=3.0, taken_seconds=4.0)
+    assert find_handoff(seen, "a") == Handoff("x", "a", "c", freed_seconds=3.0, booked_seconds=4.0)

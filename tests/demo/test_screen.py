@@ -1,4 +1,4 @@
-"""What is drawn fits 80 columns and says all there is to say."""
+"""Tables fit 80 columns and are complete."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def lines(output: io.StringIO) -> list[str]:
 
 
 @pytest.mark.parametrize("width", [80, 120])
-def test_a_claim_is_one_line_with_its_seats_of_the_limit_and_who_is_not_running_yet(width: int) -> None:
+def test_a_claim_is_one_line_with_its_seats_and_the_state_of_workers_not_running_yet(width: int) -> None:
     shown, output = screen(width)
     shown.snapshot(VIEW)
 
@@ -50,7 +50,7 @@ def test_a_claim_is_one_line_with_its_seats_of_the_limit_and_who_is_not_running_
     assert max(map(len, lines(output))) <= width
 
 
-def test_a_reason_is_shown_in_full_beside_all_who_give_it() -> None:
+def test_a_reason_is_shown_in_full_next_to_all_workers_that_have_it() -> None:
     shown, output = screen(120)
     shown.snapshot(VIEW)
 
@@ -58,14 +58,14 @@ def test_a_reason_is_shown_in_full_beside_all_who_give_it() -> None:
     assert f"lora-2         {BUSY}" in lines(output)
 
 
-def test_the_totals_leave_out_states_that_nobody_is_in() -> None:
+def test_the_totals_omit_states_without_workers() -> None:
     shown, output = screen(80)
     shown.snapshot(VIEW)
 
     assert "3 of 4 GPUs in use; workers: 1 starting, 2 running, 3 waiting" in lines(output)
 
 
-def test_no_empty_table_is_drawn_where_nobody_waits() -> None:
+def test_there_is_no_wait_table_without_waiting_workers() -> None:
     shown, output = screen(80)
     shown.snapshot(ClusterView(VIEW.workers[:1], VIEW.claims))
 
@@ -80,7 +80,7 @@ def test_without_a_terminal_only_snapshots_are_printed() -> None:
     assert not output.getvalue()
 
 
-def test_on_a_terminal_the_table_is_redrawn_and_no_snapshot_is_printed_beside_it() -> None:
+def test_on_a_terminal_the_table_is_redrawn_and_no_snapshot_is_printed() -> None:
     shown, output = screen(80, live=True)
     with shown:
         shown.update(VIEW)
@@ -90,20 +90,20 @@ def test_on_a_terminal_the_table_is_redrawn_and_no_snapshot_is_printed_beside_it
     assert "0 of 4 GPUs in use" not in output.getvalue()
 
 
-def test_colours_that_ci_forces_make_nothing_live(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_forced_colors_do_not_enable_the_live_table(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
 
     assert not Screen.on_standard_output(devices=4, limit=2).live
 
 
-def test_text_with_brackets_is_printed_as_it_is() -> None:
+def test_text_with_brackets_is_printed_unchanged() -> None:
     shown, output = screen(80)
     shown.say("[bold]not markup[/bold]")
 
     assert lines(output) == ["[bold]not markup[/bold]"]
 
 
-def test_a_long_path_is_not_broken() -> None:
+def test_a_long_path_is_not_wrapped() -> None:
     shown, output = screen(80)
     shown.say(f"export KUBECONFIG=/{'folder/' * 20}file")
 
@@ -112,10 +112,12 @@ def test_a_long_path_is_not_broken() -> None:
 
 def test_the_tables_of_the_summary_fit_80_columns() -> None:
     shown, output = screen(80)
-    records = [Record(member, 0.0, ran_seconds=1.0, waited_for=member.reason) for member in VIEW.workers]
-    shown.summary(ending(VIEW, records, giver="fft-1", taker="fft-4"))
+    records = [
+        Record(member, 0.0, first_ran_seconds=1.0, wait_reason=member.reason) for member in VIEW.workers
+    ]
+    shown.summary(ending(VIEW, records, leaver="fft-1", successor="fft-4"))
 
     tables = [line for line in lines(output) if ": " not in line or "Waiting" in line]
     assert max(map(len, tables)) <= 80
-    assert "pair-1   runs on 2 GPUs of gpu-node-1   alone" in output.getvalue()
-    assert "Hand-off: the GPU of fft-1 went to fft-4" in output.getvalue()
+    assert "pair-1   runs on 2 GPUs of gpu-node-1   nobody" in output.getvalue()
+    assert "Hand-off: fft-4 got the GPU of fft-1" in output.getvalue()
