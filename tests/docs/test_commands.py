@@ -1,4 +1,4 @@
-"""What the pages tell people to type names folders, files, roles, labels and variables that exist."""
+"""Commands on the pages name folders, files, roles, labels, variables and log messages that exist."""
 
 from __future__ import annotations
 
@@ -21,45 +21,46 @@ MANIFESTS = [
 ]
 SOURCES = "\n".join(
     path.read_text(encoding="utf-8")
-    for folder in ("controller", "ledger", "placement", "manifests")
+    for folder in ("controller", "informers", "ledger", "placement", "manifests")
     for path in sorted((ROOT / folder).rglob("*"))
     if path.suffix in {".py", ".yaml"}
 )
 
 
-def found(pattern: str, page: Path) -> set[str]:
+def matches(pattern: str, page: Path) -> set[str]:
     return set(re.findall(pattern, page.read_text(encoding="utf-8")))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_what_is_applied_is_there(page: Path) -> None:
-    for folder in found(r"-k (manifests[\w/-]*)", page):
+def test_applied_folders_and_files_exist(page: Path) -> None:
+    for folder in matches(r"-k (manifests[\w/-]*)", page):
         assert (ROOT / folder / "kustomization.yaml").is_file(), folder
-    for file in found(r"-f (manifests/\S+)", page):
+    for file in matches(r"-f (manifests/\S+)", page):
         assert (ROOT / file).is_file(), file
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_roles_that_are_bound_are_shipped_or_made_on_the_page(page: Path) -> None:
+def test_bound_roles_are_in_the_manifests_or_created_on_the_page(page: Path) -> None:
     shipped = {item["metadata"]["name"] for item in MANIFESTS if "Role" in item.get("kind", "")}
 
-    bound = found(r"--(?:cluster)?role=([\w-]+)", page)
-    assert bound <= shipped | found(r"kubectl create role ([\w-]+)", page)
+    bound = matches(r"--(?:cluster)?role=([\w-]+)", page)
+    assert bound <= shipped | matches(r"kubectl create role ([\w-]+)", page)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_labels_and_variables_are_those_of_the_program(page: Path) -> None:
+def test_labels_and_variables_exist_in_the_program(page: Path) -> None:
     roles = {f"openrl.io/{role.value}" for role in Role}
-    for label in found(r"(?<![.\w])(openrl\.io/[a-z]+)\b", page) - roles:
+    for label in matches(r"(?<![.\w])(openrl\.io/[a-z]+)\b", page) - roles:
         assert label in SOURCES, label
     known = {option.env for option in OPTIONS.values()}
-    stamped = {"OPEN_RL_TIME_SLICE_GROUP", "OPEN_RL_CLAIM_LEDGER", "OPEN_RL_ASSIGNMENT_ID"}
+    pod_variables = {"OPEN_RL_TIME_SLICE_GROUP", "OPEN_RL_CLAIM_LEDGER", "OPEN_RL_ASSIGNMENT_ID"}
     ignored = {"OPEN_RL_TPU_DEVICE_CLASS", "OPEN_RL_TPU_DEVICE_DRIVER"}
-    assert found(r"\b(OPEN_RL_[A-Z_]+)\b", page) <= known | stamped | ignored
+    of_the_daemon = {"OPEN_RL_ACCEL_TIMESLICER_HOST"}
+    assert matches(r"\b(OPEN_RL_[A-Z_]+)\b", page) <= known | pod_variables | ignored | of_the_daemon
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_short_names_are_those_of_the_kinds(page: Path) -> None:
+def test_short_names_exist_in_the_crds(page: Path) -> None:
     short = {
         name
         for item in MANIFESTS
@@ -67,5 +68,11 @@ def test_short_names_are_those_of_the_kinds(page: Path) -> None:
         for name in item["spec"]["names"]["shortNames"]
     }
 
-    for kinds in found(r"kubectl (?:get|describe|delete) ((?:o\w\w)(?:,\w+)*)\b", page):
+    for kinds in matches(r"kubectl (?:get|describe|delete) ((?:o\w\w)(?:,\w+)*)\b", page):
         assert {kind for kind in kinds.split(",") if kind.startswith("o")} <= short, kinds
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_log_messages_exist_in_the_program(page: Path) -> None:
+    for message in matches(r"(?:log record|warning|status write) \(?`([^`]+)`", page):
+        assert f'"{message}"' in SOURCES, message

@@ -1,4 +1,4 @@
-"""The table of what a limit means is what comes of it in a simulated cluster."""
+"""The tables of the effects of a limit match the placement on a simulated cluster."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from tests.docs.settings_table import ROOT
 from tests.virtualtime import run_virtual
 
 TEXT = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 ROWS = re.findall(r"^\| (\d+) \| (\d+) \| (\w+) and (\w+) \| (.+) \|$", TEXT, re.MULTILINE)
 
 NODE = NodeShape(gpus=2, gpu_memory="80Gi", host_memory="512Gi")
 HOST_REQUEST = {"memory": "64Gi", "cpu": "1"}
-SAYS = {
+REASONS = {
     "host memory": "nodes of claims that fit lack host memory",
     "a seat": "claims that fit are full",
     "a GPU": "shared claims hold at most 1 workers",
@@ -27,6 +28,13 @@ SAYS = {
 
 def test_the_table_has_its_rows() -> None:
     assert [row[0] for row in ROWS] == ["0", "4", "2", "1"]
+
+
+def test_the_readme_shows_the_same_numbers() -> None:
+    shown = re.findall(r"^\| (\d+)(?: \(no sharing\))? \| (\d+) \| (\d+) \|$", README, re.MULTILINE)
+
+    assert shown == [row[:3] for row in reversed(ROWS) if row[0] != "0"]
+    assert all(row[2] == row[3] for row in ROWS if row[0] != "0"), "the README shows one number per GPU"
 
 
 @pytest.mark.parametrize(("limit", "running", "first", "second", "awaited"), ROWS, ids=str)
@@ -56,4 +64,4 @@ def test_ten_workers_on_two_gpus(limit: str, running: str, first: str, second: s
     count, seen, reason = run_virtual(place)
 
     assert (count, sorted(seen)) == (int(running), seats)
-    assert SAYS[awaited] in reason
+    assert REASONS[awaited] in reason

@@ -1,10 +1,11 @@
-"""Alerts and dashboard ask for metrics that are exported, by labels that they have; alerts have sections."""
+"""Alerts and dashboard query exported metrics by existing labels, and every alert has a section in docs/."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import pytest
@@ -102,43 +103,40 @@ def test_every_alert_is_tried_on_series_that_make_it_fire_and_on_others() -> Non
     }
 
 
-def headings() -> set[str]:
-    """The anchors of the page for operators, as GitHub makes them."""
-    titles = re.findall(r"^#+ (.+)$", TEXT, re.MULTILINE)
+@cache
+def headings(page: str) -> set[str]:
+    """The anchors of a page in docs/, as GitHub makes them."""
+    titles = re.findall(r"^#+ (.+)$", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", title).lower().replace(" ", "-") for title in titles}
 
 
-def test_every_alert_is_complete_and_has_a_section_of_the_page() -> None:
+def test_every_alert_is_complete_and_has_a_section() -> None:
     for rule in alerts():
         page, _, anchor = rule["annotations"]["runbook"].partition("#")
         assert re.fullmatch(r"OpenRLScheduler[A-Za-z]+", rule["alert"])
         assert rule["labels"]["severity"] in {"critical", "warning", "info"}
         assert rule["annotations"]["summary"].endswith(".")
         assert "{{" not in rule["annotations"]["summary"], "the summary groups alerts: it has no values"
-        assert ROOT / page == PAGE
-        assert anchor in headings(), anchor
+        assert anchor in headings(page), anchor
 
 
 def test_the_table_of_alerts_is_that_of_the_rules() -> None:
-    table = re.findall(r"^\| `(OpenRLScheduler\w+)` \| (\w+) \| \[.+\]\((#[\w-]+)\) \|$", TEXT, re.MULTILINE)
+    row = r"^\| `(OpenRLScheduler\w+)` \| (\w+) \| \[.+\]\(([\w.]*#[\w-]+)\) \|$"
+    table = re.findall(row, TEXT, re.MULTILINE)
 
     assert table == [
         (
             rule["alert"],
             rule["labels"]["severity"],
-            rule["annotations"]["runbook"].removeprefix("docs/operations.md"),
+            rule["annotations"]["runbook"].removeprefix("docs/").removeprefix(PAGE.name),
         )
         for rule in alerts()
     ]
 
 
-def test_links_within_the_page_lead_somewhere() -> None:
-    for anchor in re.findall(r"\]\(#([\w-]+)\)", TEXT):
-        assert anchor in headings(), anchor
-
-
 def test_every_cause_of_a_wait_is_explained() -> None:
-    rows = {cell for row in re.findall(r"^\| ([^|]+) \|", TEXT, re.MULTILINE) for cell in row.split("; ")}
+    page = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
+    rows = {cell for row in re.findall(r"^\| ([^|]+) \|", page, re.MULTILINE) for cell in row.split("; ")}
 
     assert set(_CAUSES.values()) <= rows
 

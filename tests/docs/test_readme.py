@@ -1,4 +1,4 @@
-"""What the README and the pages say can be done, can be done: commands, paths, links and the example."""
+"""Commands, paths, links and the example on the README and the pages work."""
 
 from __future__ import annotations
 
@@ -18,14 +18,27 @@ from tests.docs.settings_table import ROOT
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 README = PAGES[0].read_text(encoding="utf-8")
+README_LINES_MAX = 120
+DEVELOPMENT = (ROOT / "docs" / "development.md").read_text(encoding="utf-8")
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
+PACKAGES = ("informers", "controller", "placement", "ledger", "simulation", "bench")
 
 
 def matches(pattern: str, text: str) -> list[str]:
     return re.findall(pattern, text, re.MULTILINE)
 
 
-def test_the_example_is_a_workload_that_the_controller_takes() -> None:
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    titles = matches(r"^#+ (.+)$", page.read_text(encoding="utf-8"))
+    return {re.sub(r"[^\w\- ]", "", title).lower().replace(" ", "-") for title in titles}
+
+
+def test_the_readme_stays_short() -> None:
+    assert README.count("\n") <= README_LINES_MAX
+
+
+def test_the_example_is_a_workload_that_the_controller_accepts() -> None:
     (example,) = matches(r"^```yaml\n((?:.|\n)*?)^```", README)
     workload = WORKLOADS.decode(json.dumps(yaml.safe_load(example)).encode())
 
@@ -33,9 +46,13 @@ def test_the_example_is_a_workload_that_the_controller_takes() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_lead_somewhere(page: Path) -> None:
-    for target in matches(r"\]\((?!https?:)([^)#]+)\)", page.read_text(encoding="utf-8")):
-        assert (page.parent / target).exists(), target
+def test_links_lead_to_files_and_headings_that_exist(page: Path) -> None:
+    for target, anchor in matches(
+        r"\]\((?!https?:)([^)#]*)(?:#([^)]+))?\)", page.read_text(encoding="utf-8")
+    ):
+        file = page.parent / target if target else page
+        assert file.exists(), target
+        assert not anchor or anchor in anchors(file), f"{target}#{anchor}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -46,15 +63,24 @@ def test_make_targets_exist(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_modules_and_files_in_code_font_exist(page: Path) -> None:
-    for path in matches(r"`((?:tests|e2e|docs|manifests)/[\w/.-]*)`", page.read_text(encoding="utf-8")):
+    folders = "|".join((*PACKAGES, "tests", "e2e", "docs", "manifests", "examples"))
+    for path in matches(rf"`((?:{folders})/[\w/.-]*)`", page.read_text(encoding="utf-8")):
         assert (ROOT / path).exists(), path
 
 
-def test_the_folders_that_are_listed_exist_and_stand_in_the_order_of_the_flow() -> None:
-    listed = matches(r"^\| `(\w+)/` \|", README)
+def test_the_folder_tour_begins_with_the_packages_of_the_flow() -> None:
+    listed = matches(r"^\| `(\w+)/` \|", DEVELOPMENT)
 
     assert [name for name in listed if not (ROOT / name).is_dir()] == []
     assert listed[:4] == ["informers", "controller", "placement", "ledger"]
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_the_folder_tour_lists_every_room_once(package: str) -> None:
+    listed = matches(rf"^\| `{package}/(\w+)/` \|", DEVELOPMENT)
+    rooms = {path.parent.name for path in (ROOT / package).glob("*/__init__.py")}
+
+    assert sorted(listed) == sorted(rooms)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
