@@ -1,11 +1,10 @@
-"""Why a worker waits, in one sentence that stands still while the causes do.
+"""The sentence that explains why a worker waits (contract §3, "Explain").
 
-Contract §3, "Explain". `NoCapacity` means that waiting cannot help; `WaitingForCapacity` names
-what rules out the claims and nodes that could hold the worker. No count of claims, seats or nodes is in the
-text: it would change with every hand-off and rewrite every waiter's status. Details on demand are
-`Fleet.candidates`.
+`NoCapacity` means that waiting cannot help. `WaitingForCapacity` names what rules out the claims and nodes
+that could hold the worker. The sentence has no counts of claims, seats or nodes: every hand-off would change
+them and rewrite the status of every waiting worker.
 
-Nothing here walks over claims: the answer costs the number of node classes, device sizes and seat counts.
+An explanation needs no walk over claims. It costs the number of node classes, device sizes and seat counts.
 """
 
 from __future__ import annotations
@@ -14,16 +13,16 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from placement.claim_state import ClaimState
-from placement.host_resources import ANY_ROOM, ENDLESS_ROOM, needed
+from placement.host_resources import NO_LOWER_BOUND, NO_UPPER_BOUND, minimum_free
 from placement.quantity import canonical_bytes
 from placement.ranked_tree import Query
 from placement.seat_index import ClaimGroup, NodeInfo, SeatIndex
 from placement.select import check_claim
-from placement.shape_catalog import NodeProfile, ShapeCatalog
+from placement.shape_catalog import ShapeCatalog
 from placement.types import Explanation, JoinCheck, PlacementRequest, WaitCode
 
 REASON_MAX_CHARACTERS: Final = 1024
-"""`status.reason` holds at most so many characters."""
+"""Maximum length of `status.reason`."""
 
 _EXCLUSIVE: Final = "exclusive workers hold devices that fit"
 _ENDING: Final = "claims that fit are ending"
@@ -45,7 +44,7 @@ _CAUSES: Final[dict[JoinCheck, str]] = {
     JoinCheck.REFUSED: "claims that fit have just refused this worker",
     JoinCheck.NOT_SHAREABLE: _HELD,
 }
-"""In the order of the sentence. A check without a text is no cause: the claim could not have served."""
+"""In the order of the sentence. A check without a text is no cause: the claim could never hold the worker."""
 
 
 def explain_wait(
@@ -54,18 +53,18 @@ def explain_wait(
     request: PlacementRequest,
     refused: Iterable[tuple[ClaimState, NodeInfo | None]],
 ) -> Explanation:
-    """The reason of a worker that nothing took. `refused`: the claims that have just refused it."""
-    hopeless = _hopeless(catalog, request)
-    if hopeless is not None:
-        return _explanation(WaitCode.NO_CAPACITY, request, hopeless, ())
+    """Return why the worker waits. `refused` holds the claims that have just refused it, with their nodes."""
+    no_capacity = _no_capacity(catalog, request)
+    if no_capacity is not None:
+        return _explanation(WaitCode.NO_CAPACITY, request, no_capacity, ())
     checks = {
         *_node_checks(catalog, request),
         *_claim_checks(index, request),
-        *_refusals(request, refused),
+        *(JoinCheck.REFUSED for state, info in refused if check_claim(state, info, request) is None),
     }
-    # Two checks may share a text; a dict keeps one of each, in order.
+    # Two checks may share a text. A dict keeps each text once, in order.
     causes = tuple(dict.fromkeys(text for check, text in _CAUSES.items() if check in checks))
-    return _explanation(WaitCode.WAITING_FOR_CAPACITY, request, _lead(request), causes)
+    return _explanation(WaitCode.WAITING_FOR_CAPACITY, request, _free_capacity(request), causes)
 
 
 def _explanation(
@@ -82,94 +81,81 @@ def _explanation(
     return Explanation(code=code, causes=causes, sentence=sentence)
 
 
-def _lead(request: PlacementRequest) -> str:
+def _free_capacity(request: PlacementRequest) -> str:
+    """Return which free capacity the fleet lacks."""
     memory = canonical_bytes(request.memory_bytes)
     if request.devices:
         return f"no node has {request.devices} free devices of {memory}"
     return f"no free device or seat of {memory}" if request.shareable else f"no free device of {memory}"
 
 
-def _hopeless(catalog: ShapeCatalog, request: PlacementRequest) -> str | None:
-    """Why no amount of waiting helps on the fleet that exists, None where it may."""
+def _no_capacity(catalog: ShapeCatalog, request: PlacementRequest) -> str | None:
+    """Return why this fleet can never hold the worker, None if it can."""
     if not catalog:
         return "no enabled node has devices"
-    accepting = list(catalog.accepting(request.role))
+    profiles = list(catalog.accepting(request.role))
     role, memory = request.role.value, canonical_bytes(request.memory_bytes)
-    if not accepting:
+    if not profiles:
         return f"no enabled node with devices accepts the role {role}"
-    if any(profile.tiers(request) for profile in accepting):
+    if any(profile.fitting_gib(request) for profile in profiles):
         return None
-    largest = max(profile.sizes[-1].memory_bytes for profile in accepting)
+    largest = max(profile.sizes[-1].memory_bytes for profile in profiles)
     if largest < request.memory_bytes:
         return f"no device for the role {role} holds {memory}, the largest has {canonical_bytes(largest)}"
-    count, gib = max(_groups(accepting, request.memory_bytes))
+    count, gib = max(
+        (count, gib)
+        for profile in profiles
+        for gib, count in profile.counts_by_gib(request.memory_bytes).items()
+    )
     return (
         f"no node for the role {role} has {request.devices} devices of one size that hold {memory}, "
         f"the largest has {count} of {gib}Gi"
     )
 
 
-def _groups(profiles: Iterable[NodeProfile], memory_bytes: int) -> Iterator[tuple[int, int]]:
-    """(Number, GiB) of the equal devices that one node has and that hold so much memory."""
-    for profile in profiles:
-        for gib, count in profile.shapes(memory_bytes).items():
-            yield count, gib
-
-
 def _node_checks(catalog: ShapeCatalog, request: PlacementRequest) -> Iterator[JoinCheck]:
-    """What rules out nodes with the devices for it."""
+    """Yield the checks that nodes with fitting devices fail."""
     for profile in catalog.accepting(request.role):
         check = profile.node_class.check(request)
-        if check is not None and profile.tiers(request):
+        if check is not None and profile.fitting_gib(request):
             yield check
 
 
 def _claim_checks(index: SeatIndex, request: PlacementRequest) -> Iterator[JoinCheck]:
-    """What rules out claims with a device for it, on nodes that would take it."""
+    """Yield the checks that claims with a fitting device fail, on nodes that accept the worker."""
     for group in index.groups():
         if group.node_class.check(request) is None:
-            yield from _kind_checks(group, request)
+            yield from _count_checks(group, request)
             if request.shareable:
                 yield from _shortages(group, request)
 
 
-def _kind_checks(group: ClaimGroup, request: PlacementRequest) -> Iterator[JoinCheck]:
-    for kind in group.kinds:
-        if kind.size_bytes < request.memory_bytes:
+def _count_checks(group: ClaimGroup, request: PlacementRequest) -> Iterator[JoinCheck]:
+    for key in group.counts:
+        if key.size_bytes < request.memory_bytes:
             continue
         if not request.shareable:
-            if kind.check is not JoinCheck.ADMIN_ACCESS:
+            if key.check is not JoinCheck.ADMIN_ACCESS:
                 yield JoinCheck.NOT_SHAREABLE
-        elif kind.check is not None:
-            yield kind.check
-        elif kind.seats >= request.seat_limit:
+        elif key.check is not None:
+            yield key.check
+        elif key.seats >= request.seat_limit:
             yield JoinCheck.SEAT_LIMIT
 
 
 def _shortages(group: ClaimGroup, request: PlacementRequest) -> Iterator[JoinCheck]:
-    """The host resources that run out first on the node of some claim with a seat left."""
-    memory_bytes, cpu_millis, pods = needed(request.host)
-    boxes = (
-        (JoinCheck.HOST_MEMORY, ANY_ROOM, ENDLESS_ROOM._replace(memory_bytes=memory_bytes)),
-        (
-            JoinCheck.HOST_CPU,
-            ANY_ROOM._replace(memory_bytes=memory_bytes),
-            ENDLESS_ROOM._replace(cpu_millis=cpu_millis),
-        ),
+    """Yield each host resource that is the first to run out on the node of some claim with a free seat."""
+    memory_bytes, cpu_millis, pods = minimum_free(request.host)
+    enough_memory = NO_LOWER_BOUND._replace(memory_bytes=memory_bytes)
+    bounds = (
+        (JoinCheck.HOST_MEMORY, NO_LOWER_BOUND, NO_UPPER_BOUND._replace(memory_bytes=memory_bytes)),
+        (JoinCheck.HOST_CPU, enough_memory, NO_UPPER_BOUND._replace(cpu_millis=cpu_millis)),
         (
             JoinCheck.HOST_PODS,
-            ANY_ROOM._replace(memory_bytes=memory_bytes, cpu_millis=cpu_millis),
-            ENDLESS_ROOM._replace(pods=pods),
+            enough_memory._replace(cpu_millis=cpu_millis),
+            NO_UPPER_BOUND._replace(pods=pods),
         ),
     )
-    for check, least, below in boxes:
+    for check, least, below in bounds:
         if group.tree.first(Query(request.memory_bytes, request.seat_limit, least, below)) is not None:
             yield check
-
-
-def _refusals(
-    request: PlacementRequest, refused: Iterable[tuple[ClaimState, NodeInfo | None]]
-) -> Iterator[JoinCheck]:
-    for state, site in refused:
-        if check_claim(state, site, request) is None:
-            yield JoinCheck.REFUSED

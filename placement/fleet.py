@@ -1,12 +1,12 @@
-"""The picture that decisions are made from: nodes, devices, Pods, claims and seats, joined and indexed.
+"""The fleet: nodes, devices, Pods, claims and seats, joined and indexed for placement decisions.
 
-Events arrive one at a time, in any order (a seat before its claim, a Pod before its node) and any number of
-times; each touches what it concerns and nothing is ever rebuilt. After every event all indexes agree with the
-facts given so far. Questions only read, so the same picture and request give the same answer.
+Events arrive one at a time, in any order (a seat before its claim, a Pod before its node), and may repeat.
+Each updates only the entries that it affects. After every event all indexes agree with the facts. Queries
+only read, so equal facts and an equal request give an equal result.
 
-What the fleet does not do: it reads no Kubernetes objects, waits for nothing and tells nobody. It knows
-bookings under way (`reserve`) because choosing and reserving are one step: `select` and `reserve` without an
-`await` in between never hand out a seat, or a byte of host memory, twice.
+The fleet has no I/O and does not notify anyone. It holds the reservations of this process because choosing
+and reserving are one step: `select` and `reserve`, without an `await` in between, never give a seat or host
+memory to two workers.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from placement.claim_state import ClaimState, DerivedState
 from placement.explain import explain_wait
-from placement.host_resources import taken
+from placement.host_resources import requested
 from placement.inventory import IncompletePool, Inventory
 from placement.node_class import NodeClass
 from placement.seat_index import NodeInfo, SeatIndex
@@ -40,7 +40,7 @@ from placement.types import (
 
 
 class FleetStatistics(NamedTuple):
-    """Sizes of a `Fleet`, in objects."""
+    """Number of objects in a `Fleet`."""
 
     nodes: int
     """Nodes that count: enabled, with a complete pool."""
@@ -51,288 +51,267 @@ class FleetStatistics(NamedTuple):
 
 
 class Capacity(NamedTuple):
-    """What there is to place on, taken or not."""
+    """The total capacity, whether in use or free."""
 
     nodes: int
     """Enabled nodes that have devices."""
     devices: int
-    """Devices with memory on them."""
+    """Devices with memory on these nodes."""
     incomplete_pools: int
-    """Device pools that are left out, for want of slices."""
+    """Device pools that do not count because slices are missing."""
 
 
 class Fleet:
-    """Everything that placement knows about a cluster, for the devices of one driver."""
+    """The cluster state for the devices of one driver."""
 
     def __init__(self, driver: str) -> None:
         self._driver = driver
         self._inventory = Inventory(driver)
         self._catalog = ShapeCatalog()
         self._index = SeatIndex()
-        self._sites: dict[str, NodeInfo] = {}
+        self._nodes: dict[str, NodeInfo] = {}
         self._claims: dict[str, ClaimState] = {}
         self._claim_by_uid: dict[str, ClaimState] = {}
         self._pods: dict[str, PodUse] = {}
 
-    # Events: nodes and inventory. The answer says whether anything changed that decisions depend on.
+    # Nodes and inventory. These methods return whether the change may affect a decision.
 
     def set_node(self, node: Node) -> bool:
-        """Take a node as it is now."""
-        site = self._site(node.name)
-        before = site.node
+        """Add or update a node."""
+        info = self._node(node.name)
+        before = info.node
         if before == node:
             return False
-        site.node = node
-        self._reclassify(site)
+        info.node = node
+        self._refresh_node(info)
         return node.enabled or (before is not None and before.enabled)
 
     def remove_node(self, name: str) -> bool:
-        """Forget a node. Pods and claims on it stay until they go themselves."""
-        site = self._sites.get(name)
-        if site is None or site.node is None:
+        """Remove a node. Its Pods and claims stay until they are removed themselves."""
+        info = self._nodes.get(name)
+        if info is None or info.node is None:
             return False
-        enabled = site.node.enabled
-        site.node = None
-        self._reclassify(site)
-        self._drop_if_vacant(site)
+        enabled = info.node.enabled
+        info.node = None
+        self._refresh_node(info)
+        self._drop_if_empty(info)
         return enabled
 
     def set_slice(self, slice_: DeviceSlice) -> bool:
-        """Take a ResourceSlice as it is now; other drivers' slices are ignored."""
-        return self._follow_devices(self._inventory.set_slice(slice_))
+        """Add or update a ResourceSlice. Slices of other drivers do not count."""
+        return self._refresh_devices(self._inventory.set_slice(slice_))
 
     def remove_slice(self, name: str) -> bool:
-        """Forget a ResourceSlice."""
-        return self._follow_devices(self._inventory.remove_slice(name))
+        """Remove a ResourceSlice."""
+        return self._refresh_devices(self._inventory.remove_slice(name))
 
-    # Events: Pods, claims, seats.
+    # Pods, claims and seats.
 
     def set_pod(self, pod: PodUse) -> None:
-        """Take an unfinished Pod as it is now."""
-        before = self._pods.get(pod.uid)
-        if before == pod:
-            return
-        self._pods[pod.uid] = pod
-        self._replace_pod(before, pod)
+        """Add or update an unfinished Pod."""
+        if self._pods.get(pod.uid) != pod:
+            self._replace_pod(pod.uid, pod)
 
     def remove_pod(self, uid: str) -> None:
-        """Forget a Pod that has finished or is gone."""
-        before = self._pods.pop(uid, None)
-        if before is not None:
-            self._replace_pod(before, None)
+        """Remove a Pod that has finished or was deleted."""
+        self._replace_pod(uid, None)
 
     def set_claim(self, claim: Claim) -> None:
-        """Take a managed claim as it is now. One of another UID takes the place of its namesake."""
+        """Add or update a managed claim. It replaces a claim with the same name and another UID."""
         state = self._claim(claim.name)
-        self._forget_uid(state)
+        self._drop_uid(state)
         state.claim = claim
         self._claim_by_uid[claim.uid] = state
-        self._settle(state)
+        self._refresh_claim(state)
 
     def remove_claim(self, name: str) -> None:
-        """Forget a claim. Its seats and reservations stay until they go themselves."""
-        state = self._claims.get(name)
-        if state is not None:
-            self._forget_uid(state)
-            state.claim = None
-            self._settle(state)
+        """Remove a claim. Its seats and reservations stay until they are removed themselves."""
+        state = self._claim(name)
+        self._drop_uid(state)
+        state.claim = None
+        self._refresh_claim(state)
 
     def set_seats(self, claim_name: str, seats: tuple[SeatInfo, ...]) -> None:
-        """Take the seats of a claim's ledger as they are now; reservations among them are fulfilled."""
+        """Set the seats of a claim's ledger. Reservations among them are fulfilled."""
         state = self._claim(claim_name)
-        state.show_seats(seats)
-        self._settle(state)
+        state.set_seats(seats)
+        self._refresh_claim(state)
 
     def remove_seats(self, claim_name: str) -> None:
-        """Forget a ledger that is gone."""
-        state = self._claims.get(claim_name)
-        if state is not None:
-            state.show_seats(())
-            self._settle(state)
+        """Remove the seats of a deleted ledger."""
+        self.set_seats(claim_name, ())
 
-    def reserve(self, claim_name: str, hold: SeatInfo) -> None:
-        """Count a booking as a seat from now on, until `set_seats` shows it or it is cancelled.
+    def reserve(self, claim_name: str, reservation: SeatInfo) -> None:
+        """Count a booking as a seat until `set_seats` shows its assignment or worker, or it is canceled.
 
-        It is shown by its assignment ID or by its worker's UID. A worker has one reservation on a claim: the
-        latest.
+        A worker has one reservation per claim, the latest.
         """
         state = self._claim(claim_name)
-        state.reserve(hold)
-        self._settle(state)
+        state.reserve(reservation)
+        self._refresh_claim(state)
 
     def cancel_reservation(self, claim_name: str, assignment_id: str) -> None:
-        """Stop counting a booking that failed; nothing happens if it was fulfilled."""
-        state = self._claims.get(claim_name)
-        if state is not None:
-            state.cancel(assignment_id)
-            self._settle(state)
+        """Stop counting a failed booking. Does nothing if the reservation is fulfilled."""
+        state = self._claim(claim_name)
+        state.cancel_reservation(assignment_id)
+        self._refresh_claim(state)
 
-    # Questions.
+    # Queries.
 
     def select(self, request: PlacementRequest, refused: Collection[str] = ()) -> SeatOffer | None:
-        """The best claim to join now (contract §3). `refused`: UIDs of claims to leave out."""
+        """Return the best claim to join (contract §3, "Select a seat"). `refused` excludes claims by UID."""
         return select_seat(self._index, self._claims, request, refused)
 
     def device_shapes(self, request: PlacementRequest) -> tuple[DeviceShape, ...]:
-        """The shapes that a dedicated claim may take, tightest first; empty where none exists."""
-        return self._catalog.tiers(request)
+        """Return the shapes that a dedicated claim may request, tightest first."""
+        return self._catalog.shapes(request)
 
     def preferred_nodes(self, request: PlacementRequest) -> tuple[PreferredNode, ...]:
-        """The weighted node preferences of the Pod of a dedicated claim."""
+        """Return the weighted node preferences for the Pod of a dedicated claim."""
         return self._catalog.preferred_nodes(request)
 
     def explain(self, request: PlacementRequest, refused: Collection[str] = ()) -> Explanation:
-        """Why a worker that nothing took waits (contract §3, "Explain")."""
+        """Return why a worker without a seat or device waits (contract §3, "Explain")."""
         states = [self._claim_by_uid[uid] for uid in refused if uid in self._claim_by_uid]
-        pairs = [(state, self._site_of(state)) for state in states]
+        pairs = [(state, self._node_of(state)) for state in states]
         return explain_wait(self._catalog, self._index, request, pairs)
 
     def check(
         self, request: PlacementRequest, claim_name: str, refused: Collection[str] = ()
     ) -> JoinCheck | None:
-        """The first condition that one claim fails, None where it can be joined.
+        """Return the first condition that one claim fails, None if the worker can join it.
 
-        To look again at a claim on which the worker has a reservation, cancel that first and make it anew.
+        To check a claim on which the worker has a reservation, cancel that first and reserve again.
         """
         state = self._claims.get(claim_name)
         if state is None:
             return JoinCheck.UNALLOCATED
-        return check_claim(state, self._site_of(state), request, refused)
+        return check_claim(state, self._node_of(state), request, refused)
 
     def incomplete_pools(self) -> tuple[IncompletePool, ...]:
-        """The device pools that are left out until they are complete, for the caller to log each once."""
+        """Return the device pools that do not count until they are complete. The caller logs each once."""
         return self._inventory.incomplete_pools()
 
     def capacity(self) -> Capacity:
-        """What there is to place on; costs the number of different nodes, not of nodes."""
+        """Return the total capacity. Costs the number of distinct node profiles, not of nodes."""
         catalog = self._catalog.statistics()
         return Capacity(catalog.nodes, catalog.devices, self._inventory.statistics().incomplete_pools)
 
     def statistics(self) -> FleetStatistics:
-        """Sizes, for metrics and `repr`. Walks the fleet."""
+        """Return sizes, for metrics and `repr`. Walks the fleet."""
         return FleetStatistics(
-            nodes=sum(site.node_class is not None for site in self._sites.values()),
+            nodes=sum(info.node_class is not None for info in self._nodes.values()),
             pods=len(self._pods),
             claims=sum(state.claim is not None for state in self._claims.values()),
             seats=sum(len(state.seats) for state in self._claims.values()),
-            reservations=sum(len(state.reserved) for state in self._claims.values()),
+            reservations=sum(len(state.reservations) for state in self._claims.values()),
         )
 
     def __repr__(self) -> str:
-        nodes, pods, claims, seats, reservations = self.statistics()
-        return (
-            f"<Fleet {self._driver}: {nodes} nodes, {pods} Pods, {claims} claims, "
-            f"{seats} seats, {reservations} reservations>"
-        )
+        return f"<Fleet {self._driver} {self.statistics()}>"
 
-    # How an event spreads: facts, then the standings of the claims concerned, then the room of their nodes.
+    # Propagation of an event: facts, then the derived state of claims, then the free resources of nodes.
 
-    def _follow_devices(self, nodes: Iterable[str]) -> bool:
-        sites = [self._sites[name] for name in nodes if name in self._sites]
-        for site in sites:
-            self._reclassify(site)
-        return any(site.node is not None and site.node.enabled for site in sites)
+    def _refresh_devices(self, nodes: Iterable[str]) -> bool:
+        infos = [self._nodes[name] for name in nodes if name in self._nodes]
+        for info in infos:
+            self._refresh_node(info)
+        return any(info.node is not None and info.node.enabled for info in infos)
 
-    def _reclassify(self, site: NodeInfo) -> None:
-        """Follow a change of the node or of its devices: its class, its shapes, every claim on it."""
-        residents = list(site.claims.values())
-        for state in residents:
-            self._withdraw(state)
-        node = site.node
-        counts = node is not None and node.enabled and self._inventory.has_complete_pool(site.name)
-        site.node_class = NodeClass.of(node) if counts and node is not None else None
-        self._catalog.set_node(site.name, site.node_class, self._inventory.sizes(site.name))
-        devices = self._devices(site.name)
-        for state in residents:
-            self._enter(state, state.derive(devices))
-        self._index.follow_room(site)
+    def _refresh_node(self, info: NodeInfo) -> None:
+        """Recompute a node's class, its shapes and every claim on it."""
+        states = list(info.claims.values())
+        for state in states:
+            self._unindex(state)
+        node = info.node
+        counts = node is not None and node.enabled and self._inventory.has_complete_pool(info.name)
+        info.node_class = NodeClass.of(node) if counts and node is not None else None
+        self._catalog.set_node(info.name, info.node_class, self._inventory.sizes(info.name))
+        devices = self._devices(info.name)
+        for state in states:
+            self._index_claim(state, state.derive(devices))
+        self._index.update_free(info)
 
-    def _replace_pod(self, before: PodUse | None, after: PodUse | None) -> None:
-        touched: dict[str, ClaimState] = {}
-        for name in before.claims if before is not None else ():
-            touched[name] = self._claim(name)
-        for name in after.claims if after is not None else ():
-            touched[name] = self._claim(name)
+    def _replace_pod(self, uid: str, after: PodUse | None) -> None:
+        before = self._pods.pop(uid, None)
+        states: dict[str, ClaimState] = {}
         if before is not None:
             self._count_pod(before, -1)
             for name in before.claims:
-                touched[name].pods.pop(before.uid, None)
+                states[name] = self._claim(name)
+                states[name].pods.pop(uid, None)
         if after is not None:
+            self._pods[uid] = after
             self._count_pod(after, 1)
             for name in after.claims:
-                touched[name].pods[after.uid] = after
-        for state in touched.values():
-            self._settle(state)
+                states[name] = self._claim(name)
+                states[name].pods[uid] = after
+        for state in states.values():
+            self._refresh_claim(state)
 
     def _count_pod(self, pod: PodUse, sign: int) -> None:
-        """Add a bound Pod to its node's sums, or take it out."""
+        """Add a bound Pod to its node's sums, or subtract it."""
         if not pod.node:
             return
-        site = self._site(pod.node)
-        site.pods += sign
-        amounts = taken(pod.requests)
-        site.pods_taken = site.pods_taken.plus(amounts) if sign > 0 else site.pods_taken.minus(amounts)
-        self._index.follow_room(site)
-        self._drop_if_vacant(site)
+        info = self._node(pod.node)
+        info.pod_count += sign
+        amounts = requested(pod.requests)
+        info.pod_requests = info.pod_requests.plus(amounts) if sign > 0 else info.pod_requests.minus(amounts)
+        self._index.update_free(info)
+        self._drop_if_empty(info)
 
-    def _settle(self, state: ClaimState) -> None:
-        """Derive a claim's standing again and let the indexes follow."""
-        claim, before = state.claim, state.standing
+    def _refresh_claim(self, state: ClaimState) -> None:
+        """Derive a claim's state again and update the indexes."""
+        claim, before = state.claim, state.derived
         node = claim.node if claim is not None and claim.allocated else ""
-        standing = state.derive(self._devices(node))
-        if standing != before:
-            self._withdraw(state)
-            self._enter(state, standing)
-            for moved in (before, standing):
-                if moved is not None:
-                    self._index.follow_room(self._sites[moved.node])
+        derived = state.derive(self._devices(node))
+        if derived != before:
+            self._unindex(state)
+            self._index_claim(state, derived)
+            for changed in (before, derived):
+                if changed is not None:
+                    self._index.update_free(self._nodes[changed.node])
             if before is not None:
-                self._drop_if_vacant(self._sites[before.node])
-        if state.vacant:
+                self._drop_if_empty(self._nodes[before.node])
+        if state.is_empty:
             del self._claims[state.name]
 
-    def _enter(self, state: ClaimState, standing: DerivedState | None) -> None:
-        """Put a claim that is in no index in; the caller then lets the index follow the site's room."""
-        state.standing = standing
-        if standing is not None:
-            site = self._site(standing.node)
-            site.claims[state.name] = state
-            site.charged = site.charged.plus(standing.charge)
-            self._index.enter(site, state.name, standing)
+    def _index_claim(self, state: ClaimState, derived: DerivedState | None) -> None:
+        """Add a claim to the indexes. The caller then updates the free resources of its node."""
+        state.derived = derived
+        if derived is not None:
+            info = self._node(derived.node)
+            info.claims[state.name] = state
+            info.unbound_requests = info.unbound_requests.plus(derived.unbound_requests)
+            self._index.add(info, state.name, derived)
 
-    def _withdraw(self, state: ClaimState) -> None:
-        """Take a claim out, with the standing that it is in with; the counterpart of `_enter`."""
-        standing, state.standing = state.standing, None
-        if standing is not None:
-            site = self._sites[standing.node]
-            self._index.leave(site, state.name, standing)
-            site.charged = site.charged.minus(standing.charge)
-            del site.claims[state.name]
+    def _unindex(self, state: ClaimState) -> None:
+        """Remove a claim from the indexes, with the derived state of the matching `_index_claim`."""
+        derived, state.derived = state.derived, None
+        if derived is not None:
+            info = self._nodes[derived.node]
+            self._index.remove(info, state.name, derived)
+            info.unbound_requests = info.unbound_requests.minus(derived.unbound_requests)
+            del info.claims[state.name]
 
     def _devices(self, node: str) -> Mapping[DeviceID, Device] | None:
-        """The devices of a node, None for one that does not count."""
-        site = self._sites.get(node)
-        return None if site is None or site.node_class is None else self._inventory.devices(node)
+        """Return the devices of a node, None if the node does not count."""
+        info = self._nodes.get(node)
+        return None if info is None or info.node_class is None else self._inventory.devices(node)
 
-    def _site(self, name: str) -> NodeInfo:
-        site = self._sites.get(name)
-        if site is None:
-            site = self._sites[name] = NodeInfo(name)
-        return site
+    def _node(self, name: str) -> NodeInfo:
+        return self._nodes.get(name) or self._nodes.setdefault(name, NodeInfo(name))
 
-    def _site_of(self, state: ClaimState) -> NodeInfo | None:
-        return None if state.standing is None else self._sites[state.standing.node]
+    def _node_of(self, state: ClaimState) -> NodeInfo | None:
+        return None if state.derived is None else self._nodes[state.derived.node]
 
-    def _drop_if_vacant(self, site: NodeInfo) -> None:
-        if site.vacant:
-            self._sites.pop(site.name, None)
+    def _drop_if_empty(self, info: NodeInfo) -> None:
+        if info.is_empty:
+            self._nodes.pop(info.name, None)
 
     def _claim(self, name: str) -> ClaimState:
-        state = self._claims.get(name)
-        if state is None:
-            state = self._claims[name] = ClaimState(name)
-        return state
+        return self._claims.get(name) or self._claims.setdefault(name, ClaimState(name))
 
-    def _forget_uid(self, state: ClaimState) -> None:
+    def _drop_uid(self, state: ClaimState) -> None:
         if state.claim is not None and self._claim_by_uid.get(state.claim.uid) is state:
             del self._claim_by_uid[state.claim.uid]

@@ -1,8 +1,7 @@
-"""Host resources as one additive vector: what a node has left, what Pods and seats take.
+"""Arithmetic on host resources: a node's free capacity, and the requests of Pods and seats.
 
-Sums, differences and comparisons live here, so that one rule holds everywhere: a request of zero fits even
-where more than everything is taken, and a node that reports no memory has no bound on it. That is how
-kube-scheduler's `NodeResourcesFit` decides.
+The rules are those of kube-scheduler's `NodeResourcesFit`: a request of zero fits even on an overcommitted
+node, and a node that reports no memory is not limited in memory.
 """
 
 from __future__ import annotations
@@ -11,27 +10,27 @@ from typing import Final, NamedTuple
 
 from placement.types import Amounts, JoinCheck
 
-UNBOUNDED: Final = 1 << 80
-"""More than any sum of amounts: the bound of what is not limited."""
+_UNLIMITED: Final = 1 << 80
+"""More than any sum of amounts."""
 
 
 class HostResources(NamedTuple):
-    """Memory in bytes, CPU in thousandths, Pods in number. May be negative: a node can be overcommitted."""
+    """Bytes of memory, thousandths of a CPU, and Pods. Negative if a node is overcommitted."""
 
     memory_bytes: int
     cpu_millis: int
     pods: int
 
     def plus(self, other: HostResources) -> HostResources:
-        """The sum, by component."""
+        """Return the sum per resource."""
         return HostResources(self[0] + other[0], self[1] + other[1], self[2] + other[2])
 
     def minus(self, other: HostResources) -> HostResources:
-        """The difference, by component."""
+        """Return the difference per resource."""
         return HostResources(self[0] - other[0], self[1] - other[1], self[2] - other[2])
 
     def shortage(self, least: HostResources) -> JoinCheck | None:
-        """The first resource of which there is less than `least` (see `needed`), None where all suffice."""
+        """Return the check of the first resource below `least` (see `minimum_free`), None if all suffice."""
         if self[0] < least[0]:
             return JoinCheck.HOST_MEMORY
         if self[1] < least[1]:
@@ -39,23 +38,23 @@ class HostResources(NamedTuple):
         return JoinCheck.HOST_PODS if self[2] < least[2] else None
 
 
-NO_ROOM: Final = HostResources(0, 0, 0)
-ANY_ROOM: Final = HostResources(-UNBOUNDED, -UNBOUNDED, -UNBOUNDED)
-ENDLESS_ROOM: Final = HostResources(2 * UNBOUNDED, 2 * UNBOUNDED, 2 * UNBOUNDED)
+ZERO: Final = HostResources(0, 0, 0)
+NO_LOWER_BOUND: Final = HostResources(-_UNLIMITED, -_UNLIMITED, -_UNLIMITED)
+NO_UPPER_BOUND: Final = HostResources(2 * _UNLIMITED, 2 * _UNLIMITED, 2 * _UNLIMITED)
 
 
-def taken(amounts: Amounts) -> HostResources:
-    """What a Pod or seat with these requests takes from its node."""
+def requested(amounts: Amounts) -> HostResources:
+    """Return what a Pod or seat with these requests takes from its node."""
     return HostResources(amounts.memory_bytes or 0, amounts.cpu_millis, amounts.pods)
 
 
 def allocatable(amounts: Amounts) -> HostResources:
-    """What a node gives: without a bound on memory where it reports none."""
-    memory_bytes = UNBOUNDED if amounts.memory_bytes is None else amounts.memory_bytes
+    """Return the capacity of a node. Memory is unlimited if the node reports none."""
+    memory_bytes = _UNLIMITED if amounts.memory_bytes is None else amounts.memory_bytes
     return HostResources(memory_bytes, amounts.cpu_millis, amounts.pods)
 
 
-def needed(amounts: Amounts) -> HostResources:
-    """The least room that admits these requests: no bound for what is not asked for."""
-    memory_bytes, cpu_millis, pods = taken(amounts)
-    return HostResources(memory_bytes or -UNBOUNDED, cpu_millis or -UNBOUNDED, pods or -UNBOUNDED)
+def minimum_free(amounts: Amounts) -> HostResources:
+    """Return the least free capacity that admits these requests. A resource not requested has no bound."""
+    memory_bytes, cpu_millis, pods = requested(amounts)
+    return HostResources(memory_bytes or -_UNLIMITED, cpu_millis or -_UNLIMITED, pods or -_UNLIMITED)

@@ -1,7 +1,7 @@
-"""What nodes have in common for a decision: everything about a node but its name and what is free there.
+"""Node classes: the placement properties that many nodes share.
 
-Fleets have thousands of nodes and a handful of classes. Role, readiness, cordon and taints are judged once
-per class, so that a node that is out of the question never costs a look at its claims.
+A fleet has thousands of nodes but few classes. Role, readiness, cordon and taints are checked once per class,
+so an unsuitable node never causes work for its claims.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ from placement.types import JoinCheck, Node, PlacementRequest, Role, Taint
 
 @dataclass(frozen=True, slots=True)
 class NodeClass:
-    """The decisive properties of an enabled node."""
+    """The properties of an enabled node, except for its name and its free resources."""
 
     roles: frozenset[Role]
     ready: bool
     cordoned: bool
     taints: tuple[Taint, ...]
-    """Only those that block, in a fixed order."""
+    """Blocking taints only, sorted."""
 
     @classmethod
     def of(cls, node: Node) -> NodeClass:
-        """The class of a node."""
+        """Return the class of a node."""
         taints = sorted(blocking(node.taints), key=lambda taint: (taint.key, taint.value, taint.effect.value))
         return cls(roles=node.roles, ready=node.ready, cordoned=node.cordoned, taints=tuple(taints))
 
     def accepts(self, role: Role) -> bool:
-        """Whether nodes of this class take workers of the role (contract §2.4)."""
+        """Return whether nodes of this class accept workers of the role (contract §2.4)."""
         return role in self.roles
 
     def check(self, request: PlacementRequest) -> JoinCheck | None:
-        """Why these nodes take no new Pod of this worker, None where they do."""
+        """Return the first condition that these nodes fail for this worker, None if they accept it."""
         if not self.accepts(request.role):
             return JoinCheck.ROLE_REFUSED
         if not self.ready:

@@ -1,8 +1,8 @@
-"""A Pod's effective request on its host, by kube-scheduler's arithmetic.
+"""The effective host request of a Pod, by kube-scheduler's arithmetic.
 
-The API server's defaults are part of it, because a template is no Pod yet: a container's limit is its request
-where it names none, and Pod-level limits fill in Pod-level requests. Only memory and CPU are looked at.
-In-place resizes in progress are not: the request in the spec counts.
+A Workload's template has not passed the API server's defaulting yet, so its defaults apply here: a
+container's limit replaces a missing request, and Pod-level limits replace missing Pod-level requests. Only
+memory and CPU count. During an in-place resize the request in the spec counts.
 
 Sources: `PodRequests` of `k8s.io/component-helpers/resource`, KEP-753 (restartable init containers), KEP-2837
 (Pod-level resources) and `SetDefaults_Pod` of the core API.
@@ -10,7 +10,7 @@ Sources: `PodRequests` of `k8s.io/component-helpers/resource`, KEP-753 (restarta
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,17 +20,17 @@ from placement.types import Amounts
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """Memory and CPU of one list of requests, limits or overhead. None: not named there."""
+    """Memory and CPU of one list of requests, limits or overhead. None: not in the list."""
 
     memory_bytes: int | None = None
     cpu_millis: int | None = None
 
     @classmethod
     def parse(cls, quantities: Mapping[str, str | float]) -> Resources:
-        """From a `ResourceList`; other resources are ignored.
+        """Parse a `ResourceList`, ignoring other resources.
 
         Raises:
-            ValueError: memory or CPU is not a quantity, or negative.
+            ValueError: memory or CPU is not a quantity, or is negative.
         """
         memory, cpu = quantities.get("memory"), quantities.get("cpu")
         return cls(
@@ -45,33 +45,33 @@ def _not_negative(name: str, text: str | float, amount: int) -> int:
     return amount
 
 
-UNNAMED: Final = Resources()
+NO_RESOURCES: Final = Resources()
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerResources:
-    """What one container asks for. `restart_always` makes an init container a sidecar (KEP-753)."""
+    """The resources of one container. `restart_always` makes an init container a sidecar (KEP-753)."""
 
-    requests: Resources = UNNAMED
-    limits: Resources = UNNAMED
+    requests: Resources = NO_RESOURCES
+    limits: Resources = NO_RESOURCES
     restart_always: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class PodResources:
-    """All that decides on a Pod's effective request. Init containers are in their order."""
+    """Everything that determines a Pod's effective request. Init containers are in their start order."""
 
     containers: tuple[ContainerResources, ...]
     init_containers: tuple[ContainerResources, ...] = ()
-    overhead: Resources = UNNAMED
-    requests: Resources = UNNAMED
-    """The Pod-level requests."""
-    limits: Resources = UNNAMED
-    """The Pod-level limits."""
+    overhead: Resources = NO_RESOURCES
+    requests: Resources = NO_RESOURCES
+    """Pod-level requests."""
+    limits: Resources = NO_RESOURCES
+    """Pod-level limits."""
 
 
 def effective_request(pod: PodResources) -> Amounts:
-    """What the Pod takes of its node: bytes, thousandths of a CPU, one Pod slot."""
+    """Return what the Pod takes from its node: memory, CPU and one Pod slot."""
     return Amounts(
         memory_bytes=_effective(pod, lambda resources: resources.memory_bytes),
         cpu_millis=_effective(pod, lambda resources: resources.cpu_millis),
@@ -83,32 +83,26 @@ _Amount = Callable[[Resources], int | None]
 
 
 def _effective(pod: PodResources, amount: _Amount) -> int:
-    own = _own_request(pod.requests, pod.limits, amount)
-    if amount(pod.requests) is None and _any_named((*pod.containers, *pod.init_containers), amount):
-        # Pod-level limits stand in for requests only where no container names a request.
-        own = None
-    aggregate = _aggregate(pod, amount) if own is None else own
-    return aggregate + (amount(pod.overhead) or 0)
+    total = _own_request(pod, amount) or 0
+    containers = (*pod.containers, *pod.init_containers)
+    if amount(pod.requests) is None and any(_own_request(item, amount) is not None for item in containers):
+        # Pod-level limits replace requests only if no container has a request.
+        total = _container_total(pod, amount)
+    return total + (amount(pod.overhead) or 0)
 
 
-def _aggregate(pod: PodResources, amount: _Amount) -> int:
-    """The containers together: running, or at the most demanding step of their start if that is more."""
-    sidecars = most_demanding = 0
+def _container_total(pod: PodResources, amount: _Amount) -> int:
+    """Return the larger of the running containers' sum and the peak during initialization."""
+    sidecars = peak = 0
     for container in pod.init_containers:
-        request = _own_request(container.requests, container.limits, amount) or 0
+        request = _own_request(container, amount) or 0
+        peak = max(peak, sidecars + request)
         if container.restart_always:
             sidecars += request
-            most_demanding = max(most_demanding, sidecars)
-        else:
-            most_demanding = max(most_demanding, sidecars + request)
-    running = sum(_own_request(item.requests, item.limits, amount) or 0 for item in pod.containers)
-    return max(running + sidecars, most_demanding)
+    running = sum(_own_request(container, amount) or 0 for container in pod.containers)
+    return max(running + sidecars, peak)
 
 
-def _own_request(requests: Resources, limits: Resources, amount: _Amount) -> int | None:
-    request = amount(requests)
-    return amount(limits) if request is None else request
-
-
-def _any_named(containers: Iterable[ContainerResources], amount: _Amount) -> bool:
-    return any(_own_request(item.requests, item.limits, amount) is not None for item in containers)
+def _own_request(item: ContainerResources | PodResources, amount: _Amount) -> int | None:
+    request = amount(item.requests)
+    return amount(item.limits) if request is None else request

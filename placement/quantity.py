@@ -1,8 +1,7 @@
-"""Kubernetes quantities as exact integers, and back.
+"""Conversion between Kubernetes quantities and exact integers.
 
-Placement compares and adds integers only (bytes, thousandths of a CPU); this is the one place that knows the
-text form. Parsing is exact rational arithmetic and rounds away from zero, as `Quantity.Value()` and
-`Quantity.MilliValue()` do, so that a request is never taken for less than the scheduler takes it for.
+Placement compares and adds integers only. Parsing uses exact rational arithmetic and rounds away from zero,
+as `Quantity.Value()` and `Quantity.MilliValue()` do. Placement therefore never underestimates a request.
 
 Source: `k8s.io/apimachinery/pkg/api/resource`, "Quantity" of the Kubernetes API reference.
 """
@@ -24,34 +23,25 @@ _QUANTITY: Final = re.compile(
     r"(?:[eE](?P<exponent>[+-]?[0-9]{1,4})|(?P<suffix>[numkMGTPE]|[KMGTPE]i))?",
     re.ASCII,
 )
-_MAX_TEXT: Final = 128
+_MAX_CHARACTERS: Final = 128
 
-_REMEMBERED: Final = 4096
-"""A fleet's Pods and nodes write few different quantities, again and again."""
+_CACHE_SIZE: Final = 4096
+"""The Pods and nodes of a fleet repeat few distinct quantities."""
 
-_SCALES: Final[dict[str, Fraction]] = {
-    "n": Fraction(1, 10**9),
-    "u": Fraction(1, 10**6),
-    "m": Fraction(1, 10**3),
-    "": Fraction(1),
-    "k": Fraction(10**3),
-    "M": Fraction(10**6),
-    "G": Fraction(10**9),
-    "T": Fraction(10**12),
-    "P": Fraction(10**15),
-    "E": Fraction(10**18),
-    **{f"{letter}i": Fraction(1 << 10 * power) for power, letter in enumerate("KMGTPE", start=1)},
-}
-
-_KILO: Final = 1000
+_SUFFIXES: Final = ("n", "u", "m", "", "k", "M", "G", "T", "P", "E")
 _BINARY_SUFFIXES: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
+_SCALES: Final[dict[str, Fraction]] = {
+    **{suffix: Fraction(1024) ** power for power, suffix in enumerate(_BINARY_SUFFIXES)},
+    **{suffix: Fraction(1000) ** power for power, suffix in enumerate(_SUFFIXES, start=-3)},
+}
+_KILO: Final = 1000
 
 
-@lru_cache(maxsize=_REMEMBERED)
+@lru_cache(maxsize=_CACHE_SIZE)
 def parse_bytes(quantity: str | float) -> int:
-    """The quantity in whole units (bytes, Pods), rounded away from zero.
+    """Return the quantity in whole units (bytes, Pods), rounded away from zero.
 
-    A bare JSON number is a quantity too, as it is for the API server.
+    A JSON number is a quantity too, as for the API server.
 
     Raises:
         ValueError: the text is not a quantity.
@@ -59,9 +49,9 @@ def parse_bytes(quantity: str | float) -> int:
     return _round_away(_parse(quantity))
 
 
-@lru_cache(maxsize=_REMEMBERED)
+@lru_cache(maxsize=_CACHE_SIZE)
 def parse_millis(quantity: str | float) -> int:
-    """The quantity in thousandths (of a CPU), rounded away from zero.
+    """Return the quantity in thousandths (of a CPU), rounded away from zero.
 
     Raises:
         ValueError: the text is not a quantity.
@@ -70,9 +60,9 @@ def parse_millis(quantity: str | float) -> int:
 
 
 def canonical_bytes(value: int) -> str:
-    """A byte count as Kubernetes prints a `BinarySI` quantity: `64Gi`, `1536Mi`.
+    """Format a byte count as Kubernetes formats a `BinarySI` quantity: `64Gi`, `1536Mi`.
 
-    Below 1024 Kubernetes switches to decimal suffixes, which only shows for 1000 (`1k`).
+    Below 1024 Kubernetes uses decimal suffixes. This affects 1000 only (`1k`).
     """
     if abs(value) == _KILO:
         return f"{value // _KILO}k"
@@ -84,21 +74,21 @@ def canonical_bytes(value: int) -> str:
 
 
 def gib_ceil(memory_bytes: int) -> int:
-    """The number of whole GiB that hold the bytes: the size of a device's shape."""
+    """Return the bytes in GiB, rounded up: the size of a device shape."""
     return -(-memory_bytes // GIB)
 
 
 def whole_gib(memory_bytes: int) -> str:
-    """The bytes rounded up to whole GiB, always in that unit: `60Gi`, `1024Gi`."""
+    """Format the bytes rounded up to whole GiB, always in that unit: `60Gi`, `1024Gi`."""
     return f"{gib_ceil(memory_bytes)}Gi"
 
 
 def _parse(quantity: str | float) -> Fraction:
     text = quantity if isinstance(quantity, str) else str(quantity)
-    # The length is bounded before anything else: a quantity may come from a template that nobody has checked.
-    match = _QUANTITY.fullmatch(text) if len(text) <= _MAX_TEXT else None
+    # Check the length first: the quantity may come from a template that is not validated yet.
+    match = _QUANTITY.fullmatch(text) if len(text) <= _MAX_CHARACTERS else None
     if match is None:
-        shown = text if len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]}…"
+        shown = text if len(text) <= _MAX_CHARACTERS else f"{text[:_MAX_CHARACTERS]}…"
         raise ValueError(f"{shown!r} is not a Kubernetes quantity (such as 60Gi, 1.5G or 500m)")
     number = Fraction(match["number"])
     if match["exponent"] is not None:

@@ -1,18 +1,17 @@
-"""The first of many that fits: an ordered tree that knows the extremes of every subtree.
+"""An ordered tree that finds the first claim that fits, using the extremes of every subtree.
 
-Seats are wanted in order of preference, under bounds on what the node has left. A plain ordered list would be
-walked through all the claims of full nodes. Here every subtree carries the least and greatest room and the
-fewest seats in it, so that a search leaves out whole subtrees in which nothing can fit; with one resource
-scarce it takes logarithmic time, and where nothing fits it usually ends at the root.
+A search wants the most preferred claim whose node has enough free resources. Walking a sorted list would
+visit the claims of all full nodes. Here every subtree stores the minimum and maximum free resources and the
+fewest seats in it, so a search skips subtrees in which nothing fits. If one resource is scarce a search takes
+logarithmic time, and if nothing fits it usually ends at the root.
 
-The tree is a treap: a search tree by key, a heap by a pseudo-random number that only shapes it. The numbers
-come from a fixed sequence, so the same events give the same tree; no answer depends on them.
+The tree is a treap: a search tree by key, and a heap by a pseudo-random number that only affects its shape.
+The numbers form a fixed sequence, so the same events build the same tree. No result depends on them.
 
-What it does badly: where every node lacks one resource, but not all the same, extremes say little and a
-search looks at many cells.
+Limit: if nodes lack different resources, the extremes exclude little and a search visits many buckets.
 """
 
-# Extremes are compared some hundred times per booking, and a call of min() costs four times as much.
+# A booking compares extremes some hundred times, and calling min() takes four times as long.
 # ruff: noqa: FURB136
 
 from __future__ import annotations
@@ -22,10 +21,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from placement.claim_state import ClaimRank
-from placement.host_resources import ANY_ROOM, ENDLESS_ROOM, HostResources
+from placement.host_resources import NO_LOWER_BOUND, NO_UPPER_BOUND, HostResources
 
 Key = tuple[int, int, int, str]
-"""Rank, then the first name: a total order, since names are unique."""
+"""Rank and first name. The order is total because names are unique."""
 
 _MULTIPLIER: Final = 6364136223846793005
 _INCREMENT: Final = 1442695040888963407
@@ -33,136 +32,136 @@ _MASK: Final = (1 << 64) - 1
 
 
 class ClaimBucket:
-    """The claims of one node that share a rank: they stand or fall together for every request.
+    """The claims of one node with one rank. Every query matches all of them or none.
 
-    Never empty while it is in a tree; there, `names[0]` and `room` change only through `RankedTree`.
+    A bucket in a tree is never empty, and only the tree changes its `names[0]` and `free`.
     """
 
-    __slots__ = ("names", "rank", "room")
+    __slots__ = ("free", "names", "rank")
 
-    def __init__(self, rank: ClaimRank, room: HostResources, name: str) -> None:
+    def __init__(self, rank: ClaimRank, free: HostResources, name: str) -> None:
         self.rank = rank
-        self.room = room
+        self.free = free
         self.names = [name]
 
     @property
     def key(self) -> Key:
-        """Where the cell stands: by its rank and the best name in it."""
+        """Position in the tree: the rank and the first name."""
         return (*self.rank, self.names[0])
 
     def __repr__(self) -> str:
-        return f"<Cell {self.key}: {len(self.names)} claims, {self.room}>"
+        return f"<ClaimBucket {self.key}: {len(self.names)} claims, {self.free}>"
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """The cells that are looked for. `least` is inclusive, `below` excludes."""
+    """The conditions on a bucket. Its free resources are at least `least`, and each is less than `below`."""
 
     size_bytes: int
     seats_below: int
-    least: HostResources = ANY_ROOM
-    below: HostResources = ENDLESS_ROOM
+    least: HostResources = NO_LOWER_BOUND
+    below: HostResources = NO_UPPER_BOUND
 
 
 class _Item:
-    """A cell in the tree, with the extremes over its subtree."""
+    """A bucket in the tree, with the extremes over its subtree."""
 
-    __slots__ = ("cell", "highest", "key", "left", "lowest", "priority", "right", "seats_min")
+    __slots__ = ("bucket", "free_max", "free_min", "key", "left", "priority", "right", "seats_min")
 
-    def __init__(self, cell: ClaimBucket, priority: int) -> None:
-        self.cell = cell
-        self.key = cell.key
+    def __init__(self, bucket: ClaimBucket, priority: int) -> None:
+        self.bucket = bucket
+        self.key = bucket.key
         self.priority = priority
         self.left: _Item | None = None
         self.right: _Item | None = None
-        self.lowest = self.highest = cell.room
-        self.seats_min = cell.rank.seats
+        self.free_min = self.free_max = bucket.free
+        self.seats_min = bucket.rank.seats
 
-    def pull(self) -> bool:
-        """Take the extremes from the cell and the children again; whether they changed by it."""
-        lowest = highest = self.cell.room
-        seats_min = self.cell.rank.seats
+    def update(self) -> bool:
+        """Recompute the extremes from the bucket and the children. Return whether they changed."""
+        free_min = free_max = self.bucket.free
+        seats_min = self.bucket.rank.seats
         for child in (self.left, self.right):
             if child is not None:
-                lowest = _least(lowest, child.lowest)
-                highest = _greatest(highest, child.highest)
+                free_min = _minimum(free_min, child.free_min)
+                free_max = _maximum(free_max, child.free_max)
                 seats_min = min(seats_min, child.seats_min)
-        changed = seats_min != self.seats_min or lowest != self.lowest or highest != self.highest
-        self.lowest, self.highest, self.seats_min = lowest, highest, seats_min
+        changed = seats_min != self.seats_min or free_min != self.free_min or free_max != self.free_max
+        self.free_min, self.free_max, self.seats_min = free_min, free_max, seats_min
         return changed
 
-    def may_hold(self, query: Query) -> bool:
-        """Whether the extremes leave it possible that a cell of the subtree answers the query."""
-        return self.seats_min < query.seats_below and _within(self.highest, self.lowest, query)
+    def may_match(self, query: Query) -> bool:
+        """Return whether the extremes allow a match in this subtree."""
+        return self.seats_min < query.seats_below and _within(self.free_max, self.free_min, query)
 
-    def answers(self, query: Query) -> bool:
-        """Whether this item's cell answers the query."""
-        cell = self.cell
-        return cell.rank.seats < query.seats_below and _within(cell.room, cell.room, query)
+    def matches(self, query: Query) -> bool:
+        """Return whether this item's bucket matches the query."""
+        bucket = self.bucket
+        return bucket.rank.seats < query.seats_below and _within(bucket.free, bucket.free, query)
 
 
 class RankedTree:
-    """Cells in the order of their keys, searchable by room and seats."""
+    """Buckets in the order of their keys, searchable by free resources and seats."""
 
     def __init__(self) -> None:
         self._root: _Item | None = None
         self._size = 0
         self._priority = 0
 
-    def insert(self, cell: ClaimBucket) -> None:
-        """Put a cell in that is not in the tree."""
+    def insert(self, bucket: ClaimBucket) -> None:
+        """Insert a bucket that is not in the tree."""
         self._priority = (self._priority * _MULTIPLIER + _INCREMENT) & _MASK
-        # The low bits of such a sequence have short periods.
-        new = _Item(cell, self._priority >> 16)
+        # The low bits of this sequence have short periods.
+        new = _Item(bucket, self._priority >> 16)
         path: list[_Item] = []
         item = self._root
         while item is not None and item.priority >= new.priority:
             path.append(item)
             item = item.left if new.key < item.key else item.right
         new.left, new.right = _split(item, new.key)
-        new.pull()
-        self._hang(path, new.key, new)
+        new.update()
+        self._attach(path, new.key, new)
         self._size += 1
 
-    def remove(self, cell: ClaimBucket) -> None:
-        """Take a cell out that is in the tree."""
-        *path, item = self._path(cell.key)
-        self._hang(path, item.key, _join(item.left, item.right))
+    def remove(self, bucket: ClaimBucket) -> None:
+        """Remove a bucket that is in the tree."""
+        *path, item = self._path(bucket.key)
+        self._attach(path, item.key, _join(item.left, item.right))
         self._size -= 1
 
-    def add_name(self, cell: ClaimBucket, name: str) -> None:
-        """Put another claim into a cell of the tree."""
-        if name < cell.names[0]:
-            self.remove(cell)
-            cell.names.insert(0, name)
-            self.insert(cell)
+    def add_name(self, bucket: ClaimBucket, name: str) -> None:
+        """Add a claim to a bucket of the tree."""
+        if name < bucket.names[0]:
+            self.remove(bucket)
+            bucket.names.insert(0, name)
+            self.insert(bucket)
         else:
-            insort(cell.names, name)
+            insort(bucket.names, name)
 
-    def discard_name(self, cell: ClaimBucket, name: str) -> None:
-        """Take a claim out of a cell of the tree, and with its last one the cell."""
-        position = bisect_left(cell.names, name)
+    def discard_name(self, bucket: ClaimBucket, name: str) -> None:
+        """Remove a claim from a bucket of the tree. Remove the bucket with its last claim."""
+        position = bisect_left(bucket.names, name)
         if position > 0:
-            del cell.names[position]
+            del bucket.names[position]
             return
-        self.remove(cell)
-        del cell.names[0]
-        if cell.names:
-            self.insert(cell)
+        self.remove(bucket)
+        del bucket.names[0]
+        if bucket.names:
+            self.insert(bucket)
 
-    def set_room(self, cell: ClaimBucket, room: HostResources) -> None:
-        """Note what the node of a cell of the tree has left now."""
-        cell.room = room
-        _pull_up(self._path(cell.key))
+    def set_free(self, bucket: ClaimBucket, free: HostResources) -> None:
+        """Set the free resources of a bucket of the tree."""
+        bucket.free = free
+        _update_path(self._path(bucket.key))
 
     def first(self, query: Query, after: Key | None = None) -> ClaimBucket | None:
-        """The first cell that answers the query, of those behind the key if one is given."""
+        """Return the first bucket that matches the query, or the first with a key greater than `after`."""
         start = (query.size_bytes,) if after is None else (*after, "")
         item = _first(self._root, query, start)
-        return None if item is None else item.cell
+        return None if item is None else item.bucket
 
     def _path(self, key: Key) -> list[_Item]:
-        """The items from the root to that of the key."""
+        """Return the items from the root to the item with this key."""
         path: list[_Item] = []
         item = self._root
         while item is not None:
@@ -170,83 +169,83 @@ class RankedTree:
             if key == item.key:
                 return path
             item = item.left if key < item.key else item.right
-        raise KeyError(f"no cell at {key}")
+        raise KeyError(f"no bucket at {key}")
 
-    def _hang(self, path: list[_Item], key: Key, subtree: _Item | None) -> None:
-        """Put a subtree below the end of the path, on the side of the key."""
+    def _attach(self, path: list[_Item], key: Key, subtree: _Item | None) -> None:
+        """Attach a subtree to the last item of the path, on the side of the key."""
         if not path:
             self._root = subtree
         elif key < path[-1].key:
             path[-1].left = subtree
         else:
             path[-1].right = subtree
-        _pull_up(path)
+        _update_path(path)
 
     def __len__(self) -> int:
         return self._size
 
     def __repr__(self) -> str:
-        return f"<FirstFit: {self._size} cells>"
+        return f"<RankedTree: {self._size} buckets>"
 
 
 def _first(item: _Item | None, query: Query, start: tuple[int | str, ...]) -> _Item | None:
-    if item is None or not item.may_hold(query):
+    if item is None or not item.may_match(query):
         return None
     if item.key >= start:
         found = _first(item.left, query, start)
         if found is not None:
             return found
-        if item.answers(query):
+        if item.matches(query):
             return item
     return _first(item.right, query, start)
 
 
-def _pull_up(path: list[_Item]) -> None:
-    """Take the extremes anew from the end of the path up to where they do not change."""
+def _update_path(path: list[_Item]) -> None:
+    """Update the extremes from the end of the path up to the first item that does not change."""
     for item in reversed(path):
-        if not item.pull():
+        if not item.update():
             return
 
 
 def _split(root: _Item | None, key: Key) -> tuple[_Item | None, _Item | None]:
-    """The items before the key and those behind it."""
+    """Return the items with lesser keys and those with greater keys."""
     if root is None:
         return None, None
     if root.key < key:
-        root.right, behind = _split(root.right, key)
-        root.pull()
-        return root, behind
-    before, root.left = _split(root.left, key)
-    root.pull()
-    return before, root
+        root.right, greater = _split(root.right, key)
+        root.update()
+        return root, greater
+    lesser, root.left = _split(root.left, key)
+    root.update()
+    return lesser, root
 
 
-def _join(before: _Item | None, behind: _Item | None) -> _Item | None:
-    """One tree of two, where every key of the first is less than every key of the second."""
-    if before is None or behind is None:
-        return before or behind
-    if before.priority > behind.priority:
-        before.right = _join(before.right, behind)
-        before.pull()
-        return before
-    behind.left = _join(before, behind.left)
-    behind.pull()
-    return behind
+def _join(lesser: _Item | None, greater: _Item | None) -> _Item | None:
+    """Merge two trees. Every key of the first is less than every key of the second."""
+    if lesser is None or greater is None:
+        return lesser or greater
+    if lesser.priority > greater.priority:
+        lesser.right = _join(lesser.right, greater)
+        lesser.update()
+        return lesser
+    greater.left = _join(lesser, greater.left)
+    greater.update()
+    return greater
 
 
-def _within(highest: HostResources, lowest: HostResources, query: Query) -> bool:
+def _within(free_max: HostResources, free_min: HostResources, query: Query) -> bool:
     least, below = query.least, query.below
     return (
-        highest[0] >= least[0]
-        and highest[1] >= least[1]
-        and highest[2] >= least[2]
-        and lowest[0] < below[0]
-        and lowest[1] < below[1]
-        and lowest[2] < below[2]
+        free_max[0] >= least[0]
+        and free_max[1] >= least[1]
+        and free_max[2] >= least[2]
+        and free_min[0] < below[0]
+        and free_min[1] < below[1]
+        and free_min[2] < below[2]
     )
 
 
-def _least(one: HostResources, other: HostResources) -> HostResources:
+def _minimum(one: HostResources, other: HostResources) -> HostResources:
     memory_bytes, cpu_millis, pods = one
     return HostResources(
         memory_bytes if memory_bytes < other[0] else other[0],
@@ -255,7 +254,7 @@ def _least(one: HostResources, other: HostResources) -> HostResources:
     )
 
 
-def _greatest(one: HostResources, other: HostResources) -> HostResources:
+def _maximum(one: HostResources, other: HostResources) -> HostResources:
     memory_bytes, cpu_millis, pods = one
     return HostResources(
         memory_bytes if memory_bytes > other[0] else other[0],

@@ -1,8 +1,8 @@
-"""Select a seat: the best claim that a worker can join now, or none.
+"""Selection of the best claim for a worker to join (contract §3, "Select a seat").
 
-Contract §3, "Select a seat". `check_claim` states every condition once, for one claim;
-`select_seat` finds the first claim in order of preference for which all of them hold, through the index. Both
-only read. That a choice stays free is the caller's to secure: it reserves in the same step.
+`check_claim` states every condition once, for one claim. `select_seat` uses the index to find the most
+preferred claim that meets them all. Both only read: to keep the choice free, the caller reserves it in the
+same step.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 
 from placement.claim_state import ClaimState
-from placement.host_resources import needed
+from placement.host_resources import minimum_free
 from placement.ranked_tree import Key, Query
 from placement.seat_index import ClaimGroup, NodeInfo, SeatIndex
 from placement.types import JoinCheck, PlacementRequest, SeatOffer
@@ -19,7 +19,7 @@ from placement.types import JoinCheck, PlacementRequest, SeatOffer
 def select_seat(
     index: SeatIndex, claims: Mapping[str, ClaimState], request: PlacementRequest, refused: Collection[str]
 ) -> SeatOffer | None:
-    """The claim on the smallest device that fits, then with the fewest owners, seats, then by name.
+    """Return the claim on the smallest device that fits, then with the fewest owners and seats, then by name.
 
     `refused` holds the UIDs of claims that have just refused this worker.
     """
@@ -27,35 +27,40 @@ def select_seat(
         return None
 
     def is_open(name: str) -> bool:
-        return personal_check(claims[name], request, refused) is None
+        return worker_check(claims[name], request, refused) is None
 
-    query = Query(request.memory_bytes, request.seat_limit, needed(request.host))
+    query = Query(request.memory_bytes, request.seat_limit, minimum_free(request.host))
     best: Key | None = None
     for group in index.groups():
         if group.node_class.check(request) is None:
-            best = _better(group, query, is_open, best)
-    return None if best is None else _offer(claims[best[-1]])
+            best = _best_in_group(group, query, is_open, best)
+    if best is None:
+        return None
+    state = claims[best[-1]]
+    if state.claim is None or state.derived is None:
+        raise AssertionError(f"{state!r} is in the index without an allocation")
+    return SeatOffer(claim=state.name, claim_uid=state.claim.uid, node=state.derived.node)
 
 
-def _better(group: ClaimGroup, query: Query, is_open: Callable[[str], bool], best: Key | None) -> Key | None:
-    """The best claim of the group, if it is better than the best so far; else that."""
-    cell = group.tree.first(query)
-    while cell is not None and (best is None or cell.key < best):
-        name = next(filter(is_open, cell.names), None)
+def _best_in_group(
+    group: ClaimGroup, query: Query, is_open: Callable[[str], bool], best: Key | None
+) -> Key | None:
+    """Return the best claim of the group, or `best` if that is better."""
+    bucket = group.tree.first(query)
+    while bucket is not None and (best is None or bucket.key < best):
+        name = next(filter(is_open, bucket.names), None)
         if name is not None:
-            key = (*cell.rank, name)
+            key = (*bucket.rank, name)
             best = key if best is None else min(best, key)
-            if name == cell.names[0]:
+            if name == bucket.names[0]:
                 break
-        # Its first claim is closed to this worker: a later cell may hold a better one than what is left here.
-        cell = group.tree.first(query, after=cell.key)
+        # The bucket's first claim is closed to this worker, so a later bucket may hold a better one.
+        bucket = group.tree.first(query, after=bucket.key)
     return best
 
 
-def personal_check(
-    state: ClaimState, request: PlacementRequest, refused: Collection[str]
-) -> JoinCheck | None:
-    """The conditions that concern this claim and this worker alone."""
+def worker_check(state: ClaimState, request: PlacementRequest, refused: Collection[str]) -> JoinCheck | None:
+    """Return the first condition between this claim and this worker that fails."""
     if request.worker_uid in state.workers:
         return JoinCheck.ALREADY_SEATED
     if refused and state.claim is not None and state.claim.uid in refused:
@@ -64,30 +69,27 @@ def personal_check(
 
 
 def check_claim(
-    state: ClaimState, site: NodeInfo | None, request: PlacementRequest, refused: Collection[str] = ()
+    state: ClaimState, info: NodeInfo | None, request: PlacementRequest, refused: Collection[str] = ()
 ) -> JoinCheck | None:
-    """The first condition that the claim fails for this worker; None: it can join. `site` is the claim's."""
+    """Return the first condition that the claim fails for this worker, None if the worker can join it.
+
+    `info` is the claim's node.
+    """
     if not request.shareable:
         return JoinCheck.NOT_SHAREABLE
     if state.claim is None or not state.claim.allocated:
         return JoinCheck.UNALLOCATED
-    standing = state.standing
-    if standing is None or site is None:
+    derived = state.derived
+    if derived is None or info is None:
         return JoinCheck.NODE_UNKNOWN
-    if standing.check is not None:
-        return standing.check
-    if site.node_class is None:
+    if derived.check is not None:
+        return derived.check
+    if info.node_class is None:
         return JoinCheck.NODE_UNKNOWN
     return (
-        site.node_class.check(request)
-        or (JoinCheck.DEVICE_TOO_SMALL if standing.rank.size_bytes < request.memory_bytes else None)
-        or (JoinCheck.SEAT_LIMIT if standing.rank.seats >= request.seat_limit else None)
-        or site.room.shortage(needed(request.host))
-        or personal_check(state, request, refused)
+        info.node_class.check(request)
+        or (JoinCheck.DEVICE_TOO_SMALL if derived.rank.size_bytes < request.memory_bytes else None)
+        or (JoinCheck.SEAT_LIMIT if derived.rank.seats >= request.seat_limit else None)
+        or info.free.shortage(minimum_free(request.host))
+        or worker_check(state, request, refused)
     )
-
-
-def _offer(state: ClaimState) -> SeatOffer:
-    if state.claim is None or state.standing is None:
-        raise AssertionError(f"{state!r} stands in the index without an allocation")
-    return SeatOffer(claim=state.name, claim_uid=state.claim.uid, node=state.standing.node)

@@ -1,7 +1,7 @@
-"""The device shapes that exist, by role: what a claim may ask for and which nodes to prefer.
+"""The device shapes that exist for each role: what a claim may request and which nodes to prefer.
 
-It says what exists, never what is free: a cordoned or full node keeps its shapes. Nodes with the same devices
-and the same class share one profile, so that every answer costs the number of profiles, not of nodes.
+The catalog holds what exists, not what is free: a cordoned or full node keeps its shapes. Nodes with the same
+class and devices share a profile, so every query costs the number of profiles, not of nodes.
 
 Source: contract §3, "Catalog", "Tiers", "Node preferences".
 """
@@ -22,38 +22,38 @@ from placement.quantity import gib_ceil
 from placement.types import DeviceShape, PlacementRequest, PreferredNode, Role
 
 MAX_PREFERRED_NODES: Final = 100
-"""At most so many terms of preferred node affinity are written on a Pod."""
+"""Limit on the preferred node affinity terms of one Pod."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeProfile:
-    """Nodes that are alike in class and devices. `sizes` is never empty."""
+    """The class and devices that a group of nodes shares. `sizes` is never empty."""
 
     node_class: NodeClass
     sizes: tuple[DeviceSize, ...]
 
     @property
     def device_count(self) -> int:
-        """Devices with memory on one such node."""
-        return sum(size.number for size in self.sizes)
+        """Number of devices with memory on one such node."""
+        return sum(size.device_count for size in self.sizes)
 
-    def shapes(self, memory_bytes: int) -> dict[int, int]:
-        """How many devices of each shape (whole GiB, rounded up) hold so much memory."""
+    def counts_by_gib(self, memory_bytes: int) -> dict[int, int]:
+        """Return the number of devices with at least this memory, by their size in GiB (rounded up)."""
         counts: dict[int, int] = {}
         for size in self.sizes:
             if size.memory_bytes >= memory_bytes:
                 gib = gib_ceil(size.memory_bytes)
-                counts[gib] = counts.get(gib, 0) + size.number
+                counts[gib] = counts.get(gib, 0) + size.device_count
         return counts
 
-    def tiers(self, request: PlacementRequest) -> list[int]:
-        """The shapes, in GiB ascending, of which one such node has as many devices as the request needs."""
-        shapes = self.shapes(request.memory_bytes)
-        return sorted(gib for gib, count in shapes.items() if count >= request.device_count)
+    def fitting_gib(self, request: PlacementRequest) -> list[int]:
+        """Return the sizes, in GiB ascending, of which one node has enough devices for the request."""
+        counts = self.counts_by_gib(request.memory_bytes)
+        return sorted(gib for gib, count in counts.items() if count >= request.device_count)
 
 
 class ShapeCatalogStatistics(NamedTuple):
-    """Sizes of a `ShapeCatalog`, in objects."""
+    """Number of objects in a `ShapeCatalog`."""
 
     nodes: int
     profiles: int
@@ -64,78 +64,74 @@ class ShapeCatalogStatistics(NamedTuple):
 class ShapeCatalog:
     """The enabled nodes with devices, by profile.
 
-    A node is in exactly one profile's list, or in none where it does not count; lists are sorted by name and
-    never empty.
+    A node that counts is in exactly one profile's list, any other node in none. The lists are sorted by name
+    and never empty.
     """
 
     def __init__(self) -> None:
-        self._profile_of: dict[str, NodeProfile] = {}
+        self._profile_by_node: dict[str, NodeProfile] = {}
         self._nodes: dict[NodeProfile, list[str]] = {}
 
     def set_node(self, name: str, node_class: NodeClass | None, sizes: tuple[DeviceSize, ...]) -> None:
-        """Take the node as it is now: without a class it is not enabled; without sizes it has no device."""
+        """Store a node. One without a class (not enabled) or without sizes (no devices) does not count."""
         profile = NodeProfile(node_class, sizes) if node_class is not None and sizes else None
-        before = self._profile_of.get(name)
+        before = self._profile_by_node.get(name)
         if profile == before:
             return
         if before is not None:
-            self._discard(name, before)
+            del self._profile_by_node[name]
+            names = self._nodes[before]
+            del names[bisect_left(names, name)]
+            if not names:
+                del self._nodes[before]
         if profile is not None:
-            self._profile_of[name] = profile
+            self._profile_by_node[name] = profile
             insort(self._nodes.setdefault(profile, []), name)
 
-    def _discard(self, name: str, profile: NodeProfile) -> None:
-        del self._profile_of[name]
-        names = self._nodes[profile]
-        del names[bisect_left(names, name)]
-        if not names:
-            del self._nodes[profile]
+    def shapes(self, request: PlacementRequest) -> tuple[DeviceShape, ...]:
+        """Return the shapes that fit the request, tightest first, at most as many as a claim can list.
 
-    def tiers(self, request: PlacementRequest) -> tuple[DeviceShape, ...]:
-        """The shapes that hold the request, tightest first, in at most as many tiers as a claim can list.
-
-        All tiers of a request have its device count, and a smaller shape always leaves less memory unused, so
-        the contract's order (device count, unused memory, size) is the order of the shapes.
+        All shapes of a request have its device count, and a smaller size always leaves less memory unused. So
+        the order by size equals the contract's order (device count, unused memory, size).
         """
-        shapes = {gib for profile in self.accepting(request.role) for gib in profile.tiers(request)}
-        tiers = [DeviceShape(request.device_count, gib) for gib in sorted(shapes)]
-        if len(tiers) > MAX_ALTERNATIVES:
-            rest = tiers[MAX_ALTERNATIVES - 1]
-            tiers[MAX_ALTERNATIVES - 1 :] = [DeviceShape(rest.count, rest.gib, open_upwards=True)]
-        return tuple(tiers)
+        sizes = {gib for profile in self.accepting(request.role) for gib in profile.fitting_gib(request)}
+        shapes = [DeviceShape(request.device_count, gib) for gib in sorted(sizes)]
+        if len(shapes) > MAX_ALTERNATIVES:
+            last = shapes[MAX_ALTERNATIVES - 1]
+            shapes[MAX_ALTERNATIVES - 1 :] = [DeviceShape(last.count, last.gib, open_upwards=True)]
+        return tuple(shapes)
 
     def preferred_nodes(self, request: PlacementRequest) -> tuple[PreferredNode, ...]:
-        """The order of the tiers as weights on nodes, each by the tightest tier that it has.
+        """Return the order of the shapes as node weights. A node counts by its tightest shape.
 
-        The last tier carries no weight. Beyond the bound the tightest stay, by name within a tier.
+        The last shape has no weight. Above the limit, the tightest shapes remain, by name within a shape.
         """
-        tiers = self.tiers(request)
-        return tuple(islice(self._weighted(request, tiers), MAX_PREFERRED_NODES))
+        return tuple(islice(self._weighted(request), MAX_PREFERRED_NODES))
 
-    def _weighted(self, request: PlacementRequest, tiers: tuple[DeviceShape, ...]) -> Iterator[PreferredNode]:
-        tightest: dict[int, list[list[str]]] = {}
+    def _weighted(self, request: PlacementRequest) -> Iterator[PreferredNode]:
+        names_by_gib: dict[int, list[list[str]]] = {}
         for profile in self.accepting(request.role):
-            shapes = profile.tiers(request)
-            if shapes:
-                tightest.setdefault(shapes[0], []).append(self._nodes[profile])
-        for position, tier in enumerate(tiers[:-1]):
-            weight = 100 - 100 * position // (len(tiers) - 1)
-            for name in merge(*tightest.get(tier.gib, ())):
+            sizes = profile.fitting_gib(request)
+            if sizes:
+                names_by_gib.setdefault(sizes[0], []).append(self._nodes[profile])
+        shapes = self.shapes(request)
+        for position, shape in enumerate(shapes[:-1]):
+            weight = 100 - 100 * position // (len(shapes) - 1)
+            for name in merge(*names_by_gib.get(shape.gib, ())):
                 yield PreferredNode(name, weight)
 
     def accepting(self, role: Role) -> Iterator[NodeProfile]:
-        """The profiles of the nodes that accept the role."""
+        """Return the profiles of the nodes that accept the role."""
         return (profile for profile in self._nodes if profile.node_class.accepts(role))
 
     def __bool__(self) -> bool:
-        """Whether any enabled node has a device."""
+        """Return whether any enabled node has a device."""
         return bool(self._nodes)
 
     def statistics(self) -> ShapeCatalogStatistics:
-        """Sizes, for metrics and `repr`; costs the number of profiles."""
+        """Return sizes, for metrics and `repr`. Costs the number of profiles."""
         devices = sum(len(names) * profile.device_count for profile, names in self._nodes.items())
-        return ShapeCatalogStatistics(len(self._profile_of), len(self._nodes), devices)
+        return ShapeCatalogStatistics(len(self._profile_by_node), len(self._nodes), devices)
 
     def __repr__(self) -> str:
-        nodes, profiles, devices = self.statistics()
-        return f"<Catalog: {nodes} nodes in {profiles} profiles, {devices} devices>"
+        return f"<ShapeCatalog {self.statistics()}>"

@@ -1,7 +1,7 @@
-"""The facts and requests that decisions are made from: plain, immutable, in base units.
+"""Immutable inputs and results of placement decisions, in base units (bytes, thousandths of a CPU).
 
-Nothing here knows Kubernetes objects; `controller/` translates. Amounts are integers: bytes of memory,
-thousandths of a CPU. A *worker* is one Workload, a *claim* one ResourceClaim with its ledger's seats.
+`controller/` converts Kubernetes objects into these types. A *worker* is one Workload; a *claim* is one
+ResourceClaim with the seats of its ledger.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from enum import Enum
 GIB = 1 << 30
 
 MAX_SEATS = 256
-"""DRA's ceiling on the consumers of one claim: the effective limit where the setting is 0."""
+"""DRA's maximum number of consumers per claim. It is the effective limit if the setting is 0."""
 
 
 class Role(Enum):
-    """What a worker does; it selects node pools and never partitions claims."""
+    """The role of a worker. It selects node pools and never partitions claims."""
 
     TRAINER = "trainer"
     SAMPLER = "sampler"
@@ -26,7 +26,7 @@ EVERY_ROLE = frozenset(Role)
 
 
 class TaintEffect(Enum):
-    """What a taint does to Pods (or claims) that do not tolerate it."""
+    """The effect of a taint on Pods, or on claims, that do not tolerate it."""
 
     NO_SCHEDULE = "NoSchedule"
     PREFER_NO_SCHEDULE = "PreferNoSchedule"
@@ -45,7 +45,7 @@ class Taint:
 
 @dataclass(frozen=True, slots=True)
 class Toleration:
-    """A toleration. An empty `key` with `exists` tolerates everything; `effect` None means every effect."""
+    """A toleration. An empty `key` with `exists` matches every taint, `effect` None every effect."""
 
     key: str
     exists: bool
@@ -55,7 +55,7 @@ class Toleration:
 
 @dataclass(frozen=True, slots=True)
 class Amounts:
-    """Host resources: what a Pod requests or a node can give. `None` memory: the node reports none."""
+    """Host resources of a Pod's requests or of a node. `memory_bytes` None: the node reports no memory."""
 
     memory_bytes: int | None
     cpu_millis: int
@@ -64,37 +64,37 @@ class Amounts:
 
 @dataclass(frozen=True, slots=True)
 class PlacementRequest:
-    """What one worker asks for, with the seat limit that applies to it. Built in one place only."""
+    """The needs of one worker and the seat limit that applies to it. Only one function builds it."""
 
     worker: str
     worker_uid: str
     role: Role
     memory_bytes: int
-    """Peak device memory: in total for one device, per device for several."""
+    """Peak memory per device."""
     devices: int
-    """0 for a single device, else the exact number (at least 2), all on one node."""
+    """0 for a single device, else the exact count (at least 2), all on one node."""
     exclusive: bool
     owner_key: str
     host: Amounts
     tolerations: tuple[Toleration, ...]
     seat_limit: int
-    """The effective limit: the setting, or `MAX_SEATS` where that is 0."""
+    """The effective limit: the setting, or `MAX_SEATS` if the setting is 0."""
     seat_limit_is_set: bool
 
     @property
     def shareable(self) -> bool:
-        """Whether this worker may share a claim: not exclusive and on a single device."""
+        """Whether this worker may share a claim: it is not exclusive and needs a single device."""
         return not self.exclusive and self.devices == 0
 
     @property
     def device_count(self) -> int:
-        """The number of devices that the claim must hold."""
+        """Number of devices that the claim must hold."""
         return self.devices or 1
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node as far as placement cares. `roles` are those that it accepts: possibly none."""
+    """The properties of a node that placement uses. `roles` holds the accepted roles and may be empty."""
 
     name: str
     enabled: bool
@@ -116,7 +116,7 @@ class DeviceID:
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A published device. `memory_bytes` None: it reports no memory capacity and does not count."""
+    """A published device. One without a memory capacity (`memory_bytes` None) does not count."""
 
     name: str
     memory_bytes: int | None
@@ -138,21 +138,20 @@ class DeviceSlice:
 
 @dataclass(frozen=True, slots=True)
 class PodUse:
-    """A Pod's hold on a node: only Pods that have not finished are given to the fleet."""
+    """The host resources and claims that a Pod uses. The fleet holds only unfinished Pods."""
 
     uid: str
     node: str
-    """Empty while the Pod is not bound."""
+    """Empty until the Pod is bound."""
     requests: Amounts
     worker_uid: str = ""
-    """UID of the Workload that controls the Pod, empty for others' Pods."""
+    """UID of the Workload that controls the Pod, empty for foreign Pods."""
     claims: tuple[str, ...] = ()
-    """Names of the managed claims that it uses (workers' namespace only)."""
+    """Names of the managed claims that the Pod uses (workers' namespace only)."""
     owner_key: str = ""
-    """Unit of fairness of its worker, as in a seat; empty for others' Pods."""
+    """Unit of fairness of its worker, as in a seat; empty for foreign Pods."""
     exclusive: bool = False
-    """Whether its worker shares with nobody. With `owner_key` it tells what the Pod counts for on a claim
-    where it has no seat (contract §4)."""
+    """Whether its worker shares with nobody. A Pod without a seat counts as a seat (contract §4)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +165,7 @@ class AllocatedDevice:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A managed claim. `node` is empty while unallocated, or where the allocation names no single node."""
+    """A managed claim. `node` is empty if the claim is unallocated or its allocation names no single node."""
 
     name: str
     uid: str
@@ -174,12 +173,12 @@ class Claim:
     node: str
     devices: tuple[AllocatedDevice, ...]
     joinable: bool
-    """Not terminating, and owned by the ledger of its name (an orphan is dying: nobody joins it)."""
+    """Whether it is not terminating and its own ledger owns it. Garbage collection deletes an orphan."""
 
 
 @dataclass(frozen=True, slots=True)
 class SeatInfo:
-    """A seat as placement sees it: who sits there and what it costs the host."""
+    """A seat, or a reservation for one: the worker and the host resources that it requests."""
 
     worker: str
     worker_uid: str
@@ -193,7 +192,7 @@ class SeatInfo:
 class DeviceShape:
     """An acceptable device shape: `count` devices whose size rounds up to `gib` GiB.
 
-    `open_upwards` marks the last of more than eight shapes: any size of at least the request.
+    `open_upwards` lifts the upper bound: the last shape of a longer list accepts every larger size.
     """
 
     count: int
@@ -202,13 +201,13 @@ class DeviceShape:
 
     @property
     def name(self) -> str:
-        """The name of the subrequest, `t<count>x<GiB>`."""
+        """Name of the subrequest, `t<count>x<GiB>`."""
         return f"t{self.count}x{self.gib}"
 
 
 @dataclass(frozen=True, slots=True)
 class PreferredNode:
-    """One weighted preference (1 to 100) for one node."""
+    """A weighted preference (1 to 100) for one node."""
 
     node: str
     weight: int
@@ -216,7 +215,7 @@ class PreferredNode:
 
 @dataclass(frozen=True, slots=True)
 class SeatOffer:
-    """The chosen claim to join. `claim_uid` tells it from a later claim of that name."""
+    """The claim to join. `claim_uid` distinguishes it from a later claim with the same name."""
 
     claim: str
     claim_uid: str
@@ -224,33 +223,33 @@ class SeatOffer:
 
 
 class JoinCheck(Enum):
-    """Why a claim cannot be joined by a worker."""
+    """The conditions of a seat, in the order in which they are checked (contract §3, "Select a seat")."""
 
     NOT_SHAREABLE = "the worker is exclusive or needs several devices"
 
-    # Properties of the claim alone, whoever asks.
+    # Properties of the claim, equal for all workers.
     UNALLOCATED = "the claim is not allocated"
     ENDING = "the claim is terminating or its ledger is gone"
     ADMIN_ACCESS = "the allocation is for administrative access and holds no device"
     NOT_ONE_DEVICE = "the claim does not hold exactly one device"
     NODE_UNKNOWN = "the claim's node is not enabled or not known"
     DEVICE_UNKNOWN = "no complete pool lists the claim's device with its memory"
-    NO_SEATS = "nobody is seated on the claim"
+    NO_SEATS = "the claim has no seats"
     EXCLUSIVE = "an exclusive worker holds the claim"
     DEVICE_TAINTED = "the device has a taint that the claim does not tolerate"
 
-    # Properties of the node, as this worker sees it.
+    # Properties of the node, for this worker.
     ROLE_REFUSED = "the node does not accept the role"
     NODE_NOT_READY = "the node is not ready"
     NODE_CORDONED = "the node is cordoned"
     NODE_TAINTED = "the node has a taint that the template does not tolerate"
 
-    # The worker against what is left.
+    # The worker's needs and the free capacity.
     DEVICE_TOO_SMALL = "the device is too small"
     SEAT_LIMIT = "the claim is at its seat limit"
-    HOST_MEMORY = "the node has too little host memory left"
-    HOST_CPU = "the node has too little CPU left"
-    HOST_PODS = "the node has no Pod slot left"
+    HOST_MEMORY = "the node has too little free host memory"
+    HOST_CPU = "the node has too little free CPU"
+    HOST_PODS = "the node has no free Pod slot"
     ALREADY_SEATED = "the worker is already on the claim"
     REFUSED = "the claim has just refused this worker"
 
@@ -264,15 +263,15 @@ class WaitCode(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why a worker waits. `sentence` has no counts that change while the causes stay the same."""
+    """The reason why a worker waits. `sentence` changes with its causes and the limit, not with counts."""
 
     code: WaitCode
     causes: tuple[str, ...]
-    """What rules out the claims and nodes that could hold the worker, as in the sentence. None where waiting
-    cannot help, or where what holds the devices is not seen yet, or is nothing of ours."""
+    """What rules out the claims and nodes that could hold the worker. Empty if waiting cannot help, and if
+    the holder of the devices is not in the fleet (yet)."""
     sentence: str
 
     @property
     def lacks_causes(self) -> bool:
-        """Whether there must be a cause, and none can be named."""
+        """Whether the worker waits for capacity and no cause is known."""
         return self.code is WaitCode.WAITING_FOR_CAPACITY and not self.causes

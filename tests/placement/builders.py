@@ -132,8 +132,8 @@ def gpus(*sizes_gib: float | None) -> tuple[Device, ...]:
 
 def free_on(fleet: Fleet, node_name: str) -> HostResources | None:
     """The free host resources of a node, None where the fleet has no such node."""
-    info = fleet._sites.get(node_name)
-    return None if info is None or info.node is None else info.room
+    info = fleet._nodes.get(node_name)
+    return None if info is None or info.node is None else info.free
 
 
 def join_checks(

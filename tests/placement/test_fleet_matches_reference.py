@@ -1,4 +1,4 @@
-"""Whatever the events and their order, the indexed fleet decides as the plain one does."""
+"""The indexed fleet and the reference fleet make equal decisions after any events in any order."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ pods = st.builds(
     owner_key=st.sampled_from(("", *OWNERS)),
     exclusive=mostly_false,
 )
-holds = st.builds(
+reservations = st.builds(
     lambda worker, attempt, owner, exclusive, host: SeatInfo(
         worker, f"{worker}-uid", f"{worker}-{attempt}", owner, exclusive, host
     ),
@@ -148,7 +148,7 @@ holds = st.builds(
     mostly_false,
     hosts,
 )
-seats = st.lists(holds, max_size=4, unique_by=lambda hold: hold.worker).map(tuple)
+seats = st.lists(reservations, max_size=4, unique_by=lambda seat: seat.worker).map(tuple)
 
 
 def event(name: str, *arguments: st.SearchStrategy[Any]) -> st.SearchStrategy[Event]:
@@ -169,7 +169,7 @@ events = st.one_of(
     event("set_seats", claim_names, seats),
     event("set_seats", claim_names, seats),
     event("remove_seats", claim_names),
-    event("reserve", claim_names, holds),
+    event("reserve", claim_names, reservations),
     event(
         "cancel_reservation",
         claim_names,
@@ -190,8 +190,8 @@ requests = st.builds(
 refusals = st.frozensets(st.sampled_from([f"{name}-uid" for name in CLAIMS]), max_size=2)
 
 
-def working_fleet() -> list[Event]:
-    """A fleet on which much can be joined, so that what the events break shows."""
+def joinable_fleet() -> list[Event]:
+    """Return events that build a fleet with many claims to join, so that later events have an effect."""
     start: list[Event] = []
     for number, name in enumerate(NODES):
         start.append(("set_node", (node(name, allocatable=amounts(52, 8 * CPU, 5)),)))
@@ -199,97 +199,95 @@ def working_fleet() -> list[Event]:
             ("set_slice", (slice_of(name, gpus(80, 80, 40), name=f"slice-{number}", pool="pool-1"),))
         )
     for number, name in enumerate(CLAIMS[:6]):
-        home = NODES[number % 3]
+        node_name = NODES[number % 3]
         row = AllocatedDevice(DeviceID(DRIVER, "pool-1", DEVICES[number // 3]))
-        start.append(("set_claim", (claim(name, node_name=home, devices=(row,)),)))
+        start.append(("set_claim", (claim(name, node_name=node_name, devices=(row,)),)))
         start.append(("set_seats", (name, (seat(WORKERS[number], owner_key=OWNERS[number % 2]),))))
     return start
 
 
-def apply(happening: Event, *fleets: Fleet | ReferenceFleet) -> None:
-    name, arguments = happening
+def apply(one_event: Event, *fleets: Fleet | ReferenceFleet) -> None:
+    name, arguments = one_event
     for fleet in fleets:
         cast("Callable[..., object]", getattr(fleet, name))(*arguments)
 
 
-def assert_same(
+def assert_equal_decisions(
     fleet: Fleet, reference: ReferenceFleet, wanted: PlacementRequest, refused: frozenset[str]
 ) -> None:
-    checks = reference.candidates(wanted, refused)
+    checks = reference.join_checks(wanted, refused)
     assert join_checks(fleet, wanted, refused) == checks
     assert fleet.select(wanted, refused) == reference.select(wanted, refused)
-    assert fleet.device_shapes(wanted) == reference.tiers(wanted)
+    assert fleet.device_shapes(wanted) == reference.device_shapes(wanted)
     assert fleet.preferred_nodes(wanted) == reference.preferred_nodes(wanted)
-    assert_same_causes(fleet, wanted, refused, checks)
+    assert_equal_causes(fleet, wanted, refused, checks)
     for name in NODES:
-        room, expected = free_on(fleet, name), reference.room(name)
-        assert (room is None) == (expected is None)
-        if room is not None and expected is not None:
+        free, expected = free_on(fleet, name), reference.free(name)
+        assert (free is None) == (expected is None)
+        if free is not None and expected is not None:
             no_memory = reference.nodes[name].allocatable.memory_bytes is None
-            assert room[1:] == expected[1:]
-            assert no_memory or room[0] == expected[0]
+            assert free[1:] == expected[1:]
+            assert no_memory or free[0] == expected[0]
 
 
-def assert_same_causes(
+def assert_equal_causes(
     fleet: Fleet, wanted: PlacementRequest, refused: frozenset[str], checks: dict[str, JoinCheck | None]
 ) -> None:
-    """What the sentence names of a worker's own prospects is what the walk over all claims finds."""
+    """Check that the causes that depend on the worker equal those found by a walk over all claims."""
     explanation = fleet.explain(wanted, refused)
     if not wanted.shareable or explanation.code is WaitCode.NO_CAPACITY:
         return
-    personal = {
+    own = {
         JoinCheck.SEAT_LIMIT,
         JoinCheck.HOST_MEMORY,
         JoinCheck.HOST_CPU,
         JoinCheck.HOST_PODS,
         JoinCheck.REFUSED,
     }
-    expected = {_CAUSES[check] for check in checks.values() if check in personal}
-    assert {
-        cause for cause in explanation.causes if cause in {_CAUSES[check] for check in personal}
-    } == expected
+    expected = {_CAUSES[check] for check in checks.values() if check in own}
+    assert {cause for cause in explanation.causes if cause in {_CAUSES[check] for check in own}} == expected
 
 
 @settings(max_examples=200, deadline=None)
 @given(
-    happenings=st.lists(events, min_size=8, max_size=30),
+    sequence=st.lists(events, min_size=8, max_size=30),
     wanted=st.lists(requests, min_size=1, max_size=3),
     refused=refusals,
 )
-def test_every_decision_equals_the_plain_one_after_every_event(
-    happenings: list[Event], wanted: list[PlacementRequest], refused: frozenset[str]
+def test_every_decision_equals_the_reference_after_every_event(
+    sequence: list[Event], wanted: list[PlacementRequest], refused: frozenset[str]
 ) -> None:
     fleet, reference = Fleet(DRIVER), ReferenceFleet(DRIVER)
-    for happening in working_fleet():
-        apply(happening, fleet, reference)
-    for happening in happenings:
-        apply(happening, fleet, reference)
-        for one in wanted:
-            assert_same(fleet, reference, one, refused)
+    for one_event in joinable_fleet():
+        apply(one_event, fleet, reference)
+    for one_event in sequence:
+        apply(one_event, fleet, reference)
+        for each in wanted:
+            assert_equal_decisions(fleet, reference, each, refused)
 
 
 @settings(max_examples=100, deadline=None)
 @given(
-    happenings=st.lists(events, min_size=8, max_size=40),
+    sequence=st.lists(events, min_size=8, max_size=40),
     wanted=requests,
     refused=refusals,
     shuffle=st.randoms(),
 )
-def test_the_order_of_events_and_repeats_do_not_matter(
-    happenings: list[Event], wanted: PlacementRequest, refused: frozenset[str], shuffle: Any
+def test_event_order_and_repeats_do_not_change_decisions(
+    sequence: list[Event], wanted: PlacementRequest, refused: frozenset[str], shuffle: Any
 ) -> None:
     facts = {
         (name, arguments[0] if isinstance(arguments[0], str) else _key(arguments[0])): (name, arguments)
-        for name, arguments in [*working_fleet(), *happenings]
+        for name, arguments in [*joinable_fleet(), *sequence]
         if name.startswith("set_")
     }
     once, again = list(facts.values()), [*facts.values(), *facts.values()]
     shuffle.shuffle(again)
     ordered, shuffled = Fleet(DRIVER), Fleet(DRIVER)
-    for happening in once:
-        apply(happening, ordered)
-    for happening in again:
-        apply(happening, shuffled)
+    for one_event in once:
+        apply(one_event, ordered)
+    for one_event in again:
+        apply(one_event, shuffled)
     assert join_checks(ordered, wanted, refused) == join_checks(shuffled, wanted, refused)
     assert ordered.select(wanted, refused) == shuffled.select(wanted, refused)
     assert ordered.explain(wanted, refused) == shuffled.explain(wanted, refused)
@@ -298,11 +296,11 @@ def test_the_order_of_events_and_repeats_do_not_matter(
 
 
 @settings(max_examples=100, deadline=None)
-@given(happenings=st.lists(events, min_size=8, max_size=40))
-def test_nothing_stays_behind_when_all_facts_are_gone(happenings: list[Event]) -> None:
+@given(sequence=st.lists(events, min_size=8, max_size=40))
+def test_the_fleet_is_empty_after_all_facts_are_removed(sequence: list[Event]) -> None:
     fleet = Fleet(DRIVER)
-    for happening in [*working_fleet(), *happenings]:
-        apply(happening, fleet)
+    for one_event in [*joinable_fleet(), *sequence]:
+        apply(one_event, fleet)
     removals: list[Callable[[], object]] = [partial(fleet.remove_node, name) for name in NODES]
     removals += [partial(fleet.remove_slice, f"slice-{number}") for number in range(6)]
     removals += [partial(fleet.remove_pod, f"pod-{number}") for number in range(8)]
@@ -319,7 +317,7 @@ def test_nothing_stays_behind_when_all_facts_are_gone(happenings: list[Event]) -
     assert set(fleet._index.statistics()) == {0}
     assert set(fleet._catalog.statistics()) == {0}
     assert set(fleet._inventory.statistics()) == {0}
-    assert not fleet._sites
+    assert not fleet._nodes
     assert not fleet._claims
     assert not fleet._claim_by_uid
 

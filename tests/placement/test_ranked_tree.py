@@ -1,4 +1,4 @@
-"""The tree finds what a walk over the sorted cells finds, and looks at few of them."""
+"""The tree finds the same bucket as a walk over the sorted buckets, and visits few of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from placement.ranked_tree import ClaimBucket, Query, RankedTree, _Item
 
 small = st.integers(0, 4)
 ranks = st.builds(ClaimRank, small, small, small)
-rooms = st.builds(HostResources, small, small, small)
+free = st.builds(HostResources, small, small, small)
 names = st.integers(0, 30).map("claim-{:02}".format)
 
 
@@ -21,82 +21,82 @@ class Step(NamedTuple):
     action: str
     name: str
     rank: ClaimRank
-    room: HostResources
+    free: HostResources
 
 
-steps = st.builds(Step, st.sampled_from(("add", "add", "remove", "room")), names, ranks, rooms)
+steps = st.builds(Step, st.sampled_from(("add", "add", "remove", "free")), names, ranks, free)
 low, high = st.integers(0, 2), st.integers(2, 5)
 queries = st.builds(
     Query, low, high, st.builds(HostResources, low, low, low), st.builds(HostResources, high, high, high)
 )
 
 
-def take(
-    tree: RankedTree, cells: dict[ClaimRank, ClaimBucket], homes: dict[str, ClaimBucket], step: Step
+def apply(
+    tree: RankedTree, buckets: dict[ClaimRank, ClaimBucket], bucket_of: dict[str, ClaimBucket], step: Step
 ) -> None:
-    if step.action == "add" and step.name not in homes:
-        cell = cells.get(step.rank)
-        if cell is None:
-            cell = cells[step.rank] = ClaimBucket(step.rank, step.room, step.name)
-            tree.insert(cell)
+    if step.action == "add" and step.name not in bucket_of:
+        bucket = buckets.get(step.rank)
+        if bucket is None:
+            bucket = buckets[step.rank] = ClaimBucket(step.rank, step.free, step.name)
+            tree.insert(bucket)
         else:
-            tree.add_name(cell, step.name)
-        homes[step.name] = cell
-    elif step.action == "remove" and step.name in homes:
-        cell = homes.pop(step.name)
-        tree.discard_name(cell, step.name)
-        if not cell.names:
-            del cells[cell.rank]
-    elif step.action == "room" and step.name in homes:
-        tree.set_room(homes[step.name], step.room)
+            tree.add_name(bucket, step.name)
+        bucket_of[step.name] = bucket
+    elif step.action == "remove" and step.name in bucket_of:
+        bucket = bucket_of.pop(step.name)
+        tree.discard_name(bucket, step.name)
+        if not bucket.names:
+            del buckets[bucket.rank]
+    elif step.action == "free" and step.name in bucket_of:
+        tree.set_free(bucket_of[step.name], step.free)
 
 
-def walk(cells: dict[ClaimRank, ClaimBucket], query: Query) -> ClaimBucket | None:
-    for cell in sorted(cells.values(), key=lambda cell: cell.key):
+def first_by_walk(buckets: dict[ClaimRank, ClaimBucket], query: Query) -> ClaimBucket | None:
+    for bucket in sorted(buckets.values(), key=lambda bucket: bucket.key):
         if (
-            cell.rank.size_bytes >= query.size_bytes
-            and cell.rank.seats < query.seats_below
-            and all(have >= least for have, least in zip(cell.room, query.least, strict=True))
-            and all(have < below for have, below in zip(cell.room, query.below, strict=True))
+            bucket.rank.size_bytes >= query.size_bytes
+            and bucket.rank.seats < query.seats_below
+            and all(have >= least for have, least in zip(bucket.free, query.least, strict=True))
+            and all(have < below for have, below in zip(bucket.free, query.below, strict=True))
         ):
-            return cell
+            return bucket
     return None
 
 
-def assert_sound(item: _Item | None) -> list[ClaimBucket]:
-    """Order, heap and extremes hold in the subtree; its cells in order."""
+def buckets_in_order(item: _Item | None) -> list[ClaimBucket]:
+    """Return the buckets of the subtree in order. Check its order, its heap and its extremes."""
     if item is None:
         return []
-    cells = [*assert_sound(item.left), item.cell, *assert_sound(item.right)]
+    buckets = [*buckets_in_order(item.left), item.bucket, *buckets_in_order(item.right)]
     assert all(child is None or child.priority <= item.priority for child in (item.left, item.right))
-    assert item.key == item.cell.key
-    assert item.lowest == tuple(map(min, zip(*(cell.room for cell in cells), strict=True)))
-    assert item.highest == tuple(map(max, zip(*(cell.room for cell in cells), strict=True)))
-    assert item.seats_min == min(cell.rank.seats for cell in cells)
-    return cells
+    assert item.key == item.bucket.key
+    assert item.free_min == tuple(map(min, zip(*(bucket.free for bucket in buckets), strict=True)))
+    assert item.free_max == tuple(map(max, zip(*(bucket.free for bucket in buckets), strict=True)))
+    assert item.seats_min == min(bucket.rank.seats for bucket in buckets)
+    return buckets
 
 
 @settings(max_examples=200, deadline=None)
-@given(happenings=st.lists(steps, min_size=5, max_size=60), query=queries)
-def test_the_tree_answers_like_a_walk(happenings: list[Step], query: Query) -> None:
+@given(sequence=st.lists(steps, min_size=5, max_size=60), query=queries)
+def test_the_tree_finds_the_same_bucket_as_a_walk(sequence: list[Step], query: Query) -> None:
     tree = RankedTree()
-    cells: dict[ClaimRank, ClaimBucket] = {}
-    homes: dict[str, ClaimBucket] = {}
-    for step in happenings:
-        take(tree, cells, homes, step)
-        found = assert_sound(tree._root)
-        assert [cell.key for cell in found] == sorted(cell.key for cell in cells.values())
-        assert len(tree) == len(cells)
-        assert tree.first(query) is walk(cells, query)
+    buckets: dict[ClaimRank, ClaimBucket] = {}
+    bucket_of: dict[str, ClaimBucket] = {}
+    for step in sequence:
+        apply(tree, buckets, bucket_of, step)
+        found = buckets_in_order(tree._root)
+        assert [bucket.key for bucket in found] == sorted(bucket.key for bucket in buckets.values())
+        assert len(tree) == len(buckets)
+        assert tree.first(query) is first_by_walk(buckets, query)
 
 
-def test_a_search_behind_a_key_goes_on_with_the_next_cell() -> None:
+def test_a_search_after_a_key_continues_with_the_next_bucket() -> None:
     tree = RankedTree()
     wanted = [
         ClaimBucket(ClaimRank(1, 1, seats), HostResources(1, 1, 1), f"claim-{seats}") for seats in range(5)
     ]
-    for cell in reversed(wanted):
-        tree.insert(cell)
+    for bucket in reversed(wanted):
+        tree.insert(bucket)
     query = Query(1, 10)
     found = [tree.first(query)]
     while found[-1] is not None:
@@ -104,20 +104,20 @@ def test_a_search_behind_a_key_goes_on_with_the_next_cell() -> None:
     assert found == [*wanted, None]
 
 
-def test_cells_in_which_nothing_fits_are_not_walked_through() -> None:
+def test_a_search_skips_buckets_without_enough_free_resources() -> None:
     tree = RankedTree()
     for number in range(4096):
-        room = HostResources(9, 9, 9) if number == 4000 else HostResources(1, 9, 9)
-        tree.insert(ClaimBucket(ClaimRank(1, 1, 1), room, f"claim-{number:04}"))
-    looks = 0
+        resources = HostResources(9, 9, 9) if number == 4000 else HostResources(1, 9, 9)
+        tree.insert(ClaimBucket(ClaimRank(1, 1, 1), resources, f"claim-{number:04}"))
+    visits = 0
 
     class Counting(Query):
         def __getattribute__(self, name: str) -> object:
-            nonlocal looks
-            looks += name == "seats_below"
+            nonlocal visits
+            visits += name == "seats_below"
             return super().__getattribute__(name)
 
     found = tree.first(Counting(1, 10, HostResources(2, 2, 2)))
     assert found is not None
     assert found.names == ["claim-4000"]
-    assert looks < 200
+    assert visits < 200
