@@ -14,6 +14,7 @@ from controller.cluster.caches import make_caches
 from controller.cluster.claim_locks import ClaimLocks
 from controller.cluster.fleet_updater import FleetUpdater
 from controller.cluster.ledger_client import LedgerClient
+from controller.cluster.live_reader import LiveReader
 from controller.cluster.object_writer import ObjectWriter
 from controller.config.nondeterminism import Nondeterminism
 from controller.config.settings import Settings
@@ -79,7 +80,8 @@ class Controller:
             namespace=settings.namespace,
         )
         self.hand_offs = self._triggers.hand_offs
-        ledgers = LedgerClient(api, self.caches, settings.namespace)
+        live = LiveReader(api, self.caches, settings.namespace)
+        ledgers = LedgerClient(api, self.caches, live, settings.namespace)
         self.claim_locks = ClaimLocks()
         self.book = SeatBook(ledgers, nondeterminism.new_id, self.claim_locks.hold)
         self.recorder = make_recorder(api, settings, nondeterminism)
@@ -89,7 +91,8 @@ class Controller:
             fleet=fleet,
             scheduling_queue=self.scheduling_queue,
             requests=requests,
-            writer=ObjectWriter(api, self.caches),
+            live=live,
+            writer=ObjectWriter(api, self.caches, live),
             ledgers=ledgers,
             book=self.book,
             events=WorkloadEvents(self.recorder),

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from controller.api.core import Pod
 from controller.api.dra import CLAIMS
 from controller.cluster.caches import CLAIM_LEDGERS, Caches, controlling_workload
-from controller.cluster.retry import retry_read
+from controller.cluster.live_reader import LiveReader
 from informers.api import Api, ObjectKey, Preconditions
 from informers.errors import AlreadyExists, Conflict, NotFound, OutcomeUnknown, ServerError
 from ledger.api import LedgerConflict, LedgerExists, LedgerMissing, LedgerOutcomeUnknown
@@ -38,9 +38,10 @@ def _as_ledger_errors() -> Iterator[None]:
 class LedgerClient:
     """Ledgers and claims of the workers' namespace."""
 
-    def __init__(self, api: Api, caches: Caches, namespace: str) -> None:
+    def __init__(self, api: Api, caches: Caches, live: LiveReader, namespace: str) -> None:
         self._api = api
         self._caches = caches
+        self._live = live
         self._namespace = namespace
 
     def __repr__(self) -> str:
@@ -66,13 +67,8 @@ class LedgerClient:
         return LivePod(name, uid, exclusive, created_at=workload.metadata.creation_timestamp)
 
     async def read(self, name: str) -> ClaimLedger | None:
-        """The ledger past the cache, which takes it in."""
-        try:
-            ledger = await retry_read(lambda: self._api.get(CLAIM_LEDGERS, name, self._namespace))
-        except NotFound:
-            return None
-        self._caches.ledgers.store.apply_write(ledger)
-        return ledger
+        """Read the ledger from the API server and update the cache."""
+        return await self._live.ledger(name)
 
     async def create(self, claim: str, seats: Sequence[Seat]) -> ClaimLedger:
         """Create a claim's ledger."""
@@ -107,11 +103,8 @@ class LedgerClient:
         """UID of the claim that the ledger with this UID owns; the cache may say yes, never no."""
         found = self._caches.claims.store.get(ObjectKey(self._namespace, claim))
         if found is None or not found.owned_by(ledger_uid):
-            try:
-                found = await retry_read(lambda: self._api.get(CLAIMS, claim, self._namespace))
-            except NotFound:
-                return None
-        return found.metadata.uid if found.owned_by(ledger_uid) else None
+            found = await self._live.claim(claim)
+        return found.metadata.uid if found is not None and found.owned_by(ledger_uid) else None
 
     async def delete_claim(self, claim: str, uid: str) -> None:
         """Delete the claim with exactly this UID; one that is gone, or another of its name, is no error."""

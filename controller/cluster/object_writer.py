@@ -17,9 +17,8 @@ from controller.api.dra import CLAIMS, ResourceClaim
 from controller.api.pods import PODS, AnyPod, full_pod
 from controller.api.workload import WORKLOADS, Workload
 from controller.cluster.caches import Caches
-from controller.cluster.retry import retry_read
-from informers.api import Api, Json, ObjectKey, Preconditions, Resource, T
-from informers.cache.store import Store
+from controller.cluster.live_reader import LiveReader
+from informers.api import Api, Json, Preconditions
 from informers.errors import ApiError, Conflict, NotFound
 from ledger.names import MANAGED_LABEL, MANAGED_VALUE
 from ledger.state import ClaimLedger
@@ -32,36 +31,10 @@ class WorkloadGone(NotFound):
 class ObjectWriter:
     """Conditional writes and fresh reads of Workloads, Pods and ResourceClaims."""
 
-    def __init__(self, api: Api, caches: Caches) -> None:
+    def __init__(self, api: Api, caches: Caches, live: LiveReader) -> None:
         self._api = api
         self._caches = caches
-
-    async def read_live_workload(self, key: ObjectKey) -> Workload | None:
-        """Read a Workload past the cache, which takes in what is found."""
-        return await self._fresh(WORKLOADS, self._caches.workloads.store, key)
-
-    async def read_live_pod(self, name: str, namespace: str) -> Pod | None:
-        """Read a Pod past the cache, which takes in what is found."""
-        return full_pod(await self._fresh(PODS, self._caches.pods.store, ObjectKey(namespace, name)))
-
-    async def _fresh(self, resource: Resource[T], store: Store[T], key: ObjectKey) -> T | None:
-        known = store.get(key)
-        try:
-            found = await retry_read(lambda: self._api.get(resource, key.name, key.namespace))
-        except NotFound:
-            if known is not None:
-                # Whoever looks again must not find it in the cache and come here once more.
-                store.apply_delete(known)
-            return None
-        store.apply_write(found)
-        return found
-
-    async def read_live_claim(self, name: str, namespace: str) -> ResourceClaim | None:
-        """Read a ResourceClaim past the cache."""
-        try:
-            return await retry_read(lambda: self._api.get(CLAIMS, name, namespace))
-        except NotFound:
-            return None
+        self._live = live
 
     async def set_finalizers(self, workload: Workload, finalizers: tuple[str, ...]) -> Workload:
         """Replace the finalizers on the version that was read. Raises `Conflict`, `WorkloadGone`."""
@@ -94,7 +67,7 @@ class ObjectWriter:
         except Conflict:
             # Another error is no news here: whoever tries again on what the cache shows comes by once more.
             with suppress(ApiError):
-                await self.read_live_workload(ObjectKey.of(workload))
+                await self._live.workload(workload.name)
             raise
         except NotFound as error:
             self._caches.workloads.store.apply_delete(workload)
@@ -154,9 +127,9 @@ class ObjectWriter:
         except Conflict:
             if on_version:
                 with suppress(ApiError):
-                    await self.read_live_pod(meta.name, meta.namespace)
+                    await self._live.pod(meta.name)
                 raise
-            found = await self.read_live_pod(meta.name, meta.namespace)
+            found = await self._live.pod(meta.name)
             if found is not None and found.metadata.uid == meta.uid:
                 raise
             # Only the UID was asked for, and the Pod of that name is another one.

@@ -148,7 +148,7 @@ class Assign:
             await self._context.writer.create_claim(document)
         except (AlreadyExists, OutcomeUnknown, ServerError) as error:
             # After a crash or a lost answer it may be ours already.
-            claim = await self._context.read_live_claim(name)
+            claim = await self._context.live.claim(name)
             if claim is None:
                 raise ContendedError(name) from error
             return _standing_of(claim, ledger)

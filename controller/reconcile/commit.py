@@ -16,7 +16,6 @@ from controller.api.workload import Workload
 from controller.reconcile.context import ReconcileContext
 from controller.reconcile.seat_booker import ContendedError
 from controller.reconcile.teardown import Departure
-from informers.api import ObjectKey
 from informers.errors import Conflict, NotFound, OutcomeUnknown, ServerError
 from ledger.state import SeatRef
 
@@ -54,7 +53,7 @@ class Commit:
         Raises `ContendedError` where even that stays open: the seat is left to be adopted by the next
         reconcile.
         """
-        live = await self._context.writer.read_live_workload(ObjectKey.of(workload))
+        live = await self._context.live.workload(workload.name)
         if live is None or live.uid != workload.uid or _names(live, booked):
             return live
         if live.deleting or live.terminal:

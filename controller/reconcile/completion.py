@@ -49,7 +49,7 @@ class Ended:
 
     async def record(self, workload: Workload, pod: Pod) -> Ending:
         """Write the outcome, if a fresh read of the same Pod agrees, and give the seat back."""
-        live = await self._context.read_live_pod(workload.name)
+        live = await self._context.live.pod_of(workload.name)
         if live is None or live.metadata.uid != pod.metadata.uid or not live.finished:
             self._context.requeue(workload)
             return Ending.UNSURE

@@ -15,6 +15,7 @@ from controller.api.requests import PlacementRequests
 from controller.api.status import StatusUpdate, status_patch
 from controller.api.workload import Workload
 from controller.cluster.caches import BY_WORKER, Caches
+from controller.cluster.live_reader import LiveReader
 from controller.cluster.object_writer import ObjectWriter
 from controller.config.settings import Settings
 from controller.observe.counters import Counters
@@ -47,6 +48,7 @@ class ReconcileContext:
     fleet: Fleet
     scheduling_queue: SchedulingQueue
     requests: PlacementRequests
+    live: LiveReader
     writer: ObjectWriter
     ledgers: LedgerApi
     book: SeatBook
@@ -73,18 +75,6 @@ class ReconcileContext:
     def ledger(self, claim: str) -> ClaimLedger | None:
         """A claim's ledger."""
         return self.caches.ledgers.store.get(ObjectKey(self.settings.namespace, ledger_name(claim)))
-
-    async def read_live_pod(self, workload: str) -> Pod | None:
-        """The Pod that has this worker's name, read past the cache."""
-        return await self.writer.read_live_pod(pod_name(workload), self.settings.namespace)
-
-    async def read_live_claim(self, name: str) -> ResourceClaim | None:
-        """A claim of the workers' namespace, read past the cache, labelled or not."""
-        return await self.writer.read_live_claim(name, self.settings.namespace)
-
-    async def read_live_ledger(self, claim: str) -> ClaimLedger | None:
-        """A claim's ledger, read past the cache."""
-        return await self.ledgers.read(ledger_name(claim))
 
     def seats(self, workload: Workload) -> list[tuple[str, Seat]]:
         """Every seat of this Workload in ledgers of our naming, as (claim, seat), by claim name."""

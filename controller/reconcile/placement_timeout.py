@@ -52,7 +52,7 @@ class TimeLimit:
         """Withdraw Pod, seat and claim of a worker that nothing took. Raises `Conflict`: no time-out."""
         if pod is not None:
             await self._context.writer.delete_pod(pod, on_version=True)
-        elif await self._context.read_live_pod(workload.name):
+        elif await self._context.live.pod_of(workload.name):
             self._context.requeue(workload)
             return
         waited = format_duration(self._context.settings.placement_timeout_seconds)

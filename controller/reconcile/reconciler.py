@@ -264,7 +264,7 @@ class Reconciler:
 
     async def _foreign(self, workload: Workload, pod: Pod) -> Result:
         """A Pod that is nobody's worker has our name: the Pod is left alone."""
-        live = await self._context.read_live_pod(workload.name)
+        live = await self._context.live.pod_of(workload.name)
         if ownership_of(live, workload) is not PodOwnership.FOREIGN:
             self._context.requeue(workload)
             return self._retry
@@ -278,8 +278,8 @@ class Reconciler:
         Fresh reads must agree: seen through an old cache, a successor's Pod looks like a predecessor's.
         """
         if pod.metadata.deletion_timestamp is None:
-            live = await self._context.writer.read_live_workload(ObjectKey.of(workload))
-            read_live_pod = await self._context.read_live_pod(workload.name)
+            live = await self._context.live.workload(workload.name)
+            read_live_pod = await self._context.live.pod_of(workload.name)
             if live is None or live.uid != workload.uid or read_live_pod is None:
                 raise ContendedError(workload.name)
             if ownership_of(read_live_pod, live) is not PodOwnership.PREDECESSOR:

@@ -20,7 +20,6 @@ from controller.reconcile.context import ReconcileContext
 from controller.reconcile.seat_booker import ContendedError
 from controller.reconcile.teardown import Departure
 from controller.reconcile.worker_pods import PodOwnership, assignment_on, ownership_of
-from informers.api import ObjectKey
 from informers.errors import Conflict, NotFound
 from ledger.book import Booked, Contended
 from ledger.names import is_claim_name
@@ -71,8 +70,8 @@ class Repair:
 
     async def _agree(self, workload: Workload) -> None:
         """Let the Pod's assignment win, or delete the Pod, whose end then wakes the worker."""
-        pod = await self._context.read_live_pod(workload.name)
-        live = await self._context.writer.read_live_workload(ObjectKey.of(workload))
+        pod = await self._context.live.pod_of(workload.name)
+        live = await self._context.live.workload(workload.name)
         if pod is None or live is None or ownership_of(pod, live) is not PodOwnership.OURS:
             # The caches have taken in what was read.
             return self._context.requeue(workload)
@@ -91,12 +90,12 @@ class Repair:
     async def _pod_wins(self, workload: Workload, pod: Pod, stamp: Assignment) -> bool:
         if not is_claim_name(stamp.claim) or not stamp.assignment_id:
             return False
-        claim = await self._context.read_live_claim(stamp.claim)
+        claim = await self._context.live.claim(stamp.claim)
         if claim is None or (claim.deleting and not pod.bound):
             return False
         if not workload.status.claim_name:
             return True
-        ledger = await self._context.read_live_ledger(stamp.claim)
+        ledger = await self._context.live.ledger_of(stamp.claim)
         ref = SeatRef(workload.name, workload.uid, stamp.assignment_id)
         return ledger is not None and ledger.holds(ref)
 
@@ -105,7 +104,7 @@ class Repair:
     async def _claim_gone(self, workload: Workload, pod: Pod | None) -> RepairResult:
         """Delete the Pod, wait, clear the assignment, release: the worker is placed again."""
         name = workload.status.claim_name
-        claim = await self._context.read_live_claim(name)
+        claim = await self._context.live.claim(name)
         if claim is not None and not claim.deleting:
             # The cache lags, or somebody took the claim's label away: neither ends a worker.
             await self._context.writer.manage_claim(claim)
@@ -141,7 +140,7 @@ class Repair:
         very seat, for a deletion that this cache does not show yet.
         """
         recorded = assignment_of(workload)
-        live = await self._context.writer.read_live_workload(ObjectKey.of(workload))
+        live = await self._context.live.workload(workload.name)
         if live is None or live.uid != workload.uid or assignment_of(live) != recorded:
             raise ContendedError(workload.name)
         if live.deleting or live.terminal:
@@ -168,7 +167,7 @@ class Repair:
         """
         if claim.owned_by(ledger.metadata.uid):
             return
-        live = await self._context.read_live_claim(claim.metadata.name)
+        live = await self._context.live.claim(claim.metadata.name)
         if live is None or live.metadata.uid != claim.metadata.uid:
             raise ContendedError(claim.metadata.name)
         try:
@@ -184,7 +183,7 @@ class Repair:
         strays = [(c, s.ref) for c, s in self._context.seats(workload) if c != workload.status.claim_name]
         if not strays:
             return workload
-        live = await self._context.writer.read_live_workload(ObjectKey.of(workload))
+        live = await self._context.live.workload(workload.name)
         if live is None or live.uid != workload.uid or live.deleting or live.terminal:
             return workload
         claim, ref = strays[0]

@@ -144,8 +144,8 @@ class SeatBooker:
         if not isinstance(answer, Refused) or answer.refusal.reason is not RefusalReason.PREDECESSOR:
             return None
         holder = answer.refusal.holder
-        live = await self._context.writer.read_live_workload(ObjectKey.of(workload))
-        pod = await self._context.read_live_pod(workload.name)
+        live = await self._context.live.workload(workload.name)
+        pod = await self._context.live.pod_of(workload.name)
         if holder is None or live is None or live.uid != workload.uid:
             return None
         if pod is not None and pod.owned_by(holder.workload_uid):

@@ -185,26 +185,25 @@ class Sweep:
             case OrphanLedger(claim, uid):
                 return await self._retire(claim, uid)
             case OrphanClaim(claim, uid):
-                live = await self._context.read_live_claim(claim)
+                live = await self._context.live.claim(claim)
                 if live is None or live.metadata.uid != uid:
                     return False
-                if await self._context.read_live_ledger(claim) is not None:
+                if await self._context.live.ledger_of(claim) is not None:
                     return False
                 await self._context.ledgers.delete_claim(claim, uid)
         return True
 
     async def _is_gone(self, ref: SeatRef) -> bool:
         """Whether fresh reads show neither a Workload of this UID that has not ended nor its Pod running."""
-        namespace = self._context.settings.namespace
-        workload = await self._context.writer.read_live_workload(ObjectKey(namespace, ref.workload))
+        workload = await self._context.live.workload(ref.workload)
         if workload is not None and workload.uid == ref.workload_uid and not workload.terminal:
             return False
-        pod = await self._context.read_live_pod(ref.workload)
+        pod = await self._context.live.pod_of(ref.workload)
         return pod is None or not pod.owned_by(ref.workload_uid) or pod.finished
 
     async def _retire(self, claim: str, uid: str) -> bool:
         """Retire a ledger that a fresh read shows with the same UID, and empty or without its claim."""
-        ledger = await self._context.read_live_ledger(claim)
+        ledger = await self._context.live.ledger_of(claim)
         if ledger is None or ledger.metadata.uid != uid:
             return False
         refs = [seat.ref for seat in ledger.seats]
@@ -214,7 +213,7 @@ class Sweep:
         return True
 
     async def _is_abandoned(self, ledger: ClaimLedger) -> bool:
-        if await self._context.read_live_claim(ledger.claim_name) is not None:
+        if await self._context.live.claim(ledger.claim_name) is not None:
             return False
         gone = [await self._is_gone(seat.ref) for seat in ledger.seats]
         return all(gone)

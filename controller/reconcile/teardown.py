@@ -72,7 +72,7 @@ class Departure:
 
     async def release_seats(self, workload: Workload) -> None:
         """Release every seat of this UID, once a fresh read shows that no Pod of it runs on."""
-        pod = await self._context.read_live_pod(workload.name)
+        pod = await self._context.live.pod_of(workload.name)
         if pod is not None and pod.owned_by(workload.uid) and not pod.finished:
             return
         for claim, refs in self._held(workload).items():
@@ -123,7 +123,7 @@ class Departure:
 
     async def release_shown_empty(self, workload: Workload, claim: str, refs: list[SeatRef]) -> None:
         """Release bookings on one claim, once a fresh read shows that the worker's Pod is not there."""
-        pod = await self._context.read_live_pod(workload.name)
+        pod = await self._context.live.pod_of(workload.name)
         if pod is None or pod.finished or claim not in pod.claim_names:
             await self.release_refs(claim, refs)
 
@@ -139,7 +139,7 @@ class Departure:
             # One and the same while it is there, or its age would begin anew at each look.
             return next((pod for pod in left if pod.metadata.name == pod_name(workload.name)), left[0])
         # The cache may lag behind a Pod that another process created a moment ago.
-        live = await self._context.read_live_pod(workload.name)
+        live = await self._context.live.pod_of(workload.name)
         return live if live is not None and live.owned_by(workload.uid) else None
 
     async def _release_all(self, workload: Workload) -> None:
@@ -156,7 +156,7 @@ class Departure:
             held[own_claim_name(workload.name, workload.uid)] = []
         for claim, refs in sorted(held.items()):
             ledger = (
-                await self._release_from(claim, refs) if refs else await self._context.read_live_ledger(claim)
+                await self._release_from(claim, refs) if refs else await self._context.live.ledger_of(claim)
             )
             await self._release_left(workload, claim, ledger)
 

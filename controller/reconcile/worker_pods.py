@@ -94,7 +94,7 @@ class WorkerPods:
 
     async def _read_back(self, workload: Workload) -> Creation:
         """Whose Pod answered the create, or whether a lost answer created ours."""
-        pod = await self._context.read_live_pod(workload.name)
+        pod = await self._context.live.pod_of(workload.name)
         ours = ownership_of(pod, workload) is PodOwnership.OURS
         if pod is not None and ours and assignment_on(pod, workload) == assignment_of(workload):
             return Creation.CREATED

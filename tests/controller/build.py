@@ -23,6 +23,7 @@ from controller.cluster.caches import CLAIM_LEDGERS, Caches, make_caches
 from controller.cluster.claim_locks import ClaimLocks
 from controller.cluster.fleet_updater import FleetUpdater
 from controller.cluster.ledger_client import LedgerClient
+from controller.cluster.live_reader import LiveReader
 from controller.cluster.object_writer import ObjectWriter
 from controller.config.nondeterminism import Nondeterminism
 from controller.config.settings import Settings
@@ -303,14 +304,16 @@ def context(parts: Parts, settings: Settings | None = None, **changes: Any) -> R
     settings = settings or Settings(device_driver=DRIVER, device_class=DRIVER)
     ids = count(1)
     nondeterminism = Nondeterminism(Random(0), parts.clock, lambda: f"id-{next(ids)}")
-    ledgers = LedgerClient(parts.api, parts.caches, NAMESPACE)
+    live = LiveReader(parts.api, parts.caches, NAMESPACE)
+    ledgers = LedgerClient(parts.api, parts.caches, live, NAMESPACE)
     made: dict[str, Any] = {
         "settings": settings,
         "caches": parts.caches,
         "fleet": parts.fleet,
         "scheduling_queue": parts.scheduling_queue,
         "requests": parts.requests,
-        "writer": ObjectWriter(parts.api, parts.caches),
+        "live": live,
+        "writer": ObjectWriter(parts.api, parts.caches, live),
         "ledgers": ledgers,
         "book": SeatBook(ledgers, nondeterminism.new_id, ClaimLocks().hold),
         "events": WorkloadEvents(make_recorder(parts.api, settings, nondeterminism)),
