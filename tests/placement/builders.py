@@ -1,4 +1,4 @@
-"""Short ways to say what a fleet looks like. Every default is a worker, node or claim that simply works."""
+"""Builders of fleets and their objects. Each default is valid and ready to use."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def pod(worker: str, *, node_name: str = "", claims: tuple[str, ...] = (), **cha
 
 
 def gpus(*sizes_gib: float | None) -> tuple[Device, ...]:
-    """Devices `gpu-0`, `gpu-1`, … of these sizes."""
+    """Return devices `gpu-0`, `gpu-1`, … of these sizes."""
     return tuple(
         Device(f"gpu-{number}", None if size is None else int(size * GIB))
         for number, size in enumerate(sizes_gib)
@@ -131,7 +131,7 @@ def gpus(*sizes_gib: float | None) -> tuple[Device, ...]:
 
 
 def free_on(fleet: Fleet, node_name: str) -> HostResources | None:
-    """The free host resources of a node, None where the fleet has no such node."""
+    """Return the free host resources of a node, None if the fleet has no such node."""
     info = fleet._nodes.get(node_name)
     return None if info is None or info.node is None else info.free
 
@@ -139,7 +139,7 @@ def free_on(fleet: Fleet, node_name: str) -> HostResources | None:
 def join_checks(
     fleet: Fleet, wanted: PlacementRequest, refused: Collection[str] = ()
 ) -> dict[str, JoinCheck | None]:
-    """The first condition that each claim fails, by the claim's name."""
+    """Return the first condition that each claim fails, by claim name."""
     return {
         name: fleet.check(wanted, name, refused)
         for name, state in sorted(fleet._claims.items())
@@ -149,12 +149,12 @@ def join_checks(
 
 @dataclass
 class Scene:
-    """A fleet under construction. Each method says one thing and returns the scene."""
+    """A fleet under construction. Each method adds one object and returns the scene."""
 
     fleet: Fleet = field(default_factory=lambda: Fleet(DRIVER))
 
     def node(self, name: str = "node", *sizes_gib: float | None, **changes: Any) -> Scene:
-        """A node with a complete pool of devices of these sizes."""
+        """Add a node with a complete pool of devices of these sizes."""
         self.fleet.set_node(node(name, **changes))
         self.fleet.set_slice(slice_of(name, gpus(*sizes_gib)))
         return self
@@ -162,17 +162,17 @@ class Scene:
     def shared(
         self, name: str, *seats: SeatInfo, device: str = "gpu-0", on: str = "node", **changes: Any
     ) -> Scene:
-        """A claim allocated on a device of the node, with these seats (one if none is given)."""
+        """Add a claim allocated on a device of the node, with these seats (one if none is given)."""
         self.fleet.set_claim(claim(name, device, on, **changes))
-        self.fleet.set_seats(name, seats or (seat(f"{name}-founder"),))
+        self.fleet.set_seats(name, seats or (seat(f"{name}-creator"),))
         return self
 
     def choice(self, **changes: Any) -> str | None:
-        """The name of the claim that a new worker is offered."""
+        """Return the name of the claim that a new worker can join."""
         offer = self.fleet.select(request(**changes))
         return None if offer is None else offer.claim
 
 
 def one_claim(**node_changes: Any) -> Scene:
-    """One node with one 80 GiB device and a claim on it that anybody can join."""
+    """Return a fleet of one node, one 80 GiB device and a claim on it that any worker can join."""
     return Scene().node("node", 80, **node_changes).shared("claim")

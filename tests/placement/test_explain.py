@@ -1,4 +1,4 @@
-"""The sentence of a waiting worker: whether waiting helps, and what stands in the way."""
+"""The sentence that explains a wait: whether waiting helps, and what rules out the claims and nodes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def sentence(scene: Scene, **changes: Any) -> str:
     return scene.fleet.explain(request(**changes)).sentence
 
 
-HOPELESS: dict[str, tuple[Callable[[], Scene], dict[str, Any], str]] = {
+NO_CAPACITY: dict[str, tuple[Callable[[], Scene], dict[str, Any], str]] = {
     "no node": (Scene, {}, "no enabled node has devices"),
     "no enabled node": (lambda: Scene().node("node", 80, enabled=False), {}, "no enabled node has devices"),
     "no device with memory": (lambda: Scene().node("node", None), {}, "no enabled node has devices"),
@@ -25,7 +25,7 @@ HOPELESS: dict[str, tuple[Callable[[], Scene], dict[str, Any], str]] = {
         {},
         "no enabled node with devices accepts the role trainer",
     ),
-    "a node that takes no role": (
+    "no node accepts a role": (
         lambda: Scene().node("node", 80, roles=frozenset()),
         {},
         "no enabled node with devices accepts the role trainer",
@@ -35,7 +35,7 @@ HOPELESS: dict[str, tuple[Callable[[], Scene], dict[str, Any], str]] = {
         {"memory_bytes": 80 * GIB},
         "no device for the role trainer holds 80Gi, the largest has 81408Mi",
     ),
-    "no node with that many": (
+    "no node with enough devices": (
         lambda: Scene().node("node", 80, 80, 141).node("other", 40, 40, 40, 40),
         {"devices": 4},
         "no node for the role trainer has 4 devices of one size that hold 60Gi, the largest has 2 of 80Gi",
@@ -43,9 +43,9 @@ HOPELESS: dict[str, tuple[Callable[[], Scene], dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("case", HOPELESS)
-def test_waiting_cannot_help(case: str) -> None:
-    build, changes, text = HOPELESS[case]
+@pytest.mark.parametrize("case", NO_CAPACITY)
+def test_no_capacity_has_a_reason_and_no_causes(case: str) -> None:
+    build, changes, text = NO_CAPACITY[case]
     explanation = build().fleet.explain(request(**changes))
     assert explanation.code is WaitCode.NO_CAPACITY
     assert explanation.sentence == f"NoCapacity: {text}"
@@ -74,7 +74,7 @@ CAUSES: dict[str, tuple[Callable[[], Scene], dict[str, Any], tuple[str, ...]]] =
         {},
         ("nodes of claims that fit lack CPU",),
     ),
-    "CPU where memory just suffices": (
+    "CPU if memory just suffices": (
         lambda: one_claim(allocatable=amounts(32, CPU, 2)),
         {},
         ("nodes of claims that fit lack CPU",),
@@ -91,8 +91,8 @@ CAUSES: dict[str, tuple[Callable[[], Scene], dict[str, Any], tuple[str, ...]]] =
         {},
         ("nodes with devices that fit have taints that the template does not tolerate",),
     ),
-    "nothing known": (lambda: Scene().node("node", 80), {}, ()),
-    "claims too small do not matter": (
+    "no claim seen": (lambda: Scene().node("node", 80), {}, ()),
+    "claims on smaller devices do not count": (
         lambda: Scene().node("node", 40).shared("claim").node("other", 80),
         {"seat_limit": 1},
         (),
@@ -106,7 +106,7 @@ CAUSES: dict[str, tuple[Callable[[], Scene], dict[str, Any], tuple[str, ...]]] =
 
 
 @pytest.mark.parametrize("case", CAUSES)
-def test_waiting_can_help_and_the_causes_are_named(case: str) -> None:
+def test_waiting_for_capacity_names_the_causes(case: str) -> None:
     build, changes, causes = CAUSES[case]
     explanation = build().fleet.explain(request(**changes))
     assert explanation.code is WaitCode.WAITING_FOR_CAPACITY
@@ -120,7 +120,7 @@ def test_a_claim_that_refused_the_worker_is_a_cause() -> None:
     assert explanation.causes == ("claims that fit have just refused this worker",)
 
 
-def test_a_set_limit_is_named_where_the_worker_could_share() -> None:
+def test_the_sentence_names_a_set_limit_if_the_worker_can_share() -> None:
     assert (
         sentence(one_claim(), seat_limit=1) == "WaitingForCapacity: no free device or seat of 60Gi; "
         "shared claims hold at most 1 workers; claims that fit are full"
@@ -130,12 +130,12 @@ def test_a_set_limit_is_named_where_the_worker_could_share() -> None:
 @pytest.mark.parametrize(
     "changes", [{"exclusive": True}, {"devices": 2}, {"seat_limit": 256, "seat_limit_is_set": False}]
 )
-def test_the_limit_is_not_named_where_it_means_nothing(changes: dict[str, Any]) -> None:
+def test_the_sentence_omits_a_limit_that_does_not_apply(changes: dict[str, Any]) -> None:
     scene = Scene().node("node", 80, 80).shared("claim")
     assert "shared claims" not in sentence(scene, **{"seat_limit": 1, **changes})
 
 
-def test_several_devices_are_waited_for_together() -> None:
+def test_a_request_for_several_devices_names_their_number() -> None:
     scene = Scene().node("node", 80, 80, 80).shared("claim")
     assert (
         sentence(scene, devices=2) == "WaitingForCapacity: no node has 2 free devices of 60Gi; "
@@ -143,14 +143,14 @@ def test_several_devices_are_waited_for_together() -> None:
     )
 
 
-def test_the_sentence_stands_still_while_counts_change() -> None:
+def test_the_sentence_does_not_change_with_counts() -> None:
     scene = Scene().node("node", 80, 80).shared("a", seat("one"), seat("two"))
     before = sentence(scene, seat_limit=2)
     scene.shared("b", *(seat(name) for name in ("3", "4", "5")), device="gpu-1")
     assert sentence(scene, seat_limit=2) == before
 
 
-def test_causes_have_one_order_whatever_came_first() -> None:
+def test_the_order_of_causes_does_not_depend_on_event_order() -> None:
     texts = set()
     for first, second in (("a", "b"), ("b", "a")):
         scene = Scene()
@@ -160,7 +160,7 @@ def test_causes_have_one_order_whatever_came_first() -> None:
     assert len(texts) == 1
 
 
-def test_a_node_that_takes_the_worker_after_all_is_no_cause() -> None:
+def test_a_node_with_tolerated_taints_is_not_a_cause() -> None:
     everything = Toleration("", exists=True, value="", effect=None)
     scene = one_claim(taints=(TAINT,))
     explanation = scene.fleet.explain(request(tolerations=(everything,)))
@@ -170,17 +170,22 @@ def test_a_node_that_takes_the_worker_after_all_is_no_cause() -> None:
     )
 
 
-def test_a_sentence_is_never_longer_than_the_field() -> None:
+def test_the_sentence_is_limited_to_the_length_of_the_field() -> None:
     scene = Scene()
-    kinds: tuple[dict[str, Any], ...] = ({"ready": False}, {"cordoned": True}, {"taints": (TAINT,)}, {})
-    for number, changes in enumerate(kinds):
+    changes_by_node: tuple[dict[str, Any], ...] = (
+        {"ready": False},
+        {"cordoned": True},
+        {"taints": (TAINT,)},
+        {},
+    )
+    for number, changes in enumerate(changes_by_node):
         scene.node(f"n{number}", 80, 80, 80, allocatable=amounts(33, 2 * CPU, 9), **changes)
     scene.shared("a", on="n3").shared("b", seat("x", exclusive=True), device="gpu-1", on="n3")
     scene.shared("c", device="gpu-2", on="n3", joinable=False)
     assert len(sentence(scene, seat_limit=2)) <= REASON_MAX_CHARACTERS
 
 
-def test_every_claim_has_its_own_check() -> None:
+def test_each_claim_is_checked_separately() -> None:
     scene = one_claim().shared("another", allocated=False)
     scene.fleet.set_node(node(cordoned=True))
     assert join_checks(scene.fleet, request()) == {

@@ -1,4 +1,4 @@
-"""Which published devices count, and which events say that a decision may come out differently."""
+"""Which published devices count, and which events may change a decision."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from placement.types import Device, DeviceSlice
 from tests.placement.builders import DRIVER, Scene, gpus, node, request, slice_of
 
 
-def part(number: int, of: int, *devices: Device, **changes: Any) -> DeviceSlice:
+def numbered_slice(number: int, of: int, *devices: Device, **changes: Any) -> DeviceSlice:
     return slice_of("node", devices, name=f"part-{number}", slice_count=of, **changes)
 
 
@@ -19,67 +19,67 @@ def fleet_with_node() -> Fleet:
     return fleet
 
 
-def tier_names(fleet: Fleet) -> list[str]:
-    return [tier.name for tier in fleet.device_shapes(request())]
+def shape_names(fleet: Fleet) -> list[str]:
+    return [shape.name for shape in fleet.device_shapes(request())]
 
 
-def test_a_pool_counts_once_all_its_slices_are_there() -> None:
+def test_a_pool_counts_once_all_its_slices_are_present() -> None:
     fleet = fleet_with_node()
-    assert not fleet.set_slice(part(1, 2, *gpus(80)))
-    assert tier_names(fleet) == []
-    assert [gap[:2] + gap[3:] for gap in fleet.incomplete_pools()] == [("node", "node", 1, 2)]
-    assert fleet.set_slice(part(2, 2, Device("gpu-1", 141 << 30)))
-    assert tier_names(fleet) == ["t1x80", "t1x141"]
+    assert not fleet.set_slice(numbered_slice(1, 2, *gpus(80)))
+    assert shape_names(fleet) == []
+    assert [pool[:2] + pool[3:] for pool in fleet.incomplete_pools()] == [("node", "node", 1, 2)]
+    assert fleet.set_slice(numbered_slice(2, 2, Device("gpu-1", 141 << 30)))
+    assert shape_names(fleet) == ["t1x80", "t1x141"]
     assert fleet.incomplete_pools() == ()
 
 
 def test_a_newer_generation_hides_the_older_until_it_is_complete() -> None:
     fleet = fleet_with_node()
-    fleet.set_slice(part(1, 1, *gpus(80)))
-    assert fleet.set_slice(part(2, 2, *gpus(141), generation=2))
-    assert tier_names(fleet) == []
-    assert fleet.set_slice(part(3, 2, Device("gpu-1", 200 << 30), generation=2))
-    assert tier_names(fleet) == ["t1x141", "t1x200"]
+    fleet.set_slice(numbered_slice(1, 1, *gpus(80)))
+    assert fleet.set_slice(numbered_slice(2, 2, *gpus(141), generation=2))
+    assert shape_names(fleet) == []
+    assert fleet.set_slice(numbered_slice(3, 2, Device("gpu-1", 200 << 30), generation=2))
+    assert shape_names(fleet) == ["t1x141", "t1x200"]
     assert not fleet.remove_slice("part-1")
 
 
 def test_an_unchanged_pool_of_a_new_generation_changes_nothing() -> None:
     fleet = fleet_with_node()
-    fleet.set_slice(part(1, 1, *gpus(80)))
-    assert not fleet.set_slice(part(1, 1, *gpus(80), generation=2))
+    fleet.set_slice(numbered_slice(1, 1, *gpus(80)))
+    assert not fleet.set_slice(numbered_slice(1, 1, *gpus(80), generation=2))
 
 
 def test_slices_of_other_drivers_and_without_a_node_are_ignored() -> None:
     fleet = fleet_with_node()
-    assert not fleet.set_slice(part(1, 1, *gpus(80), driver="nic.example.com"))
+    assert not fleet.set_slice(numbered_slice(1, 1, *gpus(80), driver="nic.example.com"))
     assert not fleet.set_slice(slice_of("", gpus(80)))
-    assert tier_names(fleet) == []
-    fleet.set_slice(part(1, 1, *gpus(80)))
-    assert fleet.set_slice(part(1, 1, *gpus(80), driver="nic.example.com"))
-    assert tier_names(fleet) == []
+    assert shape_names(fleet) == []
+    fleet.set_slice(numbered_slice(1, 1, *gpus(80)))
+    assert fleet.set_slice(numbered_slice(1, 1, *gpus(80), driver="nic.example.com"))
+    assert shape_names(fleet) == []
 
 
-def test_a_slice_that_moves_takes_its_devices_along() -> None:
+def test_a_slice_that_moves_to_another_node_moves_its_devices() -> None:
     fleet = fleet_with_node()
     fleet.set_node(node("other"))
-    fleet.set_slice(part(1, 1, *gpus(80)))
+    fleet.set_slice(numbered_slice(1, 1, *gpus(80)))
     assert fleet.set_slice(slice_of("other", gpus(141), name="part-1"))
-    assert tier_names(fleet) == ["t1x141"]
+    assert shape_names(fleet) == ["t1x141"]
 
 
 def test_pools_of_one_name_on_two_nodes_are_two_pools() -> None:
     fleet = fleet_with_node()
     fleet.set_node(node("other"))
-    fleet.set_slice(part(1, 1, *gpus(80), pool="gpus"))
+    fleet.set_slice(numbered_slice(1, 1, *gpus(80), pool="gpus"))
     fleet.set_slice(slice_of("other", gpus(141), pool="gpus", generation=7))
-    assert tier_names(fleet) == ["t1x80", "t1x141"]
+    assert shape_names(fleet) == ["t1x80", "t1x141"]
 
 
 def test_devices_without_memory_do_not_count() -> None:
-    assert tier_names(Scene().node("node", None, 80).fleet) == ["t1x80"]
+    assert shape_names(Scene().node("node", None, 80).fleet) == ["t1x80"]
 
 
-def test_node_events_tell_whether_decisions_may_change() -> None:
+def test_node_events_report_whether_decisions_may_change() -> None:
     fleet = Fleet(DRIVER)
     assert not fleet.set_node(node(enabled=False))
     assert not fleet.set_node(node(enabled=False, ready=False))
@@ -96,4 +96,4 @@ def test_device_events_on_a_disabled_node_change_no_decision() -> None:
     fleet.set_node(node(enabled=False))
     assert not fleet.set_slice(slice_of("node", gpus(80)))
     assert fleet.set_node(node())
-    assert tier_names(fleet) == ["t1x80"]
+    assert shape_names(fleet) == ["t1x80"]

@@ -1,4 +1,4 @@
-"""Quantities: exact, rounded away from zero, printed as Kubernetes prints them."""
+"""Quantities are exact, round away from zero, and format as in Kubernetes."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ NOT_QUANTITIES = (
 
 
 @pytest.mark.parametrize("text", NOT_QUANTITIES)
-def test_anything_else_is_refused_with_one_message(text: str | float) -> None:
+def test_other_text_raises_the_same_error(text: str | float) -> None:
     with pytest.raises(ValueError, match="is not a Kubernetes quantity") as caught:
         parse_bytes(text)
     assert len(str(caught.value)) < 300
@@ -91,7 +91,7 @@ def test_canonical_form(value: int, text: str) -> None:
 
 
 @given(st.integers(-MAX_VALUE, MAX_VALUE) | st.integers(0, 1 << 40).map(lambda value: value << 20))
-def test_the_canonical_form_reads_back(value: int) -> None:
+def test_the_canonical_form_parses_back(value: int) -> None:
     assert parse_bytes(canonical_bytes(value)) == value
 
 

@@ -1,4 +1,4 @@
-"""Choosing and reserving are one step: a booking under way counts as the seat that it will be."""
+"""Reservations: a booking in progress counts as a seat."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from tests.placement.builders import CPU, Scene, amounts, claim, free_on, one_cl
 BOOKING = seat("joiner")
 
 
-def memory_left(scene: Scene) -> float:
-    room = free_on(scene.fleet, "node")
-    assert room is not None
-    return room.memory_bytes / GIB
+def free_memory_gib(scene: Scene) -> float:
+    free = free_on(scene.fleet, "node")
+    assert free is not None
+    return free.memory_bytes / GIB
 
 
 def test_two_workers_never_get_the_same_last_seat() -> None:
@@ -30,13 +30,13 @@ def test_two_workers_never_get_the_same_host_memory() -> None:
     assert scene.fleet.check(request(), "b") is JoinCheck.HOST_MEMORY
 
 
-def test_an_exclusive_reservation_closes_the_claim_and_owners_count() -> None:
+def test_an_exclusive_reservation_closes_the_claim() -> None:
     scene = one_claim()
     scene.fleet.reserve("claim", seat("joiner", exclusive=True))
     assert scene.fleet.check(request(), "claim") is JoinCheck.EXCLUSIVE
 
 
-def test_a_failed_booking_gives_the_seat_back() -> None:
+def test_a_failed_booking_frees_the_seat() -> None:
     scene = one_claim()
     scene.fleet.reserve("claim", BOOKING)
     scene.fleet.cancel_reservation("claim", "another-assignment")
@@ -48,39 +48,39 @@ def test_a_failed_booking_gives_the_seat_back() -> None:
 def test_a_reservation_ends_when_the_ledger_shows_its_assignment() -> None:
     scene = one_claim()
     scene.fleet.reserve("claim", BOOKING)
-    scene.fleet.set_seats("claim", (seat("claim-founder"), BOOKING))
+    scene.fleet.set_seats("claim", (seat("claim-creator"), BOOKING))
     assert scene.fleet.statistics().reservations == 0
     assert scene.choice(seat_limit=3) == "claim"
-    scene.fleet.set_seats("claim", (seat("claim-founder"),))
+    scene.fleet.set_seats("claim", (seat("claim-creator"),))
     assert scene.choice(seat_limit=2) == "claim"
 
 
 def test_a_reservation_ends_when_its_assignment_is_shown_under_a_corrected_uid() -> None:
     scene = one_claim()
     scene.fleet.reserve("claim", BOOKING)
-    scene.fleet.set_seats("claim", (seat("claim-founder"), seat("joiner", worker_uid="corrected")))
+    scene.fleet.set_seats("claim", (seat("claim-creator"), seat("joiner", worker_uid="corrected")))
     assert scene.fleet.statistics().reservations == 0
 
 
 def test_a_reservation_ends_when_the_ledger_shows_its_worker() -> None:
     scene = one_claim()
     scene.fleet.reserve("claim", BOOKING)
-    scene.fleet.set_seats("claim", (seat("claim-founder"), seat("joiner", assignment_id="adopted")))
+    scene.fleet.set_seats("claim", (seat("claim-creator"), seat("joiner", assignment_id="adopted")))
     assert scene.fleet.statistics().reservations == 0
 
 
 def test_a_reservation_survives_a_ledger_that_does_not_show_it_yet() -> None:
     scene = one_claim()
     scene.fleet.reserve("claim", BOOKING)
-    scene.fleet.set_seats("claim", (seat("claim-founder"), seat("somebody")))
+    scene.fleet.set_seats("claim", (seat("claim-creator"), seat("another")))
     assert scene.choice(seat_limit=3) is None
     scene.fleet.remove_seats("claim")
     assert scene.fleet.statistics().reservations == 1
 
 
-def test_a_reservation_that_the_ledger_already_shows_is_none() -> None:
+def test_a_seat_in_the_ledger_is_not_reserved_again() -> None:
     scene = one_claim()
-    scene.fleet.reserve("claim", seat("claim-founder"))
+    scene.fleet.reserve("claim", seat("claim-creator"))
     assert scene.fleet.statistics().reservations == 0
 
 
@@ -93,39 +93,39 @@ def test_a_worker_has_one_reservation_on_a_claim() -> None:
     assert scene.choice(seat_limit=2) is None
 
 
-def test_a_reservation_does_not_bring_an_empty_ledger_to_life() -> None:
+def test_a_reservation_does_not_make_an_empty_ledger_joinable() -> None:
     scene = one_claim()
     scene.fleet.remove_seats("claim")
     scene.fleet.reserve("claim", BOOKING)
     assert scene.fleet.check(request(), "claim") is JoinCheck.NO_SEATS
 
 
-def test_a_seat_costs_the_host_until_its_pod_is_bound_and_the_pod_costs_it_afterwards() -> None:
+def test_a_seat_uses_host_resources_until_its_pod_is_bound_and_uses_them_instead() -> None:
     scene = one_claim(allocatable=amounts(100, 64 * CPU, 110))
-    assert memory_left(scene) == 84
-    scene.fleet.set_pod(pod("claim-founder", claims=("claim",)))
-    assert memory_left(scene) == 84
-    scene.fleet.set_pod(pod("claim-founder", claims=("claim",), node_name="node", requests=amounts(20)))
-    assert memory_left(scene) == 80
-    scene.fleet.remove_pod("claim-founder-pod")
-    assert memory_left(scene) == 84
+    assert free_memory_gib(scene) == 84
+    scene.fleet.set_pod(pod("claim-creator", claims=("claim",)))
+    assert free_memory_gib(scene) == 84
+    scene.fleet.set_pod(pod("claim-creator", claims=("claim",), node_name="node", requests=amounts(20)))
+    assert free_memory_gib(scene) == 80
+    scene.fleet.remove_pod("claim-creator-pod")
+    assert free_memory_gib(scene) == 84
 
 
-def test_only_the_pod_on_that_claim_relieves_a_seat() -> None:
+def test_only_a_pod_on_the_claim_replaces_the_requests_of_a_seat() -> None:
     scene = one_claim(allocatable=amounts(100, 64 * CPU, 110))
-    scene.fleet.set_pod(pod("claim-founder", claims=("elsewhere",), node_name="node"))
-    assert memory_left(scene) == 68
+    scene.fleet.set_pod(pod("claim-creator", claims=("elsewhere",), node_name="node"))
+    assert free_memory_gib(scene) == 68
 
 
-def test_seats_on_an_unallocated_claim_cost_no_host() -> None:
+def test_seats_on_an_unallocated_claim_use_no_host_resources() -> None:
     scene = one_claim(allocatable=amounts(100, 64 * CPU, 110))
     scene.fleet.set_claim(claim("claim", allocated=False, node="", devices=()))
-    assert memory_left(scene) == 100
+    assert free_memory_gib(scene) == 100
 
 
-def test_others_pods_cost_the_host_memory_cpu_and_a_slot() -> None:
+def test_foreign_pods_use_host_memory_cpu_and_a_pod_slot() -> None:
     scene = one_claim(allocatable=amounts(100, 64 * CPU, 110))
     scene.fleet.set_pod(pod("daemon", node_name="node", worker_uid="", requests=Amounts(GIB, 500)))
-    room = free_on(scene.fleet, "node")
-    assert room is not None
-    assert (room.memory_bytes, room.cpu_millis, room.pods) == (83 * GIB, 62_500, 108)
+    free = free_on(scene.fleet, "node")
+    assert free is not None
+    assert (free.memory_bytes, free.cpu_millis, free.pods) == (83 * GIB, 62_500, 108)

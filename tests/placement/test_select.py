@@ -39,7 +39,7 @@ from tests.placement.builders import (
 ROW = AllocatedDevice(DeviceID(DRIVER, "node", "gpu-0"))
 
 
-def test_a_claim_that_meets_every_condition_is_offered_with_its_identity() -> None:
+def test_the_offer_identifies_a_claim_that_meets_every_condition() -> None:
     assert one_claim().fleet.select(request()) == SeatOffer("claim", "claim-uid", "node")
 
 
@@ -54,7 +54,7 @@ def tainted_device(effect: TaintEffect) -> Scene:
     return scene
 
 
-REFUSALS: dict[str, tuple[Callable[[], Scene], dict[str, Any], JoinCheck]] = {
+FAILURES: dict[str, tuple[Callable[[], Scene], dict[str, Any], JoinCheck]] = {
     "an exclusive worker": (one_claim, {"exclusive": True}, JoinCheck.NOT_SHAREABLE),
     "a worker on several devices": (one_claim, {"devices": 2}, JoinCheck.NOT_SHAREABLE),
     "an unallocated claim": (
@@ -87,7 +87,7 @@ REFUSALS: dict[str, tuple[Callable[[], Scene], dict[str, Any], JoinCheck]] = {
         JoinCheck.NODE_UNKNOWN,
     ),
     "a node that is not enabled": (lambda: one_claim(enabled=False), {}, JoinCheck.NODE_UNKNOWN),
-    "a node that is not there": (lambda: Scene().shared("claim"), {}, JoinCheck.NODE_UNKNOWN),
+    "a node that does not exist": (lambda: Scene().shared("claim"), {}, JoinCheck.NODE_UNKNOWN),
     "a node without a complete pool": (
         lambda: _with_slice(one_claim(), slice_count=2),
         {},
@@ -118,7 +118,7 @@ REFUSALS: dict[str, tuple[Callable[[], Scene], dict[str, Any], JoinCheck]] = {
         {},
         JoinCheck.EXCLUSIVE,
     ),
-    "a device taint that keeps new Pods away": (
+    "a device taint without a toleration": (
         lambda: tainted_device(TaintEffect.NO_SCHEDULE),
         {},
         JoinCheck.DEVICE_TAINTED,
@@ -146,23 +146,23 @@ REFUSALS: dict[str, tuple[Callable[[], Scene], dict[str, Any], JoinCheck]] = {
     ),
     "too little CPU": (lambda: one_claim(allocatable=amounts(64, 2 * CPU - 1, 9)), {}, JoinCheck.HOST_CPU),
     "no Pod slot": (lambda: one_claim(allocatable=amounts(64, 8 * CPU, 1)), {}, JoinCheck.HOST_PODS),
-    "the worker's own claim": (one_claim, {"worker": "claim-founder"}, JoinCheck.ALREADY_SEATED),
+    "the worker's own claim": (one_claim, {"worker": "claim-creator"}, JoinCheck.ALREADY_SEATED),
 }
 
 
-@pytest.mark.parametrize("case", REFUSALS)
-def test_is_refused(case: str) -> None:
-    build, changes, check = REFUSALS[case]
+@pytest.mark.parametrize("case", FAILURES)
+def test_a_failed_condition_rules_out_the_claim(case: str) -> None:
+    build, changes, check = FAILURES[case]
     fleet, wanted = build().fleet, request(**changes)
     assert fleet.select(wanted) is None
     assert fleet.check(wanted, "claim") is check
 
 
-def test_a_claim_that_just_refused_the_worker_is_left_out_by_uid() -> None:
+def test_a_claim_that_just_refused_the_worker_is_excluded_by_uid() -> None:
     fleet = one_claim().fleet
     assert fleet.select(request(), {"claim-uid"}) is None
     assert fleet.check(request(), "claim", {"claim-uid"}) is JoinCheck.REFUSED
-    assert fleet.select(request(), {"a-namesake-of-earlier"}) is not None
+    assert fleet.select(request(), {"uid-of-an-earlier-claim"}) is not None
 
 
 ACCEPTANCES: dict[str, tuple[Callable[[], Scene], dict[str, Any]]] = {
@@ -177,7 +177,7 @@ ACCEPTANCES: dict[str, tuple[Callable[[], Scene], dict[str, Any]]] = {
     ),
     "a device taint that is only information": (lambda: tainted_device(TaintEffect.NONE), {}),
     "a node that reports no memory": (lambda: one_claim(allocatable=amounts(None, 64 * CPU, 110)), {}),
-    "no CPU where none is asked for": (
+    "no CPU if none is requested": (
         lambda: one_claim(allocatable=amounts(64, 0, 110)),
         {"host": amounts(16, 0)},
     ),
@@ -185,7 +185,7 @@ ACCEPTANCES: dict[str, tuple[Callable[[], Scene], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("case", ACCEPTANCES)
-def test_is_accepted(case: str) -> None:
+def test_the_claim_can_be_joined(case: str) -> None:
     build, changes = ACCEPTANCES[case]
     assert build().choice(**changes) == "claim"
 
@@ -198,7 +198,7 @@ def test_device_taints_are_tolerated_by_the_claim_and_not_by_the_template() -> N
     assert scene.choice() == "claim"
 
 
-def test_the_smallest_device_that_fits_is_preferred_to_everything_else() -> None:
+def test_the_smallest_device_that_fits_comes_first() -> None:
     scene = Scene().node("node", 141, 80, 40)
     scene.shared("a-large", device="gpu-0")
     scene.shared("b-middle", seat("one"), seat("two"), device="gpu-1")
@@ -208,7 +208,7 @@ def test_the_smallest_device_that_fits_is_preferred_to_everything_else() -> None
     assert scene.choice(memory_bytes=100 * GIB) == "a-large"
 
 
-def test_then_fewest_owners_then_fewest_seats_then_the_name() -> None:
+def test_the_order_is_fewest_owners_then_fewest_seats_then_name() -> None:
     scene = Scene().node("node", 80, 80, 80, 80)
     scene.shared("a", seat("one", owner_key="x"), seat("two", owner_key="y"), device="gpu-0")
     assert scene.choice() == "a"
@@ -220,7 +220,7 @@ def test_then_fewest_owners_then_fewest_seats_then_the_name() -> None:
     assert scene.choice() == "b"
 
 
-def test_a_closed_favourite_yields_to_the_best_of_the_rest_on_any_node() -> None:
+def test_the_next_best_claim_on_any_node_follows_a_closed_one() -> None:
     scene = Scene()
     for name in ("node", "other"):
         scene.node(name, 80, 80)
@@ -230,7 +230,7 @@ def test_a_closed_favourite_yields_to_the_best_of_the_rest_on_any_node() -> None
     assert scene.fleet.select(request(), {"a-uid", "b-uid"}) == SeatOffer("c", "c-uid", "node")
 
 
-def test_claims_on_nodes_of_different_kinds_compete_by_the_same_order() -> None:
+def test_claims_on_nodes_of_different_classes_have_one_order() -> None:
     scene = Scene().node("node", 80, roles=frozenset({Role.TRAINER})).node("other", 80)
     scene.shared("b").shared("a", on="other")
     assert scene.choice() == "a"
@@ -254,11 +254,11 @@ def test_a_pod_without_a_seat_counts_as_a_seat() -> None:
 
 def test_a_pod_with_a_seat_counts_once() -> None:
     scene = one_claim()
-    scene.fleet.set_pod(pod("claim-founder", node_name="node", claims=("claim",)))
+    scene.fleet.set_pod(pod("claim-creator", node_name="node", claims=("claim",)))
     assert scene.choice(seat_limit=2) == "claim"
 
 
-def test_a_claim_that_moves_is_judged_where_it_is_now() -> None:
+def test_a_claim_that_moves_is_checked_on_its_new_node() -> None:
     scene = one_claim().node("small", 40)
     scene.fleet.set_claim(claim("claim", "gpu-0", "small"))
     assert scene.fleet.check(request(), "claim") is JoinCheck.DEVICE_TOO_SMALL
@@ -266,7 +266,7 @@ def test_a_claim_that_moves_is_judged_where_it_is_now() -> None:
     assert scene.choice() == "claim"
 
 
-def test_partly_known_devices_are_looked_up_in_every_pool_of_the_node() -> None:
+def test_a_device_is_looked_up_in_every_pool_of_the_node() -> None:
     scene = Scene().node("node", 80)
     scene.fleet.set_slice(slice_of("node", gpus(141), name="second", pool="second"))
     row = AllocatedDevice(DeviceID(DRIVER, "second", "gpu-0"))

@@ -1,4 +1,4 @@
-"""Kubernetes' rules of taints and tolerations."""
+"""The Kubernetes rules of taints and tolerations."""
 
 from __future__ import annotations
 

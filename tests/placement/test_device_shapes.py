@@ -1,4 +1,4 @@
-"""What a dedicated claim asks for: shapes, their order, and the preferences of its Pod."""
+"""The device shapes of a dedicated claim, their order, and the node preferences of its Pod."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from tests.placement.builders import DRIVER, Scene, gpus, node, request, slice_o
 
 
 def names(scene: Scene, **changes: Any) -> list[str]:
-    return [tier.name for tier in scene.fleet.device_shapes(request(**changes))]
+    return [shape.name for shape in scene.fleet.device_shapes(request(**changes))]
 
 
-def test_one_tier_per_shape_that_holds_the_request_tightest_first() -> None:
+def test_shapes_that_fit_the_request_are_ordered_tightest_first() -> None:
     scene = Scene().node("a", 141, 80).node("b", 40, 24).node("c", 80)
     assert names(scene) == ["t1x80", "t1x141"]
     assert names(scene, memory_bytes=GIB) == ["t1x24", "t1x40", "t1x80", "t1x141"]
 
 
-def test_sizes_of_one_whole_gib_are_one_shape() -> None:
+def test_sizes_that_round_up_to_one_gib_value_are_one_shape() -> None:
     scene = Scene().node("a", 79.65).node("b", 80)
     assert names(scene) == ["t1x80"]
 
 
-def test_a_shape_counts_only_with_a_device_that_really_holds_the_request() -> None:
+def test_a_shape_needs_a_device_with_the_exact_memory() -> None:
     scene = Scene().node("a", 79.65)
     assert names(scene, memory_bytes=80 * GIB) == []
 
 
-def test_shapes_exist_whatever_is_free_or_schedulable() -> None:
+def test_full_and_unschedulable_nodes_keep_their_shapes() -> None:
     scene = Scene().node("a", 80, cordoned=True, ready=False).shared("claim", on="a")
     assert names(scene) == ["t1x80"]
 
@@ -42,20 +42,20 @@ def test_only_enabled_nodes_that_accept_the_role_have_shapes() -> None:
     assert names(scene, role=Role.SAMPLER) == ["t1x80"]
 
 
-def test_several_devices_come_from_one_node_and_are_of_one_shape() -> None:
+def test_several_devices_are_on_one_node_and_have_one_shape() -> None:
     scene = Scene().node("a", 80, 141).node("b", 80, 141, 141).node("c", 80)
     assert names(scene, devices=2) == ["t2x141"]
     assert names(scene, devices=3) == []
 
 
-def test_beyond_eight_shapes_the_seven_tightest_and_one_open_upwards() -> None:
+def test_more_than_eight_shapes_become_seven_and_one_open_upwards() -> None:
     sizes = (10, 20, 30, 40, 50, 60, 70, 80)
     scene = Scene().node("a", *sizes)
     assert scene.fleet.device_shapes(request(memory_bytes=GIB)) == tuple(DeviceShape(1, gib) for gib in sizes)
     scene.node("b", 90, 100)
-    tiers = scene.fleet.device_shapes(request(memory_bytes=GIB))
-    assert tiers[:7] == tuple(DeviceShape(1, gib) for gib in sizes[:7])
-    assert tiers[7:] == (DeviceShape(1, 80, open_upwards=True),)
+    shapes = scene.fleet.device_shapes(request(memory_bytes=GIB))
+    assert shapes[:7] == tuple(DeviceShape(1, gib) for gib in sizes[:7])
+    assert shapes[7:] == (DeviceShape(1, 80, open_upwards=True),)
 
 
 def test_shapes_follow_the_nodes() -> None:
@@ -68,7 +68,7 @@ def test_shapes_follow_the_nodes() -> None:
     assert names(scene) == []
 
 
-def test_the_order_of_tiers_is_repeated_as_weights_on_nodes() -> None:
+def test_node_weights_follow_the_order_of_the_shapes() -> None:
     scene = Scene().node("d", 60).node("c", 80).node("b", 80, 141).node("a", 141).node("e", 200)
     assert scene.fleet.preferred_nodes(request()) == (
         PreferredNode("d", 100),
@@ -78,11 +78,11 @@ def test_the_order_of_tiers_is_repeated_as_weights_on_nodes() -> None:
     )
 
 
-def test_a_single_tier_prefers_no_node() -> None:
+def test_a_single_shape_prefers_no_node() -> None:
     assert Scene().node("a", 80).fleet.preferred_nodes(request()) == ()
 
 
-def test_at_most_a_hundred_nodes_are_preferred_the_tightest_by_name() -> None:
+def test_at_most_one_hundred_nodes_are_preferred_tightest_first_then_by_name() -> None:
     scene = Scene().node("z", 60).node("large", 200)
     for number in range(120):
         scene.node(f"n{number:03}", 80)
@@ -92,13 +92,13 @@ def test_at_most_a_hundred_nodes_are_preferred_the_tightest_by_name() -> None:
     assert [term.node for term in preferred[1:]] == [f"n{number:03}" for number in range(99)]
 
 
-def test_the_claim_lists_the_tiers_as_alternatives_of_one_request() -> None:
-    tiers = (DeviceShape(1, 80), DeviceShape(1, 141, open_upwards=True))
+def test_the_shapes_are_the_alternatives_of_one_device_request() -> None:
+    shapes = (DeviceShape(1, 80), DeviceShape(1, 141, open_upwards=True))
     memory = 60 * GIB + 1
     guard = f'"memory" in device.capacity["{DRIVER}"]'
     lower = f'device.capacity["{DRIVER}"].memory.compareTo(quantity("{memory}")) >= 0'
     upper = f'device.capacity["{DRIVER}"].memory.compareTo(quantity("80Gi")) <= 0'
-    assert device_requests(tiers, memory_bytes=memory, device_class="gpu.class", driver=DRIVER) == [
+    assert device_requests(shapes, memory_bytes=memory, device_class="gpu.class", driver=DRIVER) == [
         {
             "name": "gpu",
             "firstAvailable": [
@@ -122,7 +122,7 @@ def test_the_claim_lists_the_tiers_as_alternatives_of_one_request() -> None:
 
 
 @pytest.mark.parametrize("name", ["", 'x"]', "UPPER", "a..b", "-a", "a" * 254, "a\n"])
-def test_names_that_enter_the_expression_must_be_dns_subdomains(name: str) -> None:
+def test_device_class_and_driver_must_be_dns_subdomains(name: str) -> None:
     with pytest.raises(ValueError, match="device driver"):
         device_requests((DeviceShape(1, 80),), memory_bytes=1, device_class="gpu", driver=name)
     with pytest.raises(ValueError, match="device class"):
@@ -131,6 +131,6 @@ def test_names_that_enter_the_expression_must_be_dns_subdomains(name: str) -> No
 
 @pytest.mark.parametrize("count", [0, 9])
 def test_a_claim_has_one_to_eight_alternatives(count: int) -> None:
-    tiers = tuple(DeviceShape(1, gib) for gib in range(count))
+    shapes = tuple(DeviceShape(1, gib) for gib in range(count))
     with pytest.raises(ValueError, match=f"not {count}"):
-        device_requests(tiers, memory_bytes=1, device_class="gpu", driver=DRIVER)
+        device_requests(shapes, memory_bytes=1, device_class="gpu", driver=DRIVER)
