@@ -1,4 +1,4 @@
-"""A cluster on a loopback socket for each test, and two clients: the production one and a raw one."""
+"""A cluster on a loopback socket for each test, and two clients: the production client and raw HTTP."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from aiohttp import ClientSession
 
 from informers.client.transport import KubeApi, connect
 from simulation.embedded.cluster import EmbeddedCluster
-from tests.embedded.asking import Asker
+from tests.embedded.raw_client import RawClient
 
 
 @pytest.fixture
 def anyio_backend() -> str:
-    """A real loop: there are sockets."""
+    """Use a real event loop, because the tests use sockets."""
     return "asyncio"
 
 
@@ -33,6 +33,6 @@ async def api(cluster: EmbeddedCluster, tmp_path: Path) -> AsyncIterator[KubeApi
 
 
 @pytest.fixture
-async def ask(cluster: EmbeddedCluster) -> AsyncIterator[Asker]:
+async def raw(cluster: EmbeddedCluster) -> AsyncIterator[RawClient]:
     async with ClientSession(cluster.url) as session:
-        yield Asker(session)
+        yield RawClient(session)

@@ -1,4 +1,4 @@
-"""Whatever clients send: nobody is answered with a fault of the server, and nobody else is disturbed."""
+"""Malformed requests never cause an internal error, and never affect other clients."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from simulation.cluster.workloads import workload
 from simulation.embedded.cluster import EmbeddedCluster
-from tests.embedded.asking import (
+from tests.embedded.raw_client import (
     LEDGERS_PATH,
     MERGE,
     NAMESPACE,
@@ -19,7 +19,7 @@ from tests.embedded.asking import (
     STRATEGIC,
     TABLE,
     WORKLOADS_PATH,
-    Asker,
+    RawClient,
 )
 
 pytestmark = pytest.mark.anyio
@@ -84,17 +84,17 @@ OBJECTS: dict[str, dict[str, Any]] = {
 JUNK: list[Any] = [None, -1, True, "", "x", [], {}, [1], {"a": 1}, [{}], [None], 1.5, [[]]]
 
 
-def places(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    yield place
+def paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    yield path
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, item in items:
-        yield from places(item, (*place, key))
+        yield from paths(item, (*path, key))
 
 
-def spoiled(document: dict[str, Any], rng: Random) -> dict[str, Any]:
-    """The document with something in it removed, or replaced by what does not belong there."""
+def corrupted(document: dict[str, Any], rng: Random) -> dict[str, Any]:
+    """Return the document with one part removed or replaced by a value of another type."""
     document = copy.deepcopy(document)
-    *parents, last = rng.choice([place for place in places(document) if place])
+    *parents, last = rng.choice([path for path in paths(document) if path])
     parent: Any = document
     for key in parents:
         parent = parent[key]
@@ -105,10 +105,10 @@ def spoiled(document: dict[str, Any], rng: Random) -> dict[str, Any]:
     return document
 
 
-async def send_junk(ask: Asker, rng: Random) -> int:
+async def send_junk(raw: RawClient, rng: Random) -> int:
     path, document = rng.choice(list(OBJECTS.items()))
     name = f"object-{rng.randrange(3)}"
-    body = spoiled(document, rng)
+    body = corrupted(document, rng)
     if isinstance(body.get("metadata"), dict):
         body["metadata"]["name"] = name
     status = {"status": body.get("status")}
@@ -125,23 +125,23 @@ async def send_junk(ask: Asker, rng: Random) -> int:
             ("GET", path, None, "application/json"),
         ]
     )
-    answer = await ask(method, where, sent, content=content, accept=TABLE)
+    answer = await raw(method, where, sent, content=content, accept=TABLE)
     assert answer.status < 500, (method, where, sent, answer.body)
     return answer.status
 
 
 @pytest.mark.parametrize("seed", range(3))
-async def test_objects_that_make_no_sense_are_refused_and_the_cluster_goes_on(
-    cluster: EmbeddedCluster, ask: Asker, caplog: pytest.LogCaptureFixture, seed: int
+async def test_malformed_objects_are_refused_and_the_cluster_keeps_running(
+    cluster: EmbeddedCluster, raw: RawClient, caplog: pytest.LogCaptureFixture, seed: int
 ) -> None:
     cluster.fleet.add_nodes(1)
     rng = Random(seed)
 
-    statuses = {await send_junk(ask, rng) for _ in range(REQUESTS)}
+    statuses = {await send_junk(raw, rng) for _ in range(REQUESTS)}
     containers = [{"name": "main", "image": "main:1"}]
-    await ask("POST", PODS_PATH, {"metadata": {"name": "sound"}, "spec": {"containers": containers}})
+    await raw("POST", PODS_PATH, {"metadata": {"name": "sound"}, "spec": {"containers": containers}})
     query = {"watch": "true", "fieldSelector": "metadata.name=sound,status.phase=Running"}
-    async with ask.session.get(PODS_PATH, params=query) as running:
+    async with raw.session.get(PODS_PATH, params=query) as running:
         assert b'"sound"' in await running.content.readline()
 
     assert {200, 201, 400, 404, 422} <= statuses

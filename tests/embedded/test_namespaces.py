@@ -1,4 +1,4 @@
-"""A namespace that is deleted is emptied and goes, as kubectl waits for it."""
+"""A deleted namespace is emptied and then removed, as `kubectl delete` expects."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NAME = "team-a"
 SECONDS = 20
 
 
-async def test_it_goes_with_everything_that_was_in_it(api: KubeApi) -> None:
+async def test_a_deleted_namespace_is_removed_with_all_its_objects(api: KubeApi) -> None:
     made = await api.create(NAMESPACES, {"metadata": {"name": NAME}})
     await api.create(LEDGERS, ledger(), NAME)
     await api.create(PODS, pod(), NAME)
@@ -37,7 +37,7 @@ async def test_it_goes_with_everything_that_was_in_it(api: KubeApi) -> None:
     assert again.metadata.uid != made.metadata.uid
 
 
-async def test_a_replacement_that_leaves_its_spec_out_does_not_keep_it_from_being_emptied(
+async def test_an_update_without_a_spec_does_not_stop_the_deletion(
     api: KubeApi,
 ) -> None:
     await api.create(NAMESPACES, {"metadata": {"name": NAME}})

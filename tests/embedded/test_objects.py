@@ -1,4 +1,4 @@
-"""The production client creates, reads, changes and deletes over the socket as on any cluster."""
+"""The production client reads and writes objects over the socket, as on any cluster."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from informers.errors import AlreadyExists, Conflict, Invalid, NotFound
 from simulation.cluster.workloads import workload
 from simulation.demo.workplace import LEDGERS, NODES, PODS, WORKLOADS
 from simulation.embedded.cluster import EmbeddedCluster
-from tests.embedded.asking import NAMESPACE, ledger, pod
+from tests.embedded.raw_client import NAMESPACE, ledger, pod
 
 pytestmark = pytest.mark.anyio
 
 
-async def test_what_is_created_is_there_with_what_the_server_sets(api: KubeApi) -> None:
+async def test_a_created_object_has_the_fields_that_the_server_sets(api: KubeApi) -> None:
     created = await api.create(WORKLOADS, workload("worker"), NAMESPACE, strict=True)
     found = await api.get(WORKLOADS, "worker", NAMESPACE)
 
@@ -24,19 +24,19 @@ async def test_what_is_created_is_there_with_what_the_server_sets(api: KubeApi) 
     assert found.document["spec"]["accelerator"]["type"] == "GPU"
 
 
-async def test_a_name_is_taken_once(api: KubeApi) -> None:
+async def test_a_second_create_of_the_same_name_is_refused(api: KubeApi) -> None:
     await api.create(LEDGERS, ledger(), NAMESPACE)
 
     with pytest.raises(AlreadyExists):
         await api.create(LEDGERS, ledger(), NAMESPACE)
 
 
-async def test_what_breaks_a_rule_is_refused(api: KubeApi) -> None:
+async def test_an_invalid_object_is_refused(api: KubeApi) -> None:
     with pytest.raises(Invalid, match=r"spec.modelID: Required value"):
         await api.create(WORKLOADS, workload("worker", modelID=None), NAMESPACE)
 
 
-async def test_a_list_comes_in_pages_that_show_one_moment(api: KubeApi) -> None:
+async def test_all_pages_of_a_list_show_one_revision(api: KubeApi) -> None:
     for name in ("c", "a", "b"):
         await api.create(LEDGERS, ledger(name), NAMESPACE)
 
@@ -50,7 +50,7 @@ async def test_a_list_comes_in_pages_that_show_one_moment(api: KubeApi) -> None:
     assert not second.continue_token
 
 
-async def test_selectors_choose(cluster: EmbeddedCluster, api: KubeApi) -> None:
+async def test_lists_honor_selectors(cluster: EmbeddedCluster, api: KubeApi) -> None:
     cluster.fleet.add_nodes(2)
     await api.create(LEDGERS, ledger("gold", labels={"tier": "gold"}), NAMESPACE)
     await api.create(LEDGERS, ledger("plain"), NAMESPACE)
@@ -65,7 +65,7 @@ async def test_selectors_choose(cluster: EmbeddedCluster, api: KubeApi) -> None:
     assert chosen == [["gold"], ["bound"], ["gpu-node-1"]]
 
 
-async def test_a_write_on_an_old_version_meets_a_conflict(api: KubeApi) -> None:
+async def test_a_write_with_a_stale_version_is_a_conflict(api: KubeApi) -> None:
     old = await api.create(LEDGERS, ledger(), NAMESPACE)
     await api.patch(LEDGERS, "ledger-a", {"metadata": {"labels": {"a": "b"}}}, NAMESPACE)
 
@@ -76,7 +76,7 @@ async def test_a_write_on_an_old_version_meets_a_conflict(api: KubeApi) -> None:
         await api.patch(LEDGERS, "ledger-a", stale, NAMESPACE)
 
 
-async def test_a_json_patch_tests_before_it_changes(api: KubeApi) -> None:
+async def test_a_json_patch_with_a_failed_test_changes_nothing(api: KubeApi) -> None:
     await api.create(LEDGERS, ledger(), NAMESPACE)
     passing = {"op": "test", "path": "/spec/claimName", "value": "claim-of-ledger-a"}
     add = {"op": "add", "path": "/metadata/labels", "value": {"a": "b"}}
@@ -89,7 +89,7 @@ async def test_a_json_patch_tests_before_it_changes(api: KubeApi) -> None:
     assert changed.document["metadata"]["labels"] == {"a": "b"}
 
 
-async def test_status_and_the_rest_are_written_apart(api: KubeApi) -> None:
+async def test_status_and_spec_are_written_separately(api: KubeApi) -> None:
     await api.create(WORKLOADS, workload("worker"), NAMESPACE)
     both = {"metadata": {"labels": {"a": "b"}}, "status": {"phase": "Failed"}}
 
@@ -104,7 +104,7 @@ async def test_status_and_the_rest_are_written_apart(api: KubeApi) -> None:
     assert only_the_rest.document["metadata"]["labels"] == {"a": "b"}
 
 
-async def test_a_deletion_holds_only_for_what_was_meant(api: KubeApi) -> None:
+async def test_a_delete_with_a_failed_precondition_is_a_conflict(api: KubeApi) -> None:
     made = await api.create(LEDGERS, ledger(), NAMESPACE)
     other = Preconditions(uid="7a1c0ba4-0000-4000-8000-000000000000")
 
@@ -119,7 +119,7 @@ async def test_a_deletion_holds_only_for_what_was_meant(api: KubeApi) -> None:
         await api.get(LEDGERS, "ledger-a", NAMESPACE)
 
 
-async def test_a_finalizer_holds_what_is_deleted(api: KubeApi) -> None:
+async def test_a_finalizer_keeps_a_deleted_object(api: KubeApi) -> None:
     await api.create(LEDGERS, ledger(finalizers=["example.com/hold"]), NAMESPACE)
 
     held = await api.delete(LEDGERS, "ledger-a", NAMESPACE)

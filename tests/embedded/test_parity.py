@@ -1,4 +1,4 @@
-"""Over the socket, too, the embedded cluster says to every case what a real one said (`e2e/parity`)."""
+"""Over the socket, too, the embedded cluster gives the recorded responses of a real one (`e2e/parity`)."""
 
 from __future__ import annotations
 
@@ -14,5 +14,5 @@ RECORDED = RECORDED_CASES.load()
 
 
 @pytest.mark.parametrize("title", CASES)
-async def test_the_embedded_cluster_answers_like_a_real_one(api: KubeApi, title: str) -> None:
+async def test_the_embedded_cluster_responds_like_a_real_one(api: KubeApi, title: str) -> None:
     assert await run_case(CASES[title], api) == RECORDED[title]

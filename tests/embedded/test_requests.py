@@ -1,4 +1,4 @@
-"""The edge of the server: what it can be asked besides objects, and how it refuses what it cannot do."""
+"""HTTP requests besides reads and writes of objects, and the refusal of unsupported or invalid requests."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import pytest
 
 from simulation.cluster.workloads import workload
 from simulation.embedded.cluster import EmbeddedCluster
-from tests.embedded.asking import (
+from tests.embedded.raw_client import (
     JSON_PATCH,
     LEDGERS_PATH,
     MERGE,
     PODS_PATH,
     STRATEGIC,
     WORKLOADS_PATH,
-    Asker,
+    RawClient,
     ledger,
     pod,
 )
@@ -25,20 +25,20 @@ pytestmark = pytest.mark.anyio
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
 
-# What it says about itself.
+# Documents about the server.
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz", "/readyz?verbose"])
-async def test_it_is_healthy(ask: Asker, path: str) -> None:
-    answer = await ask("GET", path)
+async def test_health_endpoints_respond_with_ok(raw: RawClient, path: str) -> None:
+    answer = await raw("GET", path)
 
     assert (answer.status, answer.body) == (200, b"ok")
 
 
-async def test_discovery_names_every_group_and_kind(ask: Asker) -> None:
-    groups = (await ask("GET", "/apis")).body["groups"]
-    ours = (await ask("GET", "/apis/openrl.io/v1alpha1")).body["resources"]
-    core = (await ask("GET", "/api/v1")).body["resources"]
+async def test_discovery_lists_every_group_and_kind(raw: RawClient) -> None:
+    groups = (await raw("GET", "/apis")).body["groups"]
+    ours = (await raw("GET", "/apis/openrl.io/v1alpha1")).body["resources"]
+    core = (await raw("GET", "/api/v1")).body["resources"]
 
     assert {group["name"] for group in groups} == {
         "coordination.k8s.io",
@@ -54,18 +54,18 @@ async def test_discovery_names_every_group_and_kind(ask: Asker) -> None:
     assert {"pods/eviction", "nodes/status", "events"} <= {item["name"] for item in core}
 
 
-async def test_aggregated_discovery_says_the_same_in_one_answer(ask: Asker) -> None:
-    answer = await ask("GET", "/apis", accept=f"{AGGREGATED},application/json")
+async def test_aggregated_discovery_has_the_same_content(raw: RawClient) -> None:
+    answer = await raw("GET", "/apis", accept=f"{AGGREGATED},application/json")
 
     assert answer.headers["Content-Type"] == AGGREGATED
     (ours,) = (item for item in answer.body["items"] if item["metadata"]["name"] == "openrl.io")
     assert [item["resource"] for item in ours["versions"][0]["resources"]] == ["workloads", "claimledgers"]
 
 
-async def test_openapi_tells_kubectl_that_fields_are_validated_here(ask: Asker) -> None:
-    index = (await ask("GET", "/openapi/v3")).body["paths"]
+async def test_openapi_declares_field_validation_for_kubectl(raw: RawClient) -> None:
+    index = (await raw("GET", "/openapi/v3")).body["paths"]
     url = index["apis/openrl.io/v1alpha1"]["serverRelativeURL"]
-    document = (await ask("GET", url)).body
+    document = (await raw("GET", url)).body
 
     patch = document["paths"]["/apis/openrl.io/v1alpha1/namespaces/{namespace}/workloads/{name}"]["patch"]
     assert "fieldValidation" in [parameter["name"] for parameter in patch["parameters"]]
@@ -77,18 +77,18 @@ async def test_openapi_tells_kubectl_that_fields_are_validated_here(ask: Asker) 
 # Unknown fields and dry runs.
 
 
-async def test_unknown_fields_are_refused_told_or_dropped_as_asked(ask: Asker) -> None:
+async def test_unknown_fields_are_refused_warned_about_or_dropped_on_request(raw: RawClient) -> None:
     body = workload("worker", colour="red")
 
-    strict = await ask("POST", WORKLOADS_PATH, body, fieldValidation="Strict")
-    warned = await ask("POST", WORKLOADS_PATH, body, fieldValidation="Warn")
-    ignored = await ask(
+    strict = await raw("POST", WORKLOADS_PATH, body, fieldValidation="Strict")
+    warned = await raw("POST", WORKLOADS_PATH, body, fieldValidation="Warn")
+    ignored = await raw(
         "PATCH", f"{WORKLOADS_PATH}/worker", {"spec": {"a": 1}}, content=MERGE, fieldValidation="Ignore"
     )
-    again = await ask(
+    again = await raw(
         "PATCH", f"{WORKLOADS_PATH}/worker", {"spec": {"a": 1}}, content=MERGE, fieldValidation="Strict"
     )
-    unknown = await ask("POST", WORKLOADS_PATH, body, fieldValidation="Maybe")
+    unknown = await raw("POST", WORKLOADS_PATH, body, fieldValidation="Maybe")
 
     assert strict.refused == again.refused == (400, "BadRequest")
     assert (warned.status, warned.headers["Warning"]) == (201, r'299 - "unknown field \"spec.colour\""')
@@ -97,18 +97,20 @@ async def test_unknown_fields_are_refused_told_or_dropped_as_asked(ask: Asker) -
     assert unknown.refused == (422, "Invalid")
 
 
-async def test_a_dry_run_answers_as_if_and_changes_nothing(cluster: EmbeddedCluster, ask: Asker) -> None:
-    await ask("POST", LEDGERS_PATH, ledger("kept"))
+async def test_a_dry_run_returns_the_result_and_changes_nothing(
+    cluster: EmbeddedCluster, raw: RawClient
+) -> None:
+    await raw("POST", LEDGERS_PATH, ledger("kept"))
     revision = cluster.server.store.revision
     dry = {"dryRun": "All"}
 
-    created = await ask("POST", LEDGERS_PATH, ledger("new"), **dry)
-    taken = await ask("POST", LEDGERS_PATH, ledger("kept"), **dry)
-    patched = await ask(
+    created = await raw("POST", LEDGERS_PATH, ledger("new"), **dry)
+    taken = await raw("POST", LEDGERS_PATH, ledger("kept"), **dry)
+    patched = await raw(
         "PATCH", f"{LEDGERS_PATH}/kept", {"metadata": {"labels": {"a": "b"}}}, content=MERGE, **dry
     )
-    deleted = await ask("DELETE", f"{LEDGERS_PATH}/kept", **dry)
-    unknown = await ask("POST", LEDGERS_PATH, ledger("new"), dryRun="Some")
+    deleted = await raw("DELETE", f"{LEDGERS_PATH}/kept", **dry)
+    unknown = await raw("POST", LEDGERS_PATH, ledger("new"), dryRun="Some")
 
     assert [answer.status for answer in (created, patched, deleted)] == [201, 200, 200]
     assert patched.body["metadata"]["labels"] == {"a": "b"}
@@ -117,17 +119,17 @@ async def test_a_dry_run_answers_as_if_and_changes_nothing(cluster: EmbeddedClus
     assert cluster.server.store.revision == revision
 
 
-# Patches and deletions as kubectl sends them.
+# Patches and deletions in the form that kubectl sends.
 
 
-async def test_a_strategic_patch_merges_lists_by_name(cluster: EmbeddedCluster, ask: Asker) -> None:
+async def test_a_strategic_patch_merges_lists_by_name(cluster: EmbeddedCluster, raw: RawClient) -> None:
     cluster.fleet.add_nodes(1)
     conditions = [{"type": "DiskPressure", "status": "False"}]
     node = "/api/v1/nodes/gpu-node-0"
 
-    await ask("PATCH", f"{node}/status", {"status": {"conditions": conditions}}, content=STRATEGIC)
-    cordoned = await ask("PATCH", node, {"spec": {"unschedulable": True}}, content=STRATEGIC)
-    opened = await ask("PATCH", node, {"spec": {"unschedulable": None}}, content=STRATEGIC)
+    await raw("PATCH", f"{node}/status", {"status": {"conditions": conditions}}, content=STRATEGIC)
+    cordoned = await raw("PATCH", node, {"spec": {"unschedulable": True}}, content=STRATEGIC)
+    opened = await raw("PATCH", node, {"spec": {"unschedulable": None}}, content=STRATEGIC)
 
     types = [item["type"] for item in opened.body["status"]["conditions"]]
     assert types == ["Ready", "DiskPressure"]
@@ -135,80 +137,80 @@ async def test_a_strategic_patch_merges_lists_by_name(cluster: EmbeddedCluster, 
     assert opened.body["spec"] == {}
 
 
-async def test_no_patch_makes_another_object_of_it(ask: Asker) -> None:
-    await ask("POST", PODS_PATH, pod())
+async def test_a_patch_cannot_change_the_identity_of_an_object(raw: RawClient) -> None:
+    await raw("POST", PODS_PATH, pod())
     renamed = {"metadata": {"name": "pod-b"}}
 
     answers = [
-        await ask("PATCH", f"{PODS_PATH}/pod-a", renamed, content=content) for content in (MERGE, STRATEGIC)
+        await raw("PATCH", f"{PODS_PATH}/pod-a", renamed, content=content) for content in (MERGE, STRATEGIC)
     ]
 
     assert [answer.refused for answer in answers] == [(400, "BadRequest")] * 2
 
 
-async def test_custom_kinds_take_no_strategic_patch(ask: Asker) -> None:
-    await ask("POST", LEDGERS_PATH, ledger())
+async def test_custom_kinds_refuse_strategic_patches(raw: RawClient) -> None:
+    await raw("POST", LEDGERS_PATH, ledger())
 
-    answer = await ask("PATCH", f"{LEDGERS_PATH}/ledger-a", {}, content=STRATEGIC)
+    answer = await raw("PATCH", f"{LEDGERS_PATH}/ledger-a", {}, content=STRATEGIC)
 
     assert answer.refused == (415, "UnsupportedMediaType")
     assert f"{JSON_PATCH}, {MERGE}" in answer.body["message"]
 
 
-async def test_an_eviction_deletes_the_pod(ask: Asker) -> None:
-    await ask("POST", PODS_PATH, pod())
+async def test_an_eviction_deletes_the_pod(raw: RawClient) -> None:
+    await raw("POST", PODS_PATH, pod())
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "pod-a"}}
 
-    evicted = await ask("POST", f"{PODS_PATH}/pod-a/eviction", eviction)
+    evicted = await raw("POST", f"{PODS_PATH}/pod-a/eviction", eviction)
 
     assert (evicted.status, evicted.body["status"]) == (201, "Success")
-    assert (await ask("GET", f"{PODS_PATH}/pod-a")).refused == (404, "NotFound")
+    assert (await raw("GET", f"{PODS_PATH}/pod-a")).refused == (404, "NotFound")
 
 
-async def test_a_collection_is_deleted_as_far_as_it_is_chosen(ask: Asker) -> None:
-    await ask("POST", LEDGERS_PATH, ledger("a", labels={"go": "yes"}))
-    await ask("POST", LEDGERS_PATH, ledger("b"))
+async def test_deletecollection_deletes_only_selected_objects(raw: RawClient) -> None:
+    await raw("POST", LEDGERS_PATH, ledger("a", labels={"go": "yes"}))
+    await raw("POST", LEDGERS_PATH, ledger("b"))
 
-    removed = await ask("DELETE", LEDGERS_PATH, labelSelector="go=yes")
-    left = await ask("GET", LEDGERS_PATH)
+    removed = await raw("DELETE", LEDGERS_PATH, labelSelector="go=yes")
+    left = await raw("GET", LEDGERS_PATH)
 
     names = [[item["metadata"]["name"] for item in answer.body["items"]] for answer in (removed, left)]
     assert names == [["a"], ["b"]]
 
 
-async def test_a_collection_stays_where_its_deletion_is_a_dry_run(ask: Asker) -> None:
-    await ask("POST", LEDGERS_PATH, ledger("a"))
+async def test_a_dry_run_of_deletecollection_deletes_nothing(raw: RawClient) -> None:
+    await raw("POST", LEDGERS_PATH, ledger("a"))
 
-    answer = await ask("DELETE", LEDGERS_PATH, dryRun="All")
+    answer = await raw("DELETE", LEDGERS_PATH, dryRun="All")
 
     assert [item["metadata"]["name"] for item in answer.body["items"]] == ["a"]
-    assert (await ask("GET", f"{LEDGERS_PATH}/a")).status == 200
+    assert (await raw("GET", f"{LEDGERS_PATH}/a")).status == 200
 
 
-async def test_grace_and_policy_of_a_deletion_come_from_body_or_query(ask: Asker) -> None:
+async def test_delete_options_are_read_from_body_or_query(raw: RawClient) -> None:
     for name in ("a", "b"):
-        await ask("POST", PODS_PATH, pod(name, nodeName="nowhere"))
+        await raw("POST", PODS_PATH, pod(name, nodeName="nowhere"))
     orphan = {"propagationPolicy": "Orphan"}
 
-    held = await ask("DELETE", f"{PODS_PATH}/a", {"gracePeriodSeconds": 7})
-    gone = await ask("DELETE", f"{PODS_PATH}/b", gracePeriodSeconds="0", propagationPolicy="Foreground")
-    refused = await ask("DELETE", f"{PODS_PATH}/a", orphan)
+    held = await raw("DELETE", f"{PODS_PATH}/a", {"gracePeriodSeconds": 7})
+    gone = await raw("DELETE", f"{PODS_PATH}/b", gracePeriodSeconds="0", propagationPolicy="Foreground")
+    refused = await raw("DELETE", f"{PODS_PATH}/a", orphan)
 
     assert held.body["metadata"]["deletionGracePeriodSeconds"] == 7
     assert gone.status == 200
-    assert (await ask("GET", f"{PODS_PATH}/b")).refused == (404, "NotFound")
+    assert (await raw("GET", f"{PODS_PATH}/b")).refused == (404, "NotFound")
     assert refused.refused == (422, "Invalid")
 
 
-async def test_an_object_that_is_named_is_read_even_where_a_watch_is_asked_for(ask: Asker) -> None:
-    await ask("POST", LEDGERS_PATH, ledger("a"))
+async def test_a_get_ignores_the_watch_parameter(raw: RawClient) -> None:
+    await raw("POST", LEDGERS_PATH, ledger("a"))
 
-    answer = await ask("GET", f"{LEDGERS_PATH}/a", watch="true")
+    answer = await raw("GET", f"{LEDGERS_PATH}/a", watch="true")
 
     assert answer.body["kind"] == "ClaimLedger"
 
 
-# What it does not do.
+# Refusals.
 
 
 @pytest.mark.parametrize(
@@ -230,18 +232,18 @@ async def test_an_object_that_is_named_is_read_even_where_a_watch_is_asked_for(a
         ("GET", f"{PODS_PATH}?watch=true&resourceVersion=new", (500, "")),
     ],
 )
-async def test_what_makes_no_sense_is_refused_in_the_servers_own_words(
-    ask: Asker, method: str, path: str, refused: tuple[int, str]
+async def test_invalid_requests_are_refused_with_the_code_and_reason_of_a_real_server(
+    raw: RawClient, method: str, path: str, refused: tuple[int, str]
 ) -> None:
-    assert (await ask(method, path, {} if method in {"POST", "PUT"} else None)).refused == refused
+    assert (await raw(method, path, {} if method in {"POST", "PUT"} else None)).refused == refused
 
 
 @pytest.mark.parametrize(
     "path",
     ["/apis/openrl.io/v2/workloads", "/apis/apps/v1/deployments", f"{WORKLOADS_PATH}/worker/scale", "/x"],
 )
-async def test_where_nothing_is_served_there_is_no_page(ask: Asker, path: str) -> None:
-    answer = await ask("GET", path)
+async def test_unknown_paths_are_not_found(raw: RawClient, path: str) -> None:
+    answer = await raw("GET", path)
 
     assert (answer.status, answer.body) == (404, b"404 page not found\n")
 
@@ -260,82 +262,82 @@ async def test_where_nothing_is_served_there_is_no_page(ask: Asker, path: str) -
         (b'{"metadata": {"name": "A"}}', (422, "Invalid")),
     ],
 )
-async def test_a_body_that_is_no_such_object_is_refused(
-    ask: Asker, body: bytes, refused: tuple[int, str]
+async def test_a_body_that_is_not_an_object_of_the_kind_is_refused(
+    raw: RawClient, body: bytes, refused: tuple[int, str]
 ) -> None:
-    assert (await ask("POST", PODS_PATH, body)).refused == refused
+    assert (await raw("POST", PODS_PATH, body)).refused == refused
 
 
-async def test_patches_that_leave_no_object_are_refused(ask: Asker) -> None:
-    await ask("POST", PODS_PATH, pod())
+async def test_patches_that_result_in_an_invalid_object_are_refused(raw: RawClient) -> None:
+    await raw("POST", PODS_PATH, pod())
     path = f"{PODS_PATH}/pod-a"
     breaking = [{"op": "add", "path": "/metadata/labels", "value": "none"}]
 
-    merged = await ask("PATCH", path, {"metadata": {"labels": {"a": 1}}}, content=MERGE)
-    patched = await ask("PATCH", path, breaking, content=JSON_PATCH)
+    merged = await raw("PATCH", path, {"metadata": {"labels": {"a": 1}}}, content=MERGE)
+    patched = await raw("PATCH", path, breaking, content=JSON_PATCH)
 
     assert merged.refused == patched.refused == (400, "BadRequest")
-    assert "labels" not in (await ask("GET", path)).body["metadata"]
+    assert "labels" not in (await raw("GET", path)).body["metadata"]
 
 
-async def test_yaml_is_read_and_protobuf_is_not(ask: Asker) -> None:
+async def test_yaml_is_supported_and_protobuf_is_not(raw: RawClient) -> None:
     text = b"metadata: {name: ledger-a, annotations: {day: '2026-01-01'}}\nspec: {claimName: claim-a}"
 
-    made = await ask("POST", LEDGERS_PATH, text, content="application/yaml")
-    sent = await ask("POST", LEDGERS_PATH, b"k8s\x00", content="application/vnd.kubernetes.protobuf")
-    wanted = await ask("GET", LEDGERS_PATH, accept="application/vnd.kubernetes.protobuf")
+    made = await raw("POST", LEDGERS_PATH, text, content="application/yaml")
+    sent = await raw("POST", LEDGERS_PATH, b"k8s\x00", content="application/vnd.kubernetes.protobuf")
+    wanted = await raw("GET", LEDGERS_PATH, accept="application/vnd.kubernetes.protobuf")
 
     assert made.status == 201
     assert sent.refused == (415, "UnsupportedMediaType")
     assert wanted.refused == (406, "NotAcceptable")
 
 
-async def test_a_fault_of_the_server_is_one_answer_and_not_its_end(
-    ask: Asker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+async def test_an_internal_error_fails_only_its_own_request(
+    raw: RawClient, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     with monkeypatch.context() as broken:
         broken.setattr("simulation.apiserver.server.new_metadata", lambda *_args, **_kwargs: 1 / 0)
-        answer = await ask("POST", LEDGERS_PATH, ledger())
+        answer = await raw("POST", LEDGERS_PATH, ledger())
 
     assert answer.refused == (500, "InternalError")
     assert "ZeroDivisionError" in caplog.text
-    assert (await ask("POST", LEDGERS_PATH, ledger())).status == 201
+    assert (await raw("POST", LEDGERS_PATH, ledger())).status == 201
 
 
-async def test_an_object_that_an_actor_stumbles_over_stops_no_other(
-    cluster: EmbeddedCluster, ask: Asker, caplog: pytest.LogCaptureFixture
+async def test_an_error_of_a_simulated_component_does_not_stop_it(
+    cluster: EmbeddedCluster, raw: RawClient, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def stumble() -> None:
+    def fail() -> None:
         raise KeyError("nothing")
 
     cluster.fleet.add_nodes(1)
-    cluster.event_queue.after(0.0, ("test", "stumble"), stumble)
+    cluster.event_queue.after(0.0, ("test", "fail"), fail)
     containers = [{"name": "main", "image": "main:1"}]
-    await ask("POST", PODS_PATH, {"metadata": {"name": "pod-a"}, "spec": {"containers": containers}})
+    await raw("POST", PODS_PATH, {"metadata": {"name": "pod-a"}, "spec": {"containers": containers}})
     query = {"watch": "true", "fieldSelector": "status.phase=Running"}
-    async with ask.session.get(PODS_PATH, params=query) as running:
+    async with raw.session.get(PODS_PATH, params=query) as running:
         assert b'"pod-a"' in await running.content.readline()
 
     assert "Simulated component failed on an object" in caplog.text
 
 
-# Who may ask.
+# Access.
 
 
 @pytest.mark.parametrize("host", ["example.com", "127.0.0.1.example.com:80", "10.0.0.1", "[::1"])
-async def test_requests_under_a_name_that_is_not_loopback_are_refused(ask: Asker, host: str) -> None:
-    assert (await ask("GET", PODS_PATH, host=host)).refused == (403, "Forbidden")
+async def test_requests_with_another_host_name_are_refused(raw: RawClient, host: str) -> None:
+    assert (await raw("GET", PODS_PATH, host=host)).refused == (403, "Forbidden")
 
 
 @pytest.mark.parametrize("host", ["localhost:1", "127.0.0.1", "[::1]:80"])
-async def test_requests_under_a_loopback_name_are_answered(ask: Asker, host: str) -> None:
-    assert (await ask("GET", PODS_PATH, host=host)).status == 200
+async def test_requests_with_a_loopback_host_name_are_accepted(raw: RawClient, host: str) -> None:
+    assert (await raw("GET", PODS_PATH, host=host)).status == 200
 
 
-async def test_it_listens_on_the_loopback_interface_and_on_a_free_port(cluster: EmbeddedCluster) -> None:
+async def test_the_cluster_listens_on_a_free_loopback_port_only(cluster: EmbeddedCluster) -> None:
     port = int(cluster.url.rpartition(":")[2])
 
     with pytest.raises(OSError, match="in use"):
         socket.create_server(("127.0.0.1", port))
-    # It would be taken, too, if every interface were listened on.
+    # The bind would fail if the cluster listened on every interface.
     socket.create_server(("127.0.0.2", port)).close()

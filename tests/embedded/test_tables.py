@@ -1,4 +1,4 @@
-"""What `kubectl get` shows: columns and cells of each kind, and the other forms that a client may accept."""
+"""Output of `kubectl get`: columns and cells of each kind, and the other forms that a client may accept."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from simulation.cluster.workloads import workload
 from simulation.embedded.cluster import EmbeddedCluster
 from simulation.embedded.printing.jsonpath import UnknownPath, compile_path
 from simulation.embedded.printing.pods import human_duration
-from tests.embedded.asking import NAMESPACE, PODS_PATH, TABLE, WORKLOADS_PATH, Asker, pod
+from tests.embedded.raw_client import NAMESPACE, PODS_PATH, TABLE, WORKLOADS_PATH, RawClient, pod
 
 EVENTS_PATH = f"/apis/events.k8s.io/v1/namespaces/{NAMESPACE}/events"
 METADATA = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json"
 
 
 def rows_of(table: Any, *, wide: bool = False) -> list[dict[str, Any]]:
-    """The cells of each row by column."""
+    """Return the cells of each row by column."""
     assert table["kind"] == "Table"
     columns = [(column["name"], column["priority"]) for column in table["columnDefinitions"]]
     return [
@@ -32,12 +32,12 @@ def rows_of(table: Any, *, wide: bool = False) -> list[dict[str, Any]]:
 
 
 @pytest.mark.anyio
-async def test_our_kinds_have_the_columns_of_their_definitions(ask: Asker) -> None:
-    await ask("POST", WORKLOADS_PATH, workload("worker", ownerID="team-a"))
+async def test_custom_kinds_have_the_columns_of_their_definitions(raw: RawClient) -> None:
+    await raw("POST", WORKLOADS_PATH, workload("worker", ownerID="team-a"))
     status = {"status": {"phase": "Pending", "deviceCount": 2, "reason": "WaitingForCapacity: full"}}
-    await ask("PATCH", f"{WORKLOADS_PATH}/worker/status", status, content="application/merge-patch+json")
+    await raw("PATCH", f"{WORKLOADS_PATH}/worker/status", status, content="application/merge-patch+json")
 
-    table = (await ask("GET", WORKLOADS_PATH, accept=TABLE)).body
+    table = (await raw("GET", WORKLOADS_PATH, accept=TABLE)).body
 
     (row,) = rows_of(table, wide=True)
     assert row.pop("Age").endswith("s")
@@ -56,18 +56,16 @@ async def test_our_kinds_have_the_columns_of_their_definitions(ask: Asker) -> No
 
 
 @pytest.mark.anyio
-async def test_nodes_claims_and_slices_say_in_a_word_how_they_are(
-    cluster: EmbeddedCluster, ask: Asker
-) -> None:
+async def test_nodes_claims_and_slices_have_status_columns(cluster: EmbeddedCluster, raw: RawClient) -> None:
     cluster.fleet.add_nodes(2)
     cluster.fleet.cordon("gpu-node-0")
     cluster.fleet.set_ready("gpu-node-1", ready=False)
     claims = f"/apis/resource.k8s.io/v1/namespaces/{NAMESPACE}/resourceclaims"
-    await ask("POST", claims, {"metadata": {"name": "claim-a"}, "spec": {}})
+    await raw("POST", claims, {"metadata": {"name": "claim-a"}, "spec": {}})
 
-    nodes = rows_of((await ask("GET", "/api/v1/nodes", accept=TABLE)).body, wide=True)
-    slices = rows_of((await ask("GET", "/apis/resource.k8s.io/v1/resourceslices", accept=TABLE)).body)
-    (claim,) = rows_of((await ask("GET", claims, accept=TABLE)).body)
+    nodes = rows_of((await raw("GET", "/api/v1/nodes", accept=TABLE)).body, wide=True)
+    slices = rows_of((await raw("GET", "/apis/resource.k8s.io/v1/resourceslices", accept=TABLE)).body)
+    (claim,) = rows_of((await raw("GET", claims, accept=TABLE)).body)
 
     assert [row["Status"] for row in nodes] == ["Ready,SchedulingDisabled", "NotReady"]
     assert nodes[0]["Internal-IP"] == nodes[0]["Roles"] == "<none>"
@@ -94,30 +92,30 @@ def one_container(**state: Any) -> dict[str, Any]:
         ({"phase": "Failed", "reason": "Evicted"}, "Evicted", "0/1"),
     ],
 )
-async def test_a_pod_is_what_its_containers_are_up_to(
-    ask: Asker, status: dict[str, Any], shown: str, ready: str
+async def test_the_pod_status_is_derived_from_its_containers(
+    raw: RawClient, status: dict[str, Any], shown: str, ready: str
 ) -> None:
-    await ask("POST", PODS_PATH, pod())
+    await raw("POST", PODS_PATH, pod())
     patch = {"status": status}
-    await ask("PATCH", f"{PODS_PATH}/pod-a/status", patch, content="application/merge-patch+json")
+    await raw("PATCH", f"{PODS_PATH}/pod-a/status", patch, content="application/merge-patch+json")
 
-    (row,) = rows_of((await ask("GET", PODS_PATH, accept=TABLE)).body)
+    (row,) = rows_of((await raw("GET", PODS_PATH, accept=TABLE)).body)
 
     assert (row["Status"], row["Ready"]) == (shown, ready)
 
 
 @pytest.mark.anyio
-async def test_a_pod_that_is_being_deleted_is_terminating(ask: Asker) -> None:
-    await ask("POST", PODS_PATH, pod(nodeName="nowhere"))
-    await ask("DELETE", f"{PODS_PATH}/pod-a")
+async def test_a_deleted_pod_is_shown_as_terminating(raw: RawClient) -> None:
+    await raw("POST", PODS_PATH, pod(nodeName="nowhere"))
+    await raw("DELETE", f"{PODS_PATH}/pod-a")
 
-    (row,) = rows_of((await ask("GET", PODS_PATH, accept=TABLE)).body)
+    (row,) = rows_of((await raw("GET", PODS_PATH, accept=TABLE)).body)
 
     assert row["Status"] == "Terminating"
 
 
 @pytest.mark.anyio
-async def test_events_are_there_under_both_names(ask: Asker) -> None:
+async def test_events_are_served_in_both_api_groups(raw: RawClient) -> None:
     about = {"kind": "Workload", "name": "worker", "namespace": NAMESPACE, "uid": "u"}
     event = {
         "metadata": {"name": "event-a"},
@@ -130,12 +128,12 @@ async def test_events_are_there_under_both_names(ask: Asker) -> None:
         "eventTime": "2026-01-01T00:00:00.000000Z",
         "series": {"count": 3, "lastObservedTime": "2026-01-01T00:00:05.000000Z"},
     }
-    await ask("POST", EVENTS_PATH, event)
+    await raw("POST", EVENTS_PATH, event)
     old_path = f"/api/v1/namespaces/{NAMESPACE}/events"
 
-    chosen = (await ask("GET", old_path, fieldSelector="involvedObject.name=worker,type=Warning")).body
-    others = (await ask("GET", old_path, fieldSelector="involvedObject.name=another")).body
-    (row,) = rows_of((await ask("GET", old_path, accept=TABLE)).body, wide=True)
+    chosen = (await raw("GET", old_path, fieldSelector="involvedObject.name=worker,type=Warning")).body
+    others = (await raw("GET", old_path, fieldSelector="involvedObject.name=another")).body
+    (row,) = rows_of((await raw("GET", old_path, accept=TABLE)).body, wide=True)
 
     assert [item["message"] for item in chosen["items"]] == ["No room."]
     assert chosen["items"][0]["involvedObject"] == about
@@ -145,7 +143,7 @@ async def test_events_are_there_under_both_names(ask: Asker) -> None:
         3,
         "openrl.io/open-rl-scheduler, host",
     )
-    assert (await ask("POST", old_path, event)).refused == (405, "MethodNotAllowed")
+    assert (await raw("POST", old_path, event)).refused == (405, "MethodNotAllowed")
 
 
 @pytest.mark.anyio
@@ -153,22 +151,22 @@ async def test_events_are_there_under_both_names(ask: Asker) -> None:
 @pytest.mark.parametrize(
     ("include", "keys"), [("None", set()), ("Metadata", {"metadata"}), ("Object", {"spec"})]
 )
-async def test_a_row_carries_as_much_of_its_object_as_is_asked_for(
-    ask: Asker, path: str, include: str, keys: set[str]
+async def test_a_table_row_includes_as_much_of_its_object_as_requested(
+    raw: RawClient, path: str, include: str, keys: set[str]
 ) -> None:
-    await ask("POST", PODS_PATH, pod())
+    await raw("POST", PODS_PATH, pod())
 
-    table = (await ask("GET", f"{PODS_PATH}{path}", accept=TABLE, includeObject=include)).body
+    table = (await raw("GET", f"{PODS_PATH}{path}", accept=TABLE, includeObject=include)).body
 
     assert keys <= set(table["rows"][0].get("object", {}))
     assert ("object" in table["rows"][0]) is bool(keys)
 
 
 @pytest.mark.anyio
-async def test_a_client_may_ask_for_metadata_only(ask: Asker) -> None:
-    await ask("POST", PODS_PATH, pod())
+async def test_a_client_can_request_metadata_only(raw: RawClient) -> None:
+    await raw("POST", PODS_PATH, pod())
 
-    listed = (await ask("GET", PODS_PATH, accept=METADATA)).body
+    listed = (await raw("GET", PODS_PATH, accept=METADATA)).body
 
     assert listed["kind"] == "PartialObjectMetadataList"
     assert set(listed["items"][0]) == {"kind", "apiVersion", "metadata"}
@@ -183,7 +181,7 @@ async def test_a_client_may_ask_for_metadata_only(ask: Asker) -> None:
         (9 * 365 * 86400, "9y"),
     ],
 )  # fmt: skip
-def test_an_age_has_two_units_at_most(seconds: int, text: str) -> None:
+def test_an_age_has_at_most_two_units(seconds: int, text: str) -> None:
     assert human_duration(timedelta(seconds=seconds)) == text
 
 
@@ -200,13 +198,13 @@ def test_an_age_has_two_units_at_most(seconds: int, text: str) -> None:
         (".items[?(@.name == 'three')].size", None),
     ],
 )
-def test_a_path_finds_the_first_value(path: str, value: object) -> None:
+def test_a_jsonpath_returns_the_first_value(path: str, value: object) -> None:
     items = [{"name": "one", "size": 1}, {"name": "two", "size": 2}]
     document = {"a": {"b": 1}, "labels": {"x.y/z": "w"}, "items": items}
 
     assert compile_path(path)(document) == value
 
 
-def test_a_path_of_another_form_is_refused_when_it_is_read() -> None:
+def test_an_unsupported_jsonpath_is_refused_when_it_is_compiled() -> None:
     with pytest.raises(UnknownPath, match=r"from '\[0:2\]' on"):
         compile_path(".items[0:2]")

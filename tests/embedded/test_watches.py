@@ -1,4 +1,4 @@
-"""Watches over the socket: order, resumption, expiry, selectors, and an informer that keeps up with them."""
+"""Watches over the socket: order, resumption, expiry, selectors, and an informer on top of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from informers.errors import Gone
 from simulation.apiserver.documents import Document
 from simulation.demo.workplace import LEDGERS, Whole
 from simulation.embedded.cluster import EmbeddedCluster
-from tests.embedded.asking import LEDGERS_PATH, NAMESPACE, TABLE, Asker, ledger
+from tests.embedded.raw_client import LEDGERS_PATH, NAMESPACE, TABLE, RawClient, ledger
 
 pytestmark = pytest.mark.anyio
 
@@ -25,12 +25,12 @@ SECONDS = 10.0
 
 @asynccontextmanager
 async def watched(
-    ask: Asker, path: str, *, accept: str = "", **query: str
+    raw: RawClient, path: str, *, accept: str = "", **query: str
 ) -> AsyncIterator[AsyncIterator[Document]]:
-    """The lines of a raw watch."""
+    """Yield the lines of a raw watch."""
     headers = {"Accept": accept or "application/json"}
     with anyio.fail_after(SECONDS):
-        async with ask.session.get(path, params={"watch": "true", **query}, headers=headers) as response:
+        async with raw.session.get(path, params={"watch": "true", **query}, headers=headers) as response:
             assert response.status == 200
 
             async def lines() -> AsyncIterator[Document]:
@@ -44,11 +44,11 @@ async def take(lines: AsyncIterator[Document], count: int) -> list[Document]:
     return [await anext(lines) for _ in range(count)]
 
 
-def told(lines: list[Document]) -> list[tuple[str, str]]:
+def summarized(lines: list[Document]) -> list[tuple[str, str]]:
     return [(line["type"], line["object"]["metadata"]["name"]) for line in lines]
 
 
-async def test_changes_come_in_order_as_they_are_made(api: KubeApi) -> None:
+async def test_changes_arrive_in_order(api: KubeApi) -> None:
     page = await api.list_page(LEDGERS, NAMESPACE)
     seen: list[tuple[str, str]] = []
     with anyio.fail_after(SECONDS):
@@ -72,16 +72,16 @@ async def test_changes_come_in_order_as_they_are_made(api: KubeApi) -> None:
     assert seen == [("ADDED", "a"), ("MODIFIED", "a"), ("ADDED", "b"), ("DELETED", "a")]
 
 
-async def test_a_watch_resumes_where_another_ended(api: KubeApi, ask: Asker) -> None:
+async def test_a_watch_resumes_from_the_version_of_an_earlier_one(api: KubeApi, raw: RawClient) -> None:
     first = await api.create(LEDGERS, ledger("a"), NAMESPACE)
     await api.create(LEDGERS, ledger("b"), NAMESPACE)
     await api.create(LEDGERS, ledger("c"), NAMESPACE)
 
-    async with watched(ask, LEDGERS_PATH, resourceVersion=first.metadata.resource_version) as lines:
-        assert told(await take(lines, 2)) == [("ADDED", "b"), ("ADDED", "c")]
+    async with watched(raw, LEDGERS_PATH, resourceVersion=first.metadata.resource_version) as lines:
+        assert summarized(await take(lines, 2)) == [("ADDED", "b"), ("ADDED", "c")]
 
 
-async def test_a_version_that_is_compacted_is_gone(cluster: EmbeddedCluster, api: KubeApi) -> None:
+async def test_a_watch_from_a_compacted_version_is_gone(cluster: EmbeddedCluster, api: KubeApi) -> None:
     old = await api.create(LEDGERS, ledger("a"), NAMESPACE)
     await api.create(LEDGERS, ledger("b"), NAMESPACE)
     cluster.server.store.compact()
@@ -106,74 +106,76 @@ def frequent_bookmarks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("frequent_bookmarks")
-async def test_a_watch_ends_when_its_time_is_up_and_has_no_bookmarks_that_nobody_asked_for(
-    ask: Asker,
+async def test_a_watch_ends_at_its_timeout_and_sends_no_unrequested_bookmarks(
+    raw: RawClient,
 ) -> None:
-    async with watched(ask, LEDGERS_PATH, timeoutSeconds="1") as lines:
+    async with watched(raw, LEDGERS_PATH, timeoutSeconds="1") as lines:
         assert [line async for line in lines] == []
 
 
 @pytest.mark.usefixtures("frequent_bookmarks")
-async def test_bookmarks_say_how_far_the_watch_has_come(cluster: EmbeddedCluster, ask: Asker) -> None:
-    async with watched(ask, LEDGERS_PATH, allowWatchBookmarks="true") as lines:
+async def test_bookmarks_carry_the_current_version(cluster: EmbeddedCluster, raw: RawClient) -> None:
+    async with watched(raw, LEDGERS_PATH, allowWatchBookmarks="true") as lines:
         (bookmark,) = await take(lines, 1)
 
     assert bookmark["type"] == "BOOKMARK"
     assert bookmark["object"]["metadata"] == {"resourceVersion": str(cluster.server.store.revision)}
 
 
-async def test_what_comes_to_match_is_added_and_what_ceases_to_is_deleted(api: KubeApi, ask: Asker) -> None:
-    async with watched(ask, LEDGERS_PATH, labelSelector="tier=gold") as lines:
+async def test_an_object_is_added_when_it_starts_and_deleted_when_it_stops_to_match(
+    api: KubeApi, raw: RawClient
+) -> None:
+    async with watched(raw, LEDGERS_PATH, labelSelector="tier=gold") as lines:
         await api.create(LEDGERS, ledger("a"), NAMESPACE)
         for label in ("gold", None):
             await api.patch(LEDGERS, "a", {"metadata": {"labels": {"tier": label}}}, NAMESPACE)
 
-        assert told(await take(lines, 2)) == [("ADDED", "a"), ("DELETED", "a")]
+        assert summarized(await take(lines, 2)) == [("ADDED", "a"), ("DELETED", "a")]
 
 
-async def test_a_watch_of_one_name_shows_that_one(api: KubeApi, ask: Asker) -> None:
+async def test_a_watch_of_one_name_shows_only_that_object(api: KubeApi, raw: RawClient) -> None:
     path = LEDGERS_PATH.replace("/v1alpha1/", "/v1alpha1/watch/")
-    async with watched(ask, f"{path}/b") as lines:
+    async with watched(raw, f"{path}/b") as lines:
         await api.create(LEDGERS, ledger("a"), NAMESPACE)
         await api.create(LEDGERS, ledger("b"), NAMESPACE)
 
-        assert told(await take(lines, 1)) == [("ADDED", "b")]
+        assert summarized(await take(lines, 1)) == [("ADDED", "b")]
 
 
-async def test_a_streaming_list_says_where_it_is_complete(api: KubeApi, ask: Asker) -> None:
+async def test_a_streaming_list_ends_its_initial_events_with_a_bookmark(api: KubeApi, raw: RawClient) -> None:
     await api.create(LEDGERS, ledger("a"), NAMESPACE)
     streaming = {
         "sendInitialEvents": "true",
         "resourceVersionMatch": "NotOlderThan",
         "allowWatchBookmarks": "true",
     }
-    async with watched(ask, LEDGERS_PATH, **streaming) as lines:
+    async with watched(raw, LEDGERS_PATH, **streaming) as lines:
         added, bookmark = await take(lines, 2)
         await api.create(LEDGERS, ledger("b"), NAMESPACE)
         (live,) = await take(lines, 1)
 
-    assert told([added, live]) == [("ADDED", "a"), ("ADDED", "b")]
+    assert summarized([added, live]) == [("ADDED", "a"), ("ADDED", "b")]
     assert bookmark["type"] == "BOOKMARK"
     assert bookmark["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
 
 
-async def test_a_streaming_list_shows_all_that_is_watched_and_no_more(api: KubeApi, ask: Asker) -> None:
+async def test_a_streaming_list_ignores_the_limit_and_honors_the_name(api: KubeApi, raw: RawClient) -> None:
     for name in ("a", "b", "c"):
         await api.create(LEDGERS, ledger(name), NAMESPACE)
     streaming = {"sendInitialEvents": "true", "allowWatchBookmarks": "true", "limit": "1"}
     path = LEDGERS_PATH.replace("/v1alpha1/", "/v1alpha1/watch/")
 
-    async with watched(ask, LEDGERS_PATH, **streaming) as lines:
-        assert told(await take(lines, 3)) == [("ADDED", "a"), ("ADDED", "b"), ("ADDED", "c")]
-    async with watched(ask, f"{path}/b", **streaming) as lines:
+    async with watched(raw, LEDGERS_PATH, **streaming) as lines:
+        assert summarized(await take(lines, 3)) == [("ADDED", "a"), ("ADDED", "b"), ("ADDED", "c")]
+    async with watched(raw, f"{path}/b", **streaming) as lines:
         (named, end) = await take(lines, 2)
 
-    assert told([named]) == [("ADDED", "b")]
+    assert summarized([named]) == [("ADDED", "b")]
     assert end["type"] == "BOOKMARK"
 
 
-async def test_a_watch_of_tables_declares_its_columns_once(api: KubeApi, ask: Asker) -> None:
-    async with watched(ask, LEDGERS_PATH, accept=TABLE) as lines:
+async def test_a_watch_of_tables_sends_its_columns_once(api: KubeApi, raw: RawClient) -> None:
+    async with watched(raw, LEDGERS_PATH, accept=TABLE) as lines:
         await api.create(LEDGERS, ledger("a"), NAMESPACE)
         await api.create(LEDGERS, ledger("b"), NAMESPACE)
         tables = [line["object"] for line in await take(lines, 2)]
@@ -186,8 +188,8 @@ async def test_a_watch_of_tables_declares_its_columns_once(api: KubeApi, ask: As
     ]
 
 
-async def test_a_client_that_goes_leaves_no_watch_behind(cluster: EmbeddedCluster, ask: Asker) -> None:
-    async with watched(ask, LEDGERS_PATH):
+async def test_a_disconnected_client_leaves_no_watch(cluster: EmbeddedCluster, raw: RawClient) -> None:
+    async with watched(raw, LEDGERS_PATH):
         assert cluster.statistics().watches == 1
 
     with anyio.fail_after(SECONDS):
@@ -195,7 +197,7 @@ async def test_a_client_that_goes_leaves_no_watch_behind(cluster: EmbeddedCluste
             await anyio.lowlevel.checkpoint()
 
 
-async def test_an_informer_keeps_up_across_a_compaction(cluster: EmbeddedCluster, api: KubeApi) -> None:
+async def test_an_informer_keeps_up_after_a_compaction(cluster: EmbeddedCluster, api: KubeApi) -> None:
     informer = SharedInformer(api, LEDGERS, namespace=NAMESPACE, rng=Random(0))
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(informer.run)
@@ -203,7 +205,7 @@ async def test_an_informer_keeps_up_across_a_compaction(cluster: EmbeddedCluster
         await api.create(LEDGERS, ledger("before"), NAMESPACE)
         await until_known(informer, "before")
         for watch in cluster.watches.matching():
-            watch.end()  # before it can be asked for what is compacted next
+            watch.end()  # before the compacted revision can be requested
         await api.create(LEDGERS, ledger("between"), NAMESPACE)
         cluster.server.store.compact()
         await until_known(informer, "between")

@@ -1,4 +1,4 @@
-"""Requests as they go over the wire, and objects to send."""
+"""Raw HTTP requests to the embedded cluster, and objects to send."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ MERGE, JSON_PATCH, STRATEGIC = (
 
 
 @dataclass(frozen=True)
-class Answer:
-    """What came back."""
+class Response:
+    """A response."""
 
     status: int
     body: Any
@@ -31,14 +31,14 @@ class Answer:
 
     @property
     def refused(self) -> tuple[int, str]:
-        """Code and reason of a `Status`, which must agree with the code of HTTP."""
+        """Return code and reason of a `Status`, whose code must equal the HTTP status."""
         assert self.body["kind"] == "Status"
         assert self.body["code"] == self.status
         return self.status, self.body["reason"]
 
 
-class Asker:
-    """Sends requests and reads whole answers."""
+class RawClient:
+    """Sends requests and reads complete responses."""
 
     def __init__(self, session: ClientSession) -> None:
         self.session = session
@@ -53,7 +53,7 @@ class Asker:
         accept: str = "application/json",
         host: str = "",
         **query: str,
-    ) -> Answer:
+    ) -> Response:
         headers = {"Accept": accept} | ({"Host": host} if host else {})
         data = None
         if body is not None:
@@ -63,7 +63,7 @@ class Asker:
             text = await response.read()
             is_json = response.content_type == "application/json"
             decoded = msgspec.json.decode(text) if is_json and text else text
-            return Answer(response.status, decoded, dict(response.headers))
+            return Response(response.status, decoded, dict(response.headers))
 
 
 def ledger(name: str = "ledger-a", **metadata: object) -> Document:
@@ -71,6 +71,6 @@ def ledger(name: str = "ledger-a", **metadata: object) -> Document:
 
 
 def pod(name: str = "pod-a", **spec: object) -> Document:
-    """A Pod that no scheduler takes."""
+    """Return a Pod that no scheduler handles."""
     containers = [{"name": "main", "image": "main:1"}]
     return {"metadata": {"name": name}, "spec": {"schedulerName": "nobody", "containers": containers, **spec}}
