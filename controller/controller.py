@@ -100,7 +100,7 @@ class Controller:
             local_state=self.local_state,
             now=nondeterminism.now,
             requeue=lambda workload: self._triggers.activate(ObjectKey.of(workload)),
-            activate_next=self._triggers.skipped,
+            activate_next=self._triggers.activate_next,
             self_writes=self._triggers.self_writes,
         )
         self.sweep = Sweep(context, context.requeue)
@@ -114,8 +114,8 @@ class Controller:
         self._waiting_for_caches = anyio.CancelScope()
         # The picture first: whoever is woken must find the change in it.
         self.fleet_updater.subscribe()
-        self.gauges.connect(self.caches)
-        self._triggers.connect(self.fleet_updater)
+        self.gauges.subscribe(self.caches)
+        self._triggers.subscribe(self.fleet_updater)
 
     def __repr__(self) -> str:
         return f"<Controller {self.queue!r} {self.scheduling_queue!r} synced={self.has_synced}>"
@@ -147,14 +147,14 @@ class Controller:
             workloads=len(self.caches.workloads.store),
             waiting=len(self.scheduling_queue),
         )
-        self.hand_offs.begin()
+        self.hand_offs.start()
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self.sweep.run)
                 await self.runner.run()
                 tasks.cancel_scope.cancel()
         finally:
-            self.hand_offs.end()
+            self.hand_offs.stop()
 
     async def stop(self) -> None:
         """Take nothing new, let what runs finish; `lead` returns then."""

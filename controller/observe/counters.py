@@ -101,7 +101,7 @@ class Counters:
     def __repr__(self) -> str:
         return f"<Tally assignments={self._assignments.total()} ended={self._ended.total()}>"
 
-    def status_written(self, before: Workload, after: Workload) -> None:
+    def record_status_write(self, before: Workload, after: Workload) -> None:
         """A status was written on the version `before`, and is now that of `after`."""
         code = code_of(after.status.reason)
         old, new = assignment_of(before), assignment_of(after)
@@ -118,7 +118,7 @@ class Counters:
             waited = self._now() - waiting_since(before)
             self._wait_seconds.observe(max(0.0, waited.total_seconds()))
 
-    def repaired(self, what: RepairKind) -> None:
+    def record_repair(self, what: RepairKind) -> None:
         """A repair was carried out."""
         self._repairs[what] += 1
 

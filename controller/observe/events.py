@@ -160,7 +160,7 @@ class WorkloadEvents:
     def __repr__(self) -> str:
         return f"<WorkloadEvents {self._recorder!r}>"
 
-    def status_written(self, before: Workload, after: Workload) -> None:
+    def record_status_write(self, before: Workload, after: Workload) -> None:
         """A status was written on the version `before`, and is now that of `after`. Never raises or waits."""
         event = event_for(before, after)
         if event is None:

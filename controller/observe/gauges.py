@@ -104,13 +104,13 @@ class Gauges:
         workloads, ledgers = self._workloads.counts.total(), self._ledgers.counts.total()
         return f"<Census workloads={workloads} waiting={len(self._waiting)} ledgers={ledgers}>"
 
-    def connect(self, caches: Caches) -> None:
+    def subscribe(self, caches: Caches) -> None:
         """Follow the caches; who waits is told by `waits` and `waits_no_more`."""
         caches.workloads.on_change(self._workloads.change, name="gauges", inline=True)
         caches.ledgers.on_change(self._ledgers.change, name="gauges", inline=True)
         caches.claims.on_change(self._claims.change, name="gauges", inline=True)
 
-    def waits(self, key: ObjectKey, workload: Workload) -> None:
+    def set_waiting(self, key: ObjectKey, workload: Workload) -> None:
         """This worker is in line, and says why in its status."""
         entry = (_cause(workload), waiting_since(workload))
         before = self._waiting.get(key)
@@ -121,7 +121,7 @@ class Gauges:
         self._waiting[key] = entry
         self._causes[entry[0]] += 1
 
-    def waits_no_more(self, key: ObjectKey) -> None:
+    def clear_waiting(self, key: ObjectKey) -> None:
         """This worker left the line, if it was there."""
         before = self._waiting.pop(key, None)
         if before is not None:

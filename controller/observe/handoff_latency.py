@@ -37,35 +37,35 @@ class HandOffLatency:
         """The hand-offs so far, in seconds."""
         return self._seconds.statistics()
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """This process places workers from now on."""
         self._measuring = True
 
-    def end(self) -> None:
+    def stop(self) -> None:
         """Another process places workers from now on; what is on its way is not ours to measure."""
         self._measuring = False
         self._freed.clear()
         self._on_the_way.clear()
 
-    def freed(self, seats: int) -> None:
+    def record_freed(self, seats: int) -> None:
         """So many seats went from a ledger."""
         if self._measuring:
             self._freed.extend([anyio.current_time()] * seats)
 
-    def handed_out(self, takers: Sequence[ObjectKey]) -> None:
+    def record_activated(self, takers: Sequence[ObjectKey]) -> None:
         """These workers are woken, the first in line first; what is left over is for nobody."""
         for key in takers:
             if self._freed and key not in self._on_the_way:
                 self._on_the_way[key] = self._freed.popleft()
         self._freed.clear()
 
-    def skipped(self, key: ObjectKey) -> None:
+    def record_skipped(self, key: ObjectKey) -> None:
         """A worker did not take what it was woken for: the next one may."""
         since = self._on_the_way.pop(key, None)
         if since is not None:
             self._freed.appendleft(since)
 
-    def booked(self, key: ObjectKey) -> None:
+    def record_booked(self, key: ObjectKey) -> None:
         """A worker has got a seat on a claim of others."""
         since = self._on_the_way.pop(key, None)
         if since is not None:

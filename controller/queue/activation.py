@@ -65,7 +65,7 @@ class ActivationPlanner:
     def __repr__(self) -> str:
         return f"<HandOut to {self._scheduling_queue!r}>"
 
-    def takers(self, skipped: Collection[ObjectKey] = ()) -> list[ObjectKey]:
+    def plan(self, skipped: Collection[ObjectKey] = ()) -> list[ObjectKey]:
         """The workers that would take a seat now, oldest first, were all of them to choose in that order."""
         lanes = [
             entries
@@ -87,7 +87,7 @@ class ActivationPlanner:
             self._fleet.cancel_reservation(claim, hold.assignment_id)
         return takers
 
-    def explained(self, keys: Iterable[ObjectKey]) -> list[ObjectKey]:
+    def explainable(self, keys: Iterable[ObjectKey]) -> list[ObjectKey]:
         """Those of them who can name by now what is in their way. Who asks for the same is one look."""
         answers: dict[PlacementRequest, bool] = {}
         found = []

@@ -59,15 +59,15 @@ class SchedulingQueue:
         """Those who wait in each lane, oldest first, as (seniority, key); not a copy: use it at once."""
         return dict(self._lanes)
 
-    def join(self, key: ObjectKey, creation_order: CreationOrder, equivalence_class: Hashable) -> None:
+    def add(self, key: ObjectKey, creation_order: CreationOrder, equivalence_class: Hashable) -> None:
         """Put a worker at its place; joining again changes nothing unless it is another object."""
         if self._places.get(key) == (equivalence_class, creation_order):
             return
-        self.leave(key)
+        self.remove(key)
         self._places[key] = (equivalence_class, creation_order)
         insort(self._lanes.setdefault(equivalence_class, []), (creation_order, key))
 
-    def leave(self, key: ObjectKey) -> bool:
+    def remove(self, key: ObjectKey) -> bool:
         """Take a worker out, if it is there; returns whether it was woken and not looked at since."""
         was_activated = self._activated.pop(key, None) is not None
         self._unexplained.pop(key, None)
@@ -81,7 +81,7 @@ class SchedulingQueue:
             del self._lanes[equivalence_class]
         return was_activated
 
-    def activated(self, keys: Iterable[ObjectKey]) -> None:
+    def mark_activated(self, keys: Iterable[ObjectKey]) -> None:
         """These were woken to take something; until they are looked at, younger ones yield to them."""
         for key in keys:
             place = self._places.get(key)
@@ -93,12 +93,12 @@ class SchedulingQueue:
         self._unexplained.pop(key, None)
         return self._activated.pop(key, None) is not None
 
-    def activated_before(self, key: ObjectKey, creation_order: CreationOrder) -> list[ObjectKey]:
+    def older_activated(self, key: ObjectKey, creation_order: CreationOrder) -> list[ObjectKey]:
         """Older workers that were woken and not looked at since, oldest first."""
         older = [(s, k) for k, s in self._activated.items() if s < creation_order and k != key]
         return [k for _, k in sorted(older)]
 
-    def cannot_explain(self, key: ObjectKey) -> None:
+    def mark_unexplained(self, key: ObjectKey) -> None:
         """This worker found nothing, and nothing to name that is in its way."""
         place = self._places.get(key)
         if place is not None:

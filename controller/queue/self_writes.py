@@ -40,7 +40,7 @@ class SelfWriteFilter:
         return f"<Echoes in_work={len(self._in_work)}>"
 
     @contextmanager
-    def working_on(self, key: ObjectKey) -> Iterator[None]:
+    def reconciling(self, key: ObjectKey) -> Iterator[None]:
         """The block is a reconcile of this worker; raising means that it is retried with back-off."""
         self._in_work[key] = told = _Told()
         try:
@@ -54,21 +54,21 @@ class SelfWriteFilter:
         elif told.versions:
             self._look_later(key)
 
-    def tell(self, key: ObjectKey) -> None:
+    def notify(self, key: ObjectKey) -> None:
         """A ledger or claim says something about this worker: look at it, now or after the reconcile."""
         if key in self._in_work:
             self._in_work[key].by_others = True
         else:
             self._look_at(key)
 
-    def tell_status(self, key: ObjectKey, version: str) -> None:
+    def notify_status(self, key: ObjectKey, version: str) -> None:
         """The status of this worker changed in that version: look at it later, unless we wrote it."""
         if key in self._in_work:
             self._in_work[key].versions[version] = None
         else:
             self._look_later(key)
 
-    def wrote_status(self, key: ObjectKey, version: str) -> None:
+    def record_write(self, key: ObjectKey, version: str) -> None:
         """That version of the status is this process's, by the answer to its write, which is told by now."""
         if key in self._in_work:
             self._in_work[key].versions.pop(version, None)

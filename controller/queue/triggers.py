@@ -64,7 +64,7 @@ class QueueTriggers:
     def __repr__(self) -> str:
         return f"<Wakeups line={self._scheduling_queue!r} due={self._due is not None}>"
 
-    def connect(self, fleet_updater: FleetUpdater) -> None:
+    def subscribe(self, fleet_updater: FleetUpdater) -> None:
         """Subscribe to the caches. Call after the picture has subscribed, which must be up to date first."""
         fleet_updater.on_inventory_changed = self.activate_all_waiting
         fleet_updater.on_capacity_freed = self.wake_all
@@ -130,7 +130,7 @@ class QueueTriggers:
         lost = [seat for ref, seat in before.items() if after.get(ref) != seat]
         gained = [seat for ref, seat in after.items() if ref not in before]
         if old is not None and lost:
-            self.hand_offs.freed(max(0, len(old.seats) - len(new.seats)))
+            self.hand_offs.record_freed(max(0, len(old.seats) - len(new.seats)))
             self.seats_lost(new, lost)
         if old is not None and gained:
             self.seats_joined(gained)
@@ -145,7 +145,7 @@ class QueueTriggers:
     def tell(self, names: Iterable[str]) -> None:
         """A ledger or claim says something about these Workloads of the workers' namespace."""
         for name in names:
-            self.self_writes.tell(ObjectKey(self._namespace, name))
+            self.self_writes.notify(ObjectKey(self._namespace, name))
 
     def activate(self, key: ObjectKey) -> None:
         """Look at one Workload soon."""
@@ -174,11 +174,11 @@ class QueueTriggers:
         self._unexplained = True
         self._schedule()
 
-    def skipped(self, workload: Workload) -> None:
+    def activate_next(self, workload: Workload) -> None:
         """A worker that was woken for a free seat did not take it: the next in line may."""
         key = ObjectKey.of(workload)
         self._skipped[key] = None
-        self.hand_offs.skipped(key)
+        self.hand_offs.record_skipped(key)
         self._schedule()
 
     def _schedule(self) -> None:
@@ -187,13 +187,13 @@ class QueueTriggers:
             self._due = asyncio.get_running_loop().call_soon(self._activate_now)
 
     def _activate_now(self) -> None:
-        takers = self._activation_planner.takers(self._skipped)
+        takers = self._activation_planner.plan(self._skipped)
         keys = list(self._scheduling_queue) if self._everybody else takers
         if self._unexplained:
-            keys = [*keys, *self._activation_planner.explained(self._scheduling_queue.unexplained())]
+            keys = [*keys, *self._activation_planner.explainable(self._scheduling_queue.unexplained())]
         self._due, self._everybody, self._unexplained = None, False, False
-        self._scheduling_queue.activated(takers)
-        self.hand_offs.handed_out(takers)
+        self._scheduling_queue.mark_activated(takers)
+        self.hand_offs.record_activated(takers)
         for key in keys:
             self.activate(key)
 
@@ -204,10 +204,10 @@ class QueueTriggers:
         if workload.terminal or workload.deleting or any(pod.bound for pod in pods):
             self._leave_queue(workload)
         else:
-            self._scheduling_queue.join(
+            self._scheduling_queue.add(
                 key, workload.creation_order, equivalence_class_of(self._requests.of(workload))
             )
-            self._gauges.waits(key, workload)
+            self._gauges.set_waiting(key, workload)
 
     def workload_gone(self, workload: Workload) -> None:
         """A Workload is gone."""
@@ -217,20 +217,20 @@ class QueueTriggers:
     def _leave_queue(self, workload: Workload) -> None:
         """Take a Workload out of the line; what it was woken for goes to the next one."""
         key = ObjectKey.of(workload)
-        self._gauges.waits_no_more(key)
-        if self._scheduling_queue.leave(key):
-            self.skipped(workload)
+        self._gauges.clear_waiting(key)
+        if self._scheduling_queue.remove(key):
+            self.activate_next(workload)
 
     def status_changed(self, workload: Workload) -> None:
         """A status was written, by this process or by another one."""
         key = ObjectKey.of(workload)
         if key not in self._scheduling_queue:
-            self.self_writes.tell_status(key, workload.metadata.resource_version)
+            self.self_writes.notify_status(key, workload.metadata.resource_version)
 
     def creator(self, claim: ResourceClaim) -> None:
         """A claim is gone: the worker that may cut one of that name looks at it."""
         for workload in self._caches.workloads.store.by_index(BY_OWN_CLAIM, claim.metadata.name):
-            self.self_writes.tell(ObjectKey.of(workload))
+            self.self_writes.notify(ObjectKey.of(workload))
 
     def pod_of(self, pod: AnyPod) -> None:
         """A worker's Pod changed: its Workload is looked at, and its place in line reviewed."""
@@ -259,12 +259,12 @@ class QueueTriggers:
     def seats_gained(self, ledger: ClaimLedger, seats: Iterable[Seat]) -> None:
         """Seats came: a Workload whose status does not name this one may have a stray."""
         for workload in holders_of_unrecorded(ledger.claim_name, seats, self._workload):
-            self.self_writes.tell(ObjectKey.of(workload))
+            self.self_writes.notify(ObjectKey.of(workload))
 
     def seats_joined(self, seats: Iterable[Seat]) -> None:
         """Seats came to a ledger that was there: what these workers were woken for has reached them."""
         for seat in seats:
-            self.hand_offs.booked(ObjectKey(self._namespace, seat.workload))
+            self.hand_offs.record_booked(ObjectKey(self._namespace, seat.workload))
 
     def _workload(self, name: str) -> Workload | None:
         return self._caches.workloads.store.get(ObjectKey(self._namespace, name))

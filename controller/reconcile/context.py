@@ -102,9 +102,9 @@ class ReconcileContext:
         if patch is None:
             return workload
         written = await self.writer.write_status(workload, patch)
-        self.self_writes.wrote_status(ObjectKey.of(written), written.metadata.resource_version)
-        self.events.status_written(workload, written)
-        self.counters.status_written(workload, written)
+        self.self_writes.record_write(ObjectKey.of(written), written.metadata.resource_version)
+        self.events.record_status_write(workload, written)
+        self.counters.record_status_write(workload, written)
         _log.info(
             "Updated Workload status",
             workload=written,

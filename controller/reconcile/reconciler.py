@@ -84,7 +84,7 @@ class Reconciler:
         was_activated = self._context.scheduling_queue.start(key)
         before = self._context.caches.workloads.store.get(key)
         try:
-            with self._context.self_writes.working_on(key):
+            with self._context.self_writes.reconciling(key):
                 return await self._reconcile(key)
         finally:
             if before is not None:

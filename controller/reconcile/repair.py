@@ -80,11 +80,11 @@ class Repair:
             return self._context.requeue(workload)
         if await self._pod_wins(live, pod, stamp):
             await self._context.report(live, StatusUpdate(assignment=stamp))
-            self._context.counters.repaired(RepairKind.STATUS)
+            self._context.counters.record_repair(RepairKind.STATUS)
             return self._context.requeue(workload)
         if pod.metadata.deletion_timestamp is None:
             await self._context.writer.delete_pod(pod)
-            self._context.counters.repaired(RepairKind.POD)
+            self._context.counters.record_repair(RepairKind.POD)
         return None
 
     async def _pod_wins(self, workload: Workload, pod: Pod, stamp: Assignment) -> bool:
@@ -108,7 +108,7 @@ class Repair:
         if claim is not None and not claim.deleting:
             # The cache lags, or somebody took the claim's label away: neither ends a worker.
             await self._context.writer.manage_claim(claim)
-            self._context.counters.repaired(RepairKind.LABEL)
+            self._context.counters.record_repair(RepairKind.LABEL)
             self._context.requeue(workload)
             return RepairResult(Repaired.WAIT, workload)
         return await self._clear(workload, pod, ReasonCode.WAITING_FOR_CAPACITY, f"{name} is gone")
@@ -152,10 +152,10 @@ class Repair:
             raise ContendedError(recorded.claim)
         if isinstance(answer, Booked):
             if answer.wrote:
-                self._context.counters.repaired(RepairKind.SEAT)
+                self._context.counters.record_repair(RepairKind.SEAT)
             await self._repoint(claim, answer.ledger)
             return RepairResult(Repaired.SOUND, workload)
-        self._context.counters.repaired(RepairKind.SEAT_REFUSED)
+        self._context.counters.record_repair(RepairKind.SEAT_REFUSED)
         detail = f"the seat on {recorded.claim} is taken"
         message = f"{sentence(ReasonCode.SEAT_LOST, detail)}: {answer.refusal.text}"
         return await self._clear(workload, pod, ReasonCode.SEAT_LOST, detail, message)
@@ -172,7 +172,7 @@ class Repair:
             raise ContendedError(claim.metadata.name)
         try:
             await self._context.writer.repoint_claim(live, ledger)
-            self._context.counters.repaired(RepairKind.OWNER)
+            self._context.counters.record_repair(RepairKind.OWNER)
         except (Conflict, NotFound) as error:
             raise ContendedError(claim.metadata.name) from error
 
@@ -192,7 +192,7 @@ class Repair:
         note = f"releasing the seat on {claim} under assignment {ref.assignment_id}"
         fenced = await self._context.fencing_write(live, note)
         await self._departure.release_shown_empty(fenced, claim, [ref])
-        self._context.counters.repaired(RepairKind.STRAY)
+        self._context.counters.record_repair(RepairKind.STRAY)
         if len(strays) > 1:
             self._context.requeue(fenced)
         return fenced

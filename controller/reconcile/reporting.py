@@ -124,7 +124,7 @@ class Waiting:
         """Why it waits. What holds the devices may not be seen yet: then it is looked at again once it is."""
         explanation = self._context.fleet.explain(request, self._context.local_state.refused.of(workload.uid))
         if explanation.lacks_causes:
-            self._context.scheduling_queue.cannot_explain(ObjectKey.of(workload))
+            self._context.scheduling_queue.mark_unexplained(ObjectKey.of(workload))
         return explanation
 
     async def without_device_class(self, workload: Workload) -> None:

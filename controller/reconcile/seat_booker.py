@@ -184,7 +184,7 @@ class SeatBooker:
     def _older_waiter_fits(self, workload: Workload) -> bool:
         """Whether an older worker that was woken, and not looked at since, could take a seat now."""
         key = ObjectKey.of(workload)
-        for older_key in self._context.scheduling_queue.activated_before(key, workload.creation_order):
+        for older_key in self._context.scheduling_queue.older_activated(key, workload.creation_order):
             older = self._context.caches.workloads.store.get(older_key)
             if older is not None and self._may_take_a_seat(older):
                 return True

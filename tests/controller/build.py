@@ -295,7 +295,7 @@ class Parts:
         worker = workload(name, meta={"creationTimestamp": at(minutes=age)}, status=status, **spec)
         self.put(worker)
         key = ObjectKey.of(worker)
-        self.scheduling_queue.join(key, worker.creation_order, equivalence_class_of(self.requests.of(worker)))
+        self.scheduling_queue.add(key, worker.creation_order, equivalence_class_of(self.requests.of(worker)))
         return key
 
 

@@ -196,8 +196,8 @@ def test_a_status_write_becomes_an_event_about_its_workload() -> None:
     async def scenario() -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(recorder.run)
-            events.status_written(PLACING, written)
-            events.status_written(written, written)
+            events.record_status_write(PLACING, written)
+            events.record_status_write(written, written)
             await anyio.sleep(1)
             await recorder.aclose(FLUSH_SECONDS)
 

@@ -22,54 +22,54 @@ def anyio_backend() -> VirtualBackend:
 @pytest.fixture
 def hand_offs() -> HandOffLatency:
     made = HandOffLatency()
-    made.begin()
+    made.start()
     return made
 
 
 async def test_a_worker_that_declines_passes_the_time_on(hand_offs: HandOffLatency) -> None:
-    hand_offs.freed(1)
-    hand_offs.handed_out([OLD])
+    hand_offs.record_freed(1)
+    hand_offs.record_activated([OLD])
     await anyio.sleep(2)
-    hand_offs.skipped(OLD)
-    hand_offs.handed_out([YOUNG])
+    hand_offs.record_skipped(OLD)
+    hand_offs.record_activated([YOUNG])
     await anyio.sleep(1)
-    hand_offs.booked(YOUNG)
+    hand_offs.record_booked(YOUNG)
 
     assert hand_offs.statistics().count == 1
     assert hand_offs.statistics().sum == pytest.approx(3.0)
 
 
 async def test_being_woken_again_does_not_start_the_time_anew(hand_offs: HandOffLatency) -> None:
-    hand_offs.freed(1)
-    hand_offs.handed_out([OLD])
+    hand_offs.record_freed(1)
+    hand_offs.record_activated([OLD])
     await anyio.sleep(2)
-    hand_offs.freed(1)
-    hand_offs.handed_out([OLD, YOUNG])
+    hand_offs.record_freed(1)
+    hand_offs.record_activated([OLD, YOUNG])
     await anyio.sleep(1)
-    hand_offs.booked(YOUNG)
-    hand_offs.booked(OLD)
+    hand_offs.record_booked(YOUNG)
+    hand_offs.record_booked(OLD)
 
     assert hand_offs.statistics().count == 2
     assert hand_offs.statistics().sum == pytest.approx(1.0 + 3.0)
 
 
 async def test_a_seat_that_nobody_took_counts_for_nobody_who_comes_later(hand_offs: HandOffLatency) -> None:
-    hand_offs.freed(1)
-    hand_offs.handed_out([])
+    hand_offs.record_freed(1)
+    hand_offs.record_activated([])
     await anyio.sleep(60)
-    hand_offs.handed_out([OLD])
-    hand_offs.booked(OLD)
+    hand_offs.record_activated([OLD])
+    hand_offs.record_booked(OLD)
 
     assert hand_offs.statistics().count == 0
 
 
 async def test_what_is_on_its_way_when_another_process_leads_is_not_ours(hand_offs: HandOffLatency) -> None:
-    hand_offs.freed(1)
-    hand_offs.handed_out([OLD])
-    hand_offs.end()
-    hand_offs.booked(OLD)
-    hand_offs.freed(1)
-    hand_offs.handed_out([YOUNG])
-    hand_offs.booked(YOUNG)
+    hand_offs.record_freed(1)
+    hand_offs.record_activated([OLD])
+    hand_offs.stop()
+    hand_offs.record_booked(OLD)
+    hand_offs.record_freed(1)
+    hand_offs.record_activated([YOUNG])
+    hand_offs.record_booked(YOUNG)
 
     assert hand_offs.statistics().count == 0

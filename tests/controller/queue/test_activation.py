@@ -41,7 +41,7 @@ def test_seats_go_to_the_oldest_first_and_only_as_many_as_there_are() -> None:
     parts = one_shared_device(3)
     for name, age in (("young", 3), ("old", 1), ("middle", 2)):
         parts.waiting(name, age)
-    assert names(parts.activation_planner.takers()) == ["old", "middle"]
+    assert names(parts.activation_planner.plan()) == ["old", "middle"]
 
 
 def test_age_counts_across_lanes() -> None:
@@ -50,7 +50,7 @@ def test_age_counts_across_lanes() -> None:
     parts.waiting("second", 2)
     parts.waiting("first", 1, accelerator={"memory": "30Gi"})
     parts.waiting("fourth", 4)
-    assert names(parts.activation_planner.takers()) == ["first", "second", "third"]
+    assert names(parts.activation_planner.plan()) == ["first", "second", "third"]
 
 
 def test_a_worker_that_does_not_fit_blocks_no_younger_one() -> None:
@@ -59,14 +59,14 @@ def test_a_worker_that_does_not_fit_blocks_no_younger_one() -> None:
     parts.waiting("hungry-host", 2, template=template(container(memory="1Ti")))
     parts.waiting("exclusive", 3, exclusive=True)
     parts.waiting("fits", 4)
-    assert names(parts.activation_planner.takers()) == ["fits"]
+    assert names(parts.activation_planner.plan()) == ["fits"]
 
 
 def test_host_memory_is_handed_out_once() -> None:
     parts = one_shared_device(0)
     for age in range(4):
         parts.waiting(f"w{age}", age, template=template(container(memory="30Gi")))
-    assert names(parts.activation_planner.takers()) == ["w0", "w1"]
+    assert names(parts.activation_planner.plan()) == ["w0", "w1"]
 
 
 def test_a_worker_that_a_claim_refused_leaves_it_to_the_next_of_its_lane() -> None:
@@ -75,14 +75,14 @@ def test_a_worker_that_a_claim_refused_leaves_it_to_the_next_of_its_lane() -> No
     # As the cache shows it, so that the refusal stands.
     parts.waiting("refused", 1)
     parts.waiting("next", 2)
-    assert names(parts.activation_planner.takers()) == ["next"]
+    assert names(parts.activation_planner.plan()) == ["next"]
 
 
 def test_a_worker_that_waits_for_its_pod_on_an_allocated_claim_is_skipped() -> None:
     parts = one_shared_device(3)
     parts.waiting("seated", 1, status={"claimName": "claim-a", "assignmentID": "x"})
     parts.waiting("next", 2)
-    assert names(parts.activation_planner.takers()) == ["next"]
+    assert names(parts.activation_planner.plan()) == ["next"]
 
 
 def test_a_worker_with_a_pending_claim_of_its_own_is_not_skipped() -> None:
@@ -90,7 +90,7 @@ def test_a_worker_with_a_pending_claim_of_its_own_is_not_skipped() -> None:
     parts.put(ledger("claim-own", seat("own")), claim("claim-own"))
     parts.waiting("own", 1, status={"claimName": "claim-own", "assignmentID": "x"})
     parts.waiting("next", 2)
-    assert names(parts.activation_planner.takers()) == ["own"]
+    assert names(parts.activation_planner.plan()) == ["own"]
 
 
 @pytest.mark.parametrize("booked", [False, True], ids=["its booking is under way", "its status is to come"])
@@ -104,14 +104,14 @@ def test_a_worker_that_is_just_taking_a_seat_leaves_the_next_one_to_its_lane(*, 
         request = parts.requests.of(workload("busy"))
         assert request is not None
         parts.fleet.reserve("claim-a", reservation_of(request))
-    assert names(parts.activation_planner.takers()) == ["next"]
+    assert names(parts.activation_planner.plan()) == ["next"]
 
 
 def test_one_that_was_passed_over_leaves_the_seat_to_the_next() -> None:
     parts = one_shared_device(2)
     first = parts.waiting("first", 1)
     parts.waiting("second", 2)
-    assert names(parts.activation_planner.takers([first])) == ["second"]
+    assert names(parts.activation_planner.plan([first])) == ["second"]
 
 
 def test_the_what_if_leaves_the_fleet_as_it_was() -> None:
@@ -121,9 +121,9 @@ def test_the_what_if_leaves_the_fleet_as_it_was() -> None:
     request = parts.requests.of(workload("somebody"))
     assert request is not None
     before = (parts.fleet.statistics(), free_on(parts.fleet, "node"), parts.fleet.select(request))
-    assert len(parts.activation_planner.takers()) == 2
+    assert len(parts.activation_planner.plan()) == 2
     assert (parts.fleet.statistics(), free_on(parts.fleet, "node"), parts.fleet.select(request)) == before
-    assert names(parts.activation_planner.takers()) == ["w0", "w1"]
+    assert names(parts.activation_planner.plan()) == ["w0", "w1"]
 
 
 def test_workers_that_cannot_share_stand_in_no_lane() -> None:
@@ -172,7 +172,7 @@ def test_it_finds_whom_asking_everybody_in_turn_would_find(
         request = request_of(parts, key)
         if waiter["on"] == "booking" and request.shareable:
             parts.fleet.reserve("claim-1", reservation_of(request))
-    assert names(parts.activation_planner.takers()) == asking_everybody(parts, refused)
+    assert names(parts.activation_planner.plan()) == asking_everybody(parts, refused)
 
 
 def request_of(parts: Parts, key: ObjectKey) -> PlacementRequest:

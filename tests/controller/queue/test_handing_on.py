@@ -43,7 +43,7 @@ class Woken:
             gauges=Gauges(seat_limit=2),
             namespace=NAMESPACE,
         )
-        self.triggers.connect(parts.fleet_updater)
+        self.triggers.subscribe(parts.fleet_updater)
 
     async def names(self) -> list[str]:
         """Who is in the queue at the end of this turn of the loop; it is empty afterwards."""
@@ -65,7 +65,7 @@ async def seat_freed_for_two() -> tuple[Parts, Woken]:
     activated = Woken(parts)
     parts.waiting("old", 1)
     parts.waiting("young", 2)
-    assert parts.activation_planner.takers() == []
+    assert parts.activation_planner.plan() == []
     await activated.names()
     parts.put(ledger("claim-a", seat("stays")))
     assert await activated.names() == ["leaves", "old"]
@@ -114,14 +114,14 @@ async def test_one_that_was_seated_already_when_it_was_woken_leaves_the_seat_to_
     unbound = pod("a", claim_name="claim-a", containers=[{"name": "worker", "env": stamps}])
     parts.put(seated, unbound)
     key = ObjectKey.of(seated)
-    parts.scheduling_queue.join(key, seated.creation_order, "lane")
+    parts.scheduling_queue.add(key, seated.creation_order, "lane")
     skipped: list[str] = []
     reconcile = Reconciler(context(parts, activate_next=lambda w: skipped.append(w.name)))
 
     await reconcile(key)
     assert skipped == [], "nobody had woken it"
 
-    parts.scheduling_queue.activated([key])
+    parts.scheduling_queue.mark_activated([key])
     await reconcile(key)
     assert skipped == ["a"]
 

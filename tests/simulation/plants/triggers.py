@@ -31,7 +31,7 @@ def deaf_to_ledger_deletions() -> AbstractContextManager[None]:
 
 def youngest_first() -> AbstractContextManager[None]:
     """The line is kept the wrong way round: the last to come is served first."""
-    join = SchedulingQueue.join
+    join = SchedulingQueue.add
 
     def reversed_join(
         scheduling_queue: SchedulingQueue,
@@ -47,4 +47,4 @@ def youngest_first() -> AbstractContextManager[None]:
             equivalence_class,
         )
 
-    return replaced(SchedulingQueue, "join", reversed_join)
+    return replaced(SchedulingQueue, "add", reversed_join)
