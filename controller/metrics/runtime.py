@@ -10,7 +10,7 @@ from controller.metrics import definitions as m
 from controller.metrics.exposition import Families, LabelValues, histogram, number, numbers
 from controller.runtime.build_info import BuildInfo
 from controller.runtime.health import LoopStatistics
-from controller.runtime.leadership import LeadershipStatistics
+from informers.leader.election import ElectionStatistics
 from informers.queue.runner import RunnerStatistics
 from informers.queue.workqueue import WorkQueueStatistics
 
@@ -54,7 +54,7 @@ def reconcile_metrics(controller: str, statistics: Callable[[], RunnerStatistics
     return families
 
 
-def leadership_metrics(lease: str, statistics: Callable[[], LeadershipStatistics]) -> Families:
+def leadership_metrics(lease: str, statistics: Callable[[], ElectionStatistics]) -> Families:
     """What client-go reports of leader election, on leaders and on those that stand by."""
 
     def families() -> Iterator[Metric]:

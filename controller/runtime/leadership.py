@@ -5,28 +5,18 @@ Leader election only saves work: every write is conditional, so that two control
 
 from __future__ import annotations
 
+import math
 import socket
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 
 from controller.api.names import LEADER_LEASE
 from controller.config.nondeterminism import Nondeterminism
 from controller.config.settings import Settings
 from informers.api import Api
-from informers.leader.election import ElectionSettings, LeaderElector
+from informers.leader.election import ElectionSettings, ElectionStatistics, LeaderElector
 
 OVERDUE_TOLERANCE_SECONDS = 20.0
 """How long a leader may go on after its lease ran out before the liveness probe ends it."""
-
-
-@dataclass(frozen=True)
-class LeadershipStatistics:
-    """Counters since the start, and whether this process leads now; without an election all else is 0."""
-
-    leading: bool
-    terms_total: int = 0
-    slowpath_total: int = 0
-    failed_attempts_total: int = 0
 
 
 class Leadership:
@@ -60,13 +50,18 @@ class Leadership:
         """Whether the leader's work runs now."""
         return self._leading
 
-    def statistics(self) -> LeadershipStatistics:
-        """Numbers of this moment."""
-        if self.elector is None:
-            return LeadershipStatistics(self._leading)
-        now = self.elector.statistics()
-        return LeadershipStatistics(
-            now.leading, now.terms_total, now.slowpath_total, now.failed_attempts_total
+    def statistics(self) -> ElectionStatistics:
+        """Return the statistics of the election; without one, all counts are 0."""
+        if self.elector is not None:
+            return self.elector.statistics()
+        return ElectionStatistics(
+            identity="",
+            holder="",
+            leading=self._leading,
+            terms_total=0,
+            slowpath_total=0,
+            failed_attempts_total=0,
+            seconds_since_renewal=math.inf,
         )
 
     def may_write(self) -> bool:

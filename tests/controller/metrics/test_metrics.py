@@ -29,12 +29,12 @@ from controller.metrics.runtime import (
 from controller.runtime.build_info import BuildInfo
 from controller.runtime.health import LoopStatistics
 from controller.runtime.http_server import serve
-from controller.runtime.leadership import LeadershipStatistics
 from informers.client.connection import RequestObservation, SessionStatistics
 from informers.client.request_counts import RequestCounts
 from informers.client.transport import TransportStatistics
 from informers.client.watch_stream import WatchCounts
 from informers.histogram import Histogram, HistogramStatistics
+from informers.leader.election import ElectionStatistics
 from informers.queue.runner import ResultLabel, RunnerStatistics
 from informers.queue.workqueue import WorkQueueStatistics
 from simulation.cluster.controller_process import simulated_controller
@@ -67,6 +67,17 @@ RUNNER = RunnerStatistics(
     reconcile_seconds=NONE,
     active_workers=0,
     max_concurrent_reconciles=4,
+)
+
+
+ELECTION = ElectionStatistics(
+    identity="",
+    holder="",
+    leading=False,
+    terms_total=0,
+    slowpath_total=0,
+    failed_attempts_total=0,
+    seconds_since_renewal=0.0,
 )
 
 
@@ -149,7 +160,7 @@ class Source:
     def __init__(self) -> None:
         self.queue = QUEUE
         self.runner = RUNNER
-        self.leadership = LeadershipStatistics(leading=False)
+        self.leadership = ELECTION
         self.metrics = Metrics()
         self.metrics.add(work_queue_metrics("workload", lambda: self.queue))
         self.metrics.add(reconcile_metrics("workload", lambda: self.runner))
@@ -187,7 +198,7 @@ async def test_what_components_say_is_what_a_scrape_shows() -> None:
         reconciles_total={outcome: index for index, outcome in enumerate(ResultLabel)},
         active_workers=3,
     )
-    source.leadership = LeadershipStatistics(leading=True, slowpath_total=2)
+    source.leadership = replace(ELECTION, leading=True, slowpath_total=2)
     lines = (await source.scrape()).splitlines()
     queue = 'controller="workload",name="workload"'
     for line in (
