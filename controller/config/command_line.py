@@ -1,13 +1,11 @@
-"""What was asked for: the command line parsed, before anything is started.
+"""The command line: flags, shell completion and sub-commands.
 
-click knows the flags (made from the table of settings), splits the arguments and completes them in a shell;
-it reads no environment variable, converts no value and prints nothing. Arguments that it does not know come
-back in order and are judged here: flags of an earlier controller are put aside, the rest is refused.
+click defines the flags, splits the arguments and completes them in a shell. It does not read the environment,
+convert values or print. It returns unknown arguments in order. This module ignores flags of an earlier
+controller and rejects the rest.
 
-Sub-commands that other packages bring along, such as `open-rl-scheduler demo`.
-
-They are found by name among the entry points of what is installed, so that the program neither imports nor
-knows them; a production image can leave them out. Nothing is looked up unless an argument is no flag.
+Sub-commands such as `open-rl-scheduler demo` are entry points of installed packages. The program does not
+import those packages, so the production image leaves them out.
 """
 
 from __future__ import annotations
@@ -37,52 +35,58 @@ from controller.config.values import PATH
 
 COMPLETE_VARIABLE = "_OPEN_RL_SCHEDULER_COMPLETE"
 
-_BARE_IGNORED_FLAGS = ("--zap-devel",)
-"""The one boolean among them: an argument after it is not its value."""
+ENTRY_POINT_GROUP = "open_rl_scheduler.commands"
+"""The entry points of sub-commands."""
+
+Command = Callable[[Sequence[str]], int]
+"""Runs a sub-command with its arguments and returns the exit status."""
+
+_IGNORED_BOOLEAN_FLAGS = ("--zap-devel",)
+"""Ignored flags that take no separate value."""
 
 
 @dataclass(frozen=True)
 class CommandLine:
-    """A parsed command line. `flags` holds the text of each flag that was given, by flag."""
+    """A parsed command line. `flags` maps each given flag to its text."""
 
     flags: Mapping[str, str] = field(default_factory=dict)
     ignored: tuple[str, ...] = ()
-    """Flags of an earlier controller, as they were given."""
+    """Flags of an earlier controller."""
     help: bool = False
     version: bool = False
 
 
 def parse_command_line(argv: Sequence[str]) -> CommandLine:
-    """Parse the arguments after the program's name. The last of a repeated flag wins.
+    """Parse the arguments after the program's name. The last value of a repeated flag counts.
 
     Raises:
-        UsageError: an unknown flag, a flag without its value or a stray argument.
+        UsageError: an unknown flag, a flag without its value, or an unexpected argument.
     """
     try:
         context = _command().make_context(PROGRAM, list(argv))
     except click.BadOptionUsage as error:
-        raise _misused(error) from None
+        raise _bad_option_usage(error) from None
     given = {name: text for name, text in context.params.items() if text is not None}
     wants_help = bool(given.pop("help")) or "-h" in context.args
     wants_version = bool(given.pop("version"))
     if wants_help or wants_version:
         return CommandLine(help=wants_help, version=wants_version)
     flags = {OPTIONS[name].flag: str(text) for name, text in given.items()}
-    return CommandLine(flags=flags, ignored=_put_aside(context.args))
+    return CommandLine(flags=flags, ignored=_ignored(context.args))
 
 
 def ignored_variables(environ: Mapping[str, str]) -> tuple[str, ...]:
-    """The variables of an earlier controller that are set."""
+    """Return the variables of an earlier controller that are set."""
     return tuple(name for name in IGNORED_VARIABLES if environ.get(name))
 
 
 def complete(instruction: str) -> str:
-    """Answer a shell's request: `<shell>_source` for its script, `<shell>_complete` for the candidates.
+    """Return the completion script (`<shell>_source`) or the candidates (`<shell>_complete`) for a shell.
 
-    The words to complete are passed by the shell in variables of its own, which click reads.
+    The shell passes the words to complete in its own variables, which click reads.
 
     Raises:
-        UsageError: the instruction names no shell that is known.
+        UsageError: the instruction names no known shell.
     """
     shell, _, action = instruction.partition("_")
     completion_class = get_completion_class(shell)
@@ -115,15 +119,15 @@ def _click_option(name: str, option: Option) -> click.Option:
     return make(is_flag=False, flag_value=option.value_type.bare) if option.value_type.bare else make()
 
 
-def _misused(error: click.BadOptionUsage) -> UsageError:
+def _bad_option_usage(error: click.BadOptionUsage) -> UsageError:
     for option in OPTIONS.values():
         if option.flag == error.option_name:
             return UsageError(f"{option.flag}: the value is missing: {option.value_type.allowed}")
     return UsageError(f"{error.option_name}: takes no value")
 
 
-def _put_aside(arguments: Sequence[str]) -> tuple[str, ...]:
-    """Return the flags that are ignored; whatever else there is, is refused."""
+def _ignored(arguments: Sequence[str]) -> tuple[str, ...]:
+    """Return the ignored flags. Raises `UsageError` for any other argument."""
     ignored: list[str] = []
     rest = list(arguments)
     while rest:
@@ -132,48 +136,43 @@ def _put_aside(arguments: Sequence[str]) -> tuple[str, ...]:
         if name not in IGNORED_FLAGS and not name.startswith(IGNORED_FLAG_PREFIX):
             raise _unknown(argument)
         ignored.append(name)
-        takes_next = not has_value and name not in _BARE_IGNORED_FLAGS
+        takes_next = not has_value and name not in _IGNORED_BOOLEAN_FLAGS
         if takes_next and rest and not rest[0].startswith("-"):
             rest.pop(0)
     return tuple(ignored)
-
-
-def _expected() -> str:
-    commands = command_names()
-    return f"a flag, or {' or '.join(commands)} as the first word" if commands else "there are only flags"
 
 
 def _unknown(argument: str) -> UsageError:
     shown = argument.partition("=")[0] if argument.startswith("-") else argument
     shown = shown if shown.isprintable() else ascii(shown)[1:-1]
     if not argument.startswith("-"):
-        return UsageError(f'"{shown}" is not expected: {_expected()}; see --help')
+        for point in entry_points(group=ENTRY_POINT_GROUP, name=argument):
+            if not _is_installed(point):
+                package = point.module.partition(".")[0]
+                return UsageError(f"{shown}: not part of this image: it needs package {package}")
+        names = command_names()
+        expected = f"a flag, or {' or '.join(names)} as the first word" if names else "there are only flags"
+        return UsageError(f'"{shown}" is not expected: {expected}; see --help')
     known = [option.flag for option in OPTIONS.values() if option.flag] + ["--help", "--version"]
     nearest = difflib.get_close_matches(f"--{shown.lstrip('-').replace('_', '-')}", known, n=1)
     advice = f"did you mean {nearest[0]}?" if nearest else "see --help"
     return UsageError(f"unknown flag {shown}: {advice}")
 
 
-GROUP = "open_rl_scheduler.commands"
-"""The group of entry points; each loads a function from arguments to an exit status."""
-
-Command = Callable[[Sequence[str]], int]
-
-
 def find_command(argv: Sequence[str]) -> Command | None:
-    """The command that the first argument names, to be called with the others; `None` if it names none."""
+    """Return the installed sub-command that the first argument names, or `None`."""
     name = argv[0] if argv else ""
     if not name or name.startswith("-"):
         return None
-    found = next((point for point in entry_points(group=GROUP, name=name) if _is_there(point)), None)
-    return None if found is None else cast("Command", found.load())
+    points = entry_points(group=ENTRY_POINT_GROUP, name=name)
+    return next((cast("Command", point.load()) for point in points if _is_installed(point)), None)
 
 
 def command_names() -> list[str]:
-    """The commands that there are, in order."""
-    return sorted({point.name for point in entry_points(group=GROUP) if _is_there(point)})
+    """Return the names of the installed sub-commands, in order."""
+    return sorted({point.name for point in entry_points(group=ENTRY_POINT_GROUP) if _is_installed(point)})
 
 
-def _is_there(point: EntryPoint) -> bool:
-    """Whether its package is: an image may hold fewer packages than were declared."""
+def _is_installed(point: EntryPoint) -> bool:
+    """Return whether the package of an entry point is installed. An image may leave it out."""
     return find_spec(point.module.partition(".")[0]) is not None

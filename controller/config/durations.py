@@ -1,9 +1,8 @@
-"""Durations as people write them in Kubernetes: Go's syntax, read exactly.
+"""Durations in Go's syntax, as in Kubernetes.
 
-One grammar for every flag and variable: a sequence of decimal numbers, each with a unit (`ns us µs ms s m
-h`), such as `10s` or `1h30m`; a sign is allowed, a bare `0` too. `5`, `1d` and the empty text are refused.
-Arithmetic is in whole nanoseconds, so nothing is lost before the one conversion to `float` seconds, the form
-in which the event loop takes times.
+A duration is a sequence of decimal numbers, each with a unit (`ns us µs ms s m h`), such as `10s` or `1h30m`.
+A sign and a bare `0` are allowed; `5`, `1d` and empty text are not. Arithmetic uses whole nanoseconds. Only
+the final conversion to `float` seconds, the unit of the event loop, can round.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ _NANOSECONDS = {
     "ns": 1,
     "us": 1_000,
     "µs": 1_000,  # micro sign, U+00B5
-    "μs": 1_000,  # Greek small mu, U+03BC, which Go accepts as well
+    "μs": 1_000,  # Greek small mu, U+03BC; Go accepts both
     "ms": 1_000_000,
     "s": 1_000_000_000,
     "m": 60_000_000_000,
@@ -23,16 +22,16 @@ _NANOSECONDS = {
 }
 _PART = re.compile(rf"(?P<number>[0-9]+\.?[0-9]*|\.[0-9]+)(?P<unit>{'|'.join(_NANOSECONDS)})")
 _MAX_NANOSECONDS = 2**63 - 1
-"""Go keeps a duration in 64 bits: about 292 years."""
+"""The maximum of Go's 64-bit duration: about 292 years."""
 _MAX_TEXT = 100
 _SECOND = _NANOSECONDS["s"]
 
 
 def parse_duration(text: str) -> float:
-    """Read a Go-style duration, in seconds.
+    """Parse a Go duration and return it in seconds.
 
     Raises:
-        ValueError: `text` does not follow the grammar, or exceeds what Go can hold.
+        ValueError: `text` is not a duration, or exceeds the maximum of Go.
     """
     unsigned = text[1:] if text[:1] in {"+", "-"} else text
     if unsigned == "0":
@@ -47,22 +46,17 @@ def parse_duration(text: str) -> float:
 
 
 def format_duration(seconds: float) -> str:
-    """Write a duration, to the nanosecond, as `parse_duration` reads it: `15m`, `1h30m`, `1.5ms`."""
-    nanoseconds = round(abs(seconds) * _SECOND)
-    if nanoseconds == 0:
-        return "0s"
-    sign = "-" if seconds < 0 else ""
-    if nanoseconds < _SECOND:
-        unit = (
-            "ms" if nanoseconds >= _NANOSECONDS["ms"] else "us" if nanoseconds >= _NANOSECONDS["us"] else "ns"
-        )
-        return f"{sign}{_decimal(nanoseconds, _NANOSECONDS[unit])}{unit}"
-    hours, rest = divmod(nanoseconds, _NANOSECONDS["h"])
-    minutes, rest = divmod(rest, _NANOSECONDS["m"])
-    parts = [f"{hours}h" if hours else "", f"{minutes}m" if minutes else ""]
-    if rest:
-        parts.append(f"{_decimal(rest, _SECOND)}s")
-    return sign + "".join(parts)
+    """Format a duration, to the nanosecond, for `parse_duration`: `15m`, `1h30m`, `1.5ms`."""
+    rest = round(abs(seconds) * _SECOND)
+    sign = "-" if rest and seconds < 0 else ""
+    if 0 < rest < _SECOND:
+        unit = next(unit for unit in ("ms", "us", "ns") if rest >= _NANOSECONDS[unit])
+        return f"{sign}{_decimal(rest, _NANOSECONDS[unit])}{unit}"
+    parts = ""
+    for unit in ("h", "m"):
+        whole, rest = divmod(rest, _NANOSECONDS[unit])
+        parts += f"{whole}{unit}" if whole else ""
+    return sign + parts + (f"{_decimal(rest, _SECOND)}s" if rest or not parts else "")
 
 
 def _decimal(nanoseconds: int, unit_nanoseconds: int) -> str:

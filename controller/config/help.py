@@ -1,6 +1,6 @@
-"""The text of `--help`, made from the table of settings.
+"""The text of `--help`, built from the table of settings.
 
-Eighty columns whatever the terminal, so that it reads the same in a log, a pull request and a shell.
+It is 80 columns wide on every terminal, so that logs, pull requests and shells show the same text.
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ _WIDTH = 80
 _INTRODUCTION = """\
 Usage: open-rl-scheduler [flags]
 
-Places OpenRL workers on the GPUs of a Kubernetes cluster: each Workload gets a
-ResourceClaim of its own or a seat on one that is shared by turns.
+Places OpenRL workers on the GPUs of a Kubernetes cluster. Each Workload gets a
+ResourceClaim of its own or a seat on a time-shared one.
 
 Examples:
-  # In a cluster: configured by its Deployment, health probes on :8081
+  # In a cluster, with metrics and with health probes on :8081
   open-rl-scheduler --namespace=openrl-system --metrics-bind-address=:8080
 
-  # From a laptop, against one context of a kubeconfig
+  # From a laptop, with one context of a kubeconfig
   open-rl-scheduler --kubeconfig=$HOME/.kube/config --context=staging
 
-  # Exclusive placement: no two workers ever share a GPU
+  # Exclusive placement: no two workers share a GPU
   open-rl-scheduler --max-seats-per-claim=1 --placement-timeout=0
 
-  # To see it at work without a cluster; see demo --help
+  # Demo without a cluster (developer install only); see demo --help
   open-rl-scheduler demo
 """
 _EPILOGUE = """\
-A flag beats its environment variable, which beats the default; an empty
-variable means unset. Booleans take =true or =false, bare means true. Durations
-are Go's: 300ms, 10s, 1h30m.
+A flag overrides its environment variable, which overrides the default. An empty
+variable means unset. A boolean flag without a value means true. Durations use
+Go's syntax: 300ms, 10s, 1h30m.
 
-Exit status: 0 stopped cleanly, 1 failed, 2 not usable as called.
+Exit status: 0 clean stop, 1 failure, 2 invalid usage.
 
 Completion (bash; zsh and fish likewise):
   eval "$(_OPEN_RL_SCHEDULER_COMPLETE=bash_source open-rl-scheduler)"
@@ -44,17 +44,17 @@ Completion (bash; zsh and fish likewise):
 
 
 def render_help() -> str:
-    """The whole help, ending in a newline."""
+    """Return the help text. It ends with a newline."""
     sections = [_INTRODUCTION]
-    sections += (_section(group) for group in HelpSection)
+    sections += map(_section, HelpSection)
     sections += [_environment(), _EPILOGUE]
     return "\n".join(sections)
 
 
-def _section(group: HelpSection) -> str:
-    lines = [f"{group.value}:"]
+def _section(section: HelpSection) -> str:
+    lines = [f"{section.value}:"]
     for field, option in OPTIONS.items():
-        if option.section is group and option.flag:
+        if option.section is section and option.flag:
             lines += _flag(field, option)
     return "\n".join(lines) + "\n"
 
@@ -72,8 +72,8 @@ def _environment() -> str:
     for option in OPTIONS.values():
         if not option.flag:
             lines += [f"  {option.env}", *_paragraph(f"{option.help}.")]
-    lines += ["  --help", *_paragraph("Print this text.")]
-    lines += ["  --version", *_paragraph("Print what was built.")]
+    lines += ["  --help", *_paragraph("This text.")]
+    lines += ["  --version", *_paragraph("Version, commit and date of this build.")]
     return "\n".join(lines) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""The sources of what differs between two runs: chance, the wall clock, identifiers."""
+"""The sources of nondeterminism: random numbers, the wall clock and identifiers."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from random import Random
 
 @dataclass(frozen=True)
 class Nondeterminism:
-    """Handed in at the composition root, so that a simulation can replay a run."""
+    """Sources that the composition root passes in, so that a simulation can replay a run."""
 
     rng: Random
     now: Callable[[], datetime]
     """The wall clock, in UTC."""
     new_id: Callable[[], str]
-    """A fresh UUID."""
+    """A new UUID."""

@@ -1,11 +1,11 @@
-"""Every setting of the program, declared once.
+"""The settings of the program, each declared once (contract §7).
 
-`Settings` is the table: each field carries its flag, environment variable, default, kind and help, and from
-these come the command line, the reading of the environment, the help and the documentation. A flag beats
-the environment, which beats the default; an empty variable means unset. A `Settings` that exists is valid,
-however it was made. The environment is a mapping handed in: nothing here or below reads `os.environ`.
+`Settings` is the table. Each field carries its flag, environment variable, default, type and help text. The
+command line, the help and the documentation are built from it. A flag overrides its variable, which overrides
+the default. An empty variable means unset.
 
-Source: contract §7, whose names and defaults are fixed.
+Invariant: every `Settings` object is valid. The environment is a parameter; only `controller.main` reads
+`os.environ`.
 """
 
 from __future__ import annotations
@@ -32,59 +32,37 @@ from controller.config.values import (
     whole_number,
 )
 from informers.leader.election import ACQUIRE_JITTER
+from placement.types import MAX_SEATS
 
 PROGRAM = "open-rl-scheduler"
 
 _MAX_SHOWN = 200
 _RETRY_FACTOR = 1 + ACQUIRE_JITTER
-_ELECTION_ORDER = (
-    (
-        "renew_deadline_seconds",
-        "lease_duration_seconds",
-        1.0,
-        "it must be shorter than",
-        "it must be longer than",
-    ),
-    (
-        "retry_period_seconds",
-        "renew_deadline_seconds",
-        _RETRY_FACTOR,
-        f"{_RETRY_FACTOR:g} times it must be shorter than",
-        f"it must be longer than {_RETRY_FACTOR:g} times",
-    ),
-)
-"""What must be shorter than what, and by which factor: the elector's own rule, told per setting."""
+"""The renew deadline must exceed a retry period by this factor, which covers the jitter of the elector."""
 
 
 class UsageError(Exception):
-    """The program cannot work as it was called. Its text is the one line that the user is shown."""
+    """Invalid use of the program. The text is the one line that the user sees."""
 
 
 class InvalidSetting(UsageError):
-    """A setting has a value that is not allowed, or that turned out not to work.
-
-    `setting` is the flag or variable that the user gave, `value` what it was given as, `allowed` what is
-    allowed instead.
-    """
+    """An invalid or unusable value. `setting` is the flag or variable, as the user gave it."""
 
     def __init__(self, setting: str, value: str, allowed: str) -> None:
         shown = value if len(value) <= _MAX_SHOWN else f"{value[:_MAX_SHOWN]}..."
         quoted = json.dumps(shown, ensure_ascii=not shown.isprintable())
         super().__init__(f"{setting}: {quoted} is not allowed: {' '.join(allowed.split())}")
-        self.setting = setting
-        self.value = value
-        self.allowed = allowed
 
 
 class PlacementStrategy(Enum):
-    """What a worker tries first."""
+    """The first choice for a new worker."""
 
     BINPACK = "binpack"
     SPREAD = "spread"
 
 
 class LogLevel(Enum):
-    """The least severe records that are written."""
+    """Minimum severities of log records."""
 
     DEBUG = "debug"
     INFO = "info"
@@ -93,14 +71,14 @@ class LogLevel(Enum):
 
 
 class LogFormat(Enum):
-    """How records are written."""
+    """Formats of log records."""
 
     JSON = "json"
     TEXT = "text"
 
 
 class HelpSection(Enum):
-    """The sections of the help."""
+    """Sections of the help text."""
 
     PLACEMENT = "Placement"
     CONTROLLER = "Controller"
@@ -112,7 +90,7 @@ class HelpSection(Enum):
 
 @dataclass(frozen=True)
 class Option:
-    """How a field of `Settings` is set from outside. `flag` and `env` are empty where there is none."""
+    """The flag and variable of a field of `Settings`. Either may be empty."""
 
     flag: str
     env: str
@@ -120,7 +98,7 @@ class Option:
     value_type: ValueType[Any]
     help: str
     default_help: str = ""
-    """What the help says of the default, where the value alone does not say it."""
+    """The default in words, where the value alone is not clear."""
 
 
 class Settings(BaseModel):
@@ -134,106 +112,107 @@ class Settings(BaseModel):
     )] = "openrl-system"  # fmt: skip
     device_class: Annotated[str, Option(
         "--device-class", "OPEN_RL_DEVICE_CLASS", HelpSection.PLACEMENT, DNS_SUBDOMAIN,
-        "DeviceClass that the claims ask for",
+        "DeviceClass that claims request",
     )] = "gpu.nvidia.com"  # fmt: skip
     device_driver: Annotated[str, Option(
         "--device-driver", "OPEN_RL_DEVICE_DRIVER", HelpSection.PLACEMENT, DNS_SUBDOMAIN,
-        "DRA driver whose ResourceSlices list the devices",
+        "DRA driver that publishes the devices",
         default_help="the device class",
     )] = Field(default_factory=lambda fields: str(fields["device_class"]))  # fmt: skip
     placement_strategy: Annotated[PlacementStrategy, Option(
         "--placement-strategy", "OPEN_RL_PLACEMENT_STRATEGY", HelpSection.PLACEMENT,
         choice(PlacementStrategy),
-        "What a worker tries first: binpack a seat on a shared claim, spread a claim of its own",
+        "First choice for a worker: a seat on a shared claim (binpack) or its own claim (spread)",
     )] = PlacementStrategy.BINPACK  # fmt: skip
     max_seats_per_claim: Annotated[int, Option(
         "--max-seats-per-claim", "OPEN_RL_MAX_SEATS_PER_CLAIM", HelpSection.PLACEMENT,
-        whole_number(0, 256, "a whole number from 0 (no limit) to 256"),
-        "How many workers may share one claim, and so one GPU by turns. 1 means exclusive placement: no two "
-        "workers ever share a GPU. Lowering it evicts nobody",
+        whole_number(0, MAX_SEATS, f"a whole number from 0 (no limit) to {MAX_SEATS}"),
+        "Maximum number of workers that time-share one claim and its GPU. 1 means exclusive placement: no "
+        "two workers share a GPU. A lower limit evicts no worker",
         default_help="0, no limit",
     )] = 0  # fmt: skip
     retry_interval_seconds: Annotated[float, Option(
         "--retry-interval", "OPEN_RL_RECONCILE_INTERVAL", HelpSection.CONTROLLER, duration(),
-        "How often a waiting worker is looked at again when nothing changes",
+        "Maximum time between two reconciles of a waiting worker",
     )] = 10.0  # fmt: skip
     placement_timeout_seconds: Annotated[float, Option(
         "--placement-timeout", "OPEN_RL_PLACEMENT_TIMEOUT", HelpSection.CONTROLLER,
-        duration(zero="wait for ever"),
-        "A worker that is not placed for this long fails. 0 waits for ever",
+        duration(zero="wait forever"),
+        "Time after which an unplaced worker fails. 0 means to wait forever",
     )] = 900.0  # fmt: skip
     max_concurrent_reconciles: Annotated[int, Option(
         "--max-concurrent-reconciles", "OPEN_RL_MAX_CONCURRENT_RECONCILES", HelpSection.CONTROLLER,
         whole_number(1, 999_999_999, "a whole number of at least 1"),
-        "Most Workloads that are worked on at once",
+        "Maximum concurrent reconciles",
     )] = 4  # fmt: skip
     leader_elect: Annotated[bool, Option(
         "--leader-elect", "", HelpSection.LEADER_ELECTION, BOOLEAN,
-        "Work only while holding the leader lease, so that replicas can stand by",
+        "Leader election. Standby replicas wait for the leader lease",
     )] = True  # fmt: skip
     lease_duration_seconds: Annotated[float, Option(
         "--leader-elect-lease-duration", "", HelpSection.LEADER_ELECTION, duration(least_seconds=1.0),
-        "How long others wait before they take over a lease that is not renewed",
+        "Time after which standby replicas take over a lease that is not renewed",
     )] = 15.0  # fmt: skip
     renew_deadline_seconds: Annotated[float, Option(
         "--leader-elect-renew-deadline", "", HelpSection.LEADER_ELECTION, duration(),
-        "How long the leader tries to renew before it stops. Shorter than the lease duration",
+        "Time after which a leader stops if it cannot renew its lease. It must be shorter than the lease "
+            "duration",
     )] = 10.0  # fmt: skip
     retry_period_seconds: Annotated[float, Option(
         "--leader-elect-retry-period", "", HelpSection.LEADER_ELECTION, duration(),
-        f"Time between attempts to get or renew the lease. {_RETRY_FACTOR:g} of them are shorter than the "
-            "renew deadline",
+        "Time between attempts to acquire or renew the lease. The renew deadline must be longer than "
+            f"{_RETRY_FACTOR:g} times this value",
     )] = 2.0  # fmt: skip
     health_probe_bind_address: Annotated[BindAddress | None, Option(
         "--health-probe-bind-address", "", HelpSection.ENDPOINTS, BIND_ADDRESS,
-        "Where /healthz and /readyz are served. 0 turns them off",
+        "Bind address of /healthz and /readyz. 0 turns them off",
     )] = BindAddress(host="", port=8081)  # fmt: skip
     metrics_bind_address: Annotated[BindAddress | None, Option(
         "--metrics-bind-address", "", HelpSection.ENDPOINTS, BIND_ADDRESS,
-        "Where /metrics is served over plain HTTP, such as :8080",
+        "Bind address of /metrics (plain HTTP), such as :8080",
         default_help="0, off",
     )] = None  # fmt: skip
     kubeconfig: Annotated[str, Option(
         "--kubeconfig", "KUBECONFIG", HelpSection.CLUSTER, PATH,
-        "Kubeconfig file to reach the cluster with",
+        "Path of the kubeconfig file",
         default_help="in-cluster credentials, else ~/.kube/config",
     )] = ""  # fmt: skip
     context: Annotated[str, Option(
         "--context", "", HelpSection.CLUSTER, TEXT,
-        "Context of the kubeconfig to use",
+        "Context of the kubeconfig",
         default_help="the kubeconfig's current context",
     )] = ""  # fmt: skip
     log_level: Annotated[LogLevel, Option(
         "--log-level", "", HelpSection.LOGGING, choice(LogLevel),
-        "Least severe records to write",
+        "Minimum severity of log records",
     )] = LogLevel.INFO  # fmt: skip
     log_format: Annotated[LogFormat | None, Option(
         "--log-format", "", HelpSection.LOGGING, choice(LogFormat),
-        "One JSON object per line, or text for people",
+        "Format of log records: one JSON object per line, or text for people",
         default_help="text on a terminal, else json",
     )] = None  # fmt: skip
     no_color: Annotated[str, Option(
         "", "NO_COLOR", HelpSection.LOGGING, TEXT,
-        "Any value turns colours off",
+        "Switch for colors in text logs. Any value turns them off",
     )] = ""  # fmt: skip
     pod_name: Annotated[str, Option(
         "", "POD_NAME", HelpSection.CLUSTER, TEXT,
-        "Name of the Pod that this process runs in (downward API), part of its identity as leader",
+        "Name of the controller's Pod (downward API), part of its leader-election identity",
     )] = ""  # fmt: skip
     pod_namespace: Annotated[str, Option(
         "", "POD_NAMESPACE", HelpSection.CLUSTER, DNS_LABEL,
-        "Namespace of that Pod: in a cluster, the leader lease lives there",
+        "Namespace of the controller's Pod (downward API). In a cluster it holds the leader lease",
     )] = ""  # fmt: skip
     service_host: Annotated[str, Option(
         "", "KUBERNETES_SERVICE_HOST", HelpSection.CLUSTER, TEXT,
-        "Set by Kubernetes in every Pod: tells that this process runs in a cluster",
+        "Address of the API server. Kubernetes sets it in every Pod, so it marks an in-cluster process",
     )] = ""  # fmt: skip
     given_as: Mapping[str, str] = Field(default_factory=dict, repr=False, exclude=True)
-    """The flag or variable by which each field was set, by field."""
+    """The flag or variable that set a field, by field."""
 
     @model_validator(mode="after")
-    def _hold_for_settings_made_in_code(self) -> Settings:
-        """Refuse what a flag would refuse. Text was checked already; this is for values."""
+    def _validate(self) -> Settings:
+        """Apply the rules of the flags to values that code passes directly."""
         for field, option in OPTIONS.items():
             value = getattr(self, field)
             if value == Settings.model_fields[field].default:
@@ -247,34 +226,34 @@ class Settings(BaseModel):
 
     @property
     def in_cluster(self) -> bool:
-        """Whether the cluster that this process runs in is the one to work on."""
+        """Whether the process connects to the cluster that it runs in."""
         return bool(self.service_host) and not self.kubeconfig and not self.context
 
     @property
     def lease_namespace(self) -> str:
-        """Where the leader lease lives: in a cluster the controller's own namespace, else the workers'."""
+        """The namespace of the leader lease: in a cluster the controller's own, else the workers'."""
         return (self.pod_namespace if self.in_cluster else "") or self.namespace
 
     @property
     def seat_limit_meaning(self) -> str:
-        """What `max_seats_per_claim` amounts to, in words for the log."""
+        """The meaning of `max_seats_per_claim`, for the log."""
         if self.max_seats_per_claim == 0:
             return "no limit"
         if self.max_seats_per_claim == 1:
-            return "exclusive placement: no two workers ever share a GPU"
+            return "exclusive placement: no two workers share a GPU"
         return f"at most {self.max_seats_per_claim} workers share a claim"
 
     def name_of(self, field: str) -> str:
-        """The flag or variable by which `field` was set, or could have been."""
+        """Return the flag or variable that set the field, or could have set it."""
         return self.given_as.get(field) or OPTIONS[field].flag or OPTIONS[field].env
 
     def text_of(self, field: str) -> str:
-        """The value of `field` as one would write it on the command line."""
+        """Return the value of a field in the syntax of the command line."""
         value = getattr(self, field)
         return "" if value is None and field == "log_format" else OPTIONS[field].value_type.format(value)
 
     def invalid(self, field: str, allowed: str) -> InvalidSetting:
-        """The error for a value that is well-formed but does not work, such as a file that cannot be read."""
+        """Return the error for a well-formed value that does not work, such as an unreadable file."""
         return InvalidSetting(self.name_of(field), self.text_of(field), allowed)
 
 
@@ -286,19 +265,19 @@ def _options() -> Iterator[tuple[str, Option]]:
 
 
 OPTIONS: Mapping[str, Option] = dict(_options())
-"""Every field that can be set from outside, in the order of the help."""
+"""All fields with a flag or variable, in the order of the help."""
 
 IGNORED_FLAGS = ("--tpu-device-class", "--tpu-device-driver")
 IGNORED_FLAG_PREFIX = "--zap-"
 IGNORED_VARIABLES = ("OPEN_RL_TPU_DEVICE_CLASS", "OPEN_RL_TPU_DEVICE_DRIVER")
-"""What an earlier controller's Deployment may still carry: accepted, without effect."""
+"""Settings of an earlier controller. They are accepted and ignored."""
 
 
 def resolve(flags: Mapping[str, str], environ: Mapping[str, str]) -> Settings:
-    """Settle every setting. `flags` holds the texts that were given, by flag.
+    """Build the settings from the given flags and the environment.
 
     Raises:
-        InvalidSetting: the first value that is not allowed.
+        InvalidSetting: a value is not allowed.
     """
     values: dict[str, Any] = {}
     given_as: dict[str, str] = {}
@@ -317,15 +296,20 @@ def resolve(flags: Mapping[str, str], environ: Mapping[str, str]) -> Settings:
 
 
 def _check_election(settings: Settings) -> None:
-    """Refuse times that make an election unsafe: lease > renew deadline > 1.2 retry periods.
+    """Require lease duration > renew deadline > 1.2 retry periods. Other values make an election unsafe."""
+    _check_shorter(settings, "renew_deadline_seconds", "lease_duration_seconds", 1.0)
+    _check_shorter(settings, "retry_period_seconds", "renew_deadline_seconds", _RETRY_FACTOR)
 
-    The setting that is named is one that was given: the shorter one, unless only the longer one was.
+
+def _check_shorter(settings: Settings, shorter: str, longer: str, factor: float) -> None:
+    """Require that `factor` times the shorter setting is below the longer one.
+
+    The error names a setting that the user gave: the shorter one, unless only the longer one was given.
     """
-    for shorter, longer, factor, must_be_shorter, must_be_longer in _ELECTION_ORDER:
-        if getattr(settings, shorter) * factor < getattr(settings, longer):
-            continue
-        if longer in settings.given_as and shorter not in settings.given_as:
-            named, other, must_be = longer, shorter, must_be_longer
-        else:
-            named, other, must_be = shorter, longer, must_be_shorter
-        raise settings.invalid(named, f"{must_be} {settings.name_of(other)} ({settings.text_of(other)})")
+    if getattr(settings, shorter) * factor < getattr(settings, longer):
+        return
+    times = "" if factor == 1 else f"{factor:g} times "
+    named, other, rule = shorter, longer, f"{times}it must be shorter than"
+    if longer in settings.given_as and shorter not in settings.given_as:
+        named, other, rule = longer, shorter, f"it must be longer than {times}".rstrip()
+    raise settings.invalid(named, f"{rule} {settings.name_of(other)} ({settings.text_of(other)})")

@@ -1,7 +1,7 @@
-"""The kinds of value that a setting can have: how its text is read, written and described.
+"""The types of setting values: how to parse, format and describe them.
 
-A kind's `parse` accepts exactly what its `allowed` sentence says and raises `ValueError` for the rest, so
-that one sentence serves the help, the documentation and the error message. Nothing here knows a flag.
+Invariant: `parse` accepts what `allowed` describes and raises `ValueError` for other text. The same sentence
+can therefore serve the help, the documentation and the error message.
 """
 
 from __future__ import annotations
@@ -18,20 +18,16 @@ T = TypeVar("T")
 E = TypeVar("E", bound=Enum)
 
 _WHOLE_NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")
-_DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_DNS_PART = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_DNS_LABEL = re.compile(rf"(?=.{{1,63}}$){_DNS_PART}")
+_DNS_SUBDOMAIN = re.compile(rf"(?=.{{1,253}}$){_DNS_PART}(\.{_DNS_PART})*")
 _BIND_ADDRESS = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+(%\w+)?\]|[0-9A-Za-z.-]*):(?P<port>0|[1-9][0-9]{0,4})")
 _MAX_PORT = 65535
-_MAX_LABEL = 63
-_MAX_SUBDOMAIN = 253
 
 
 @dataclass(frozen=True)
 class ValueType(Generic[T]):
-    """How values of one kind are read and written.
-
-    `parse` raises `ValueError` for what `allowed` does not describe; `format` writes what `parse` reads.
-    `bare` is the text that a flag without a value stands for, empty where the value is required.
-    """
+    """The syntax of one type of value. `format` is the inverse of `parse`."""
 
     metavar: str
     allowed: str
@@ -39,11 +35,12 @@ class ValueType(Generic[T]):
     format: Callable[[T], str] = str
     choices: tuple[str, ...] = ()
     bare: str = ""
+    """The text for a flag without a value; empty if the value is required."""
 
 
 @dataclass(frozen=True)
 class BindAddress:
-    """Where a server listens. An empty `host` means every interface."""
+    """A listen address. An empty `host` means all interfaces."""
 
     host: str
     port: int
@@ -53,20 +50,8 @@ class BindAddress:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-def _true_or_false(text: str) -> bool:
-    if text not in {"true", "false"}:
-        raise ValueError(text)
-    return text == "true"
-
-
-def _dns_label(text: str) -> str:
-    if len(text) > _MAX_LABEL or not _DNS_LABEL.fullmatch(text):
-        raise ValueError(text)
-    return text
-
-
-def _dns_subdomain(text: str) -> str:
-    if len(text) > _MAX_SUBDOMAIN or not all(map(_DNS_LABEL.fullmatch, text.split("."))):
+def _valid(text: str, *, valid: object) -> str:
+    if not valid:
         raise ValueError(text)
     return text
 
@@ -80,25 +65,17 @@ def _bind_address(text: str) -> BindAddress | None:
     return BindAddress(host=match["host"].strip("[]"), port=int(match["port"]))
 
 
-def _printable(text: str) -> str:
-    if not text.isprintable():
-        raise ValueError(text)
-    return text
-
-
 def whole_number(low: int, high: int, allowed: str) -> ValueType[int]:
-    """A whole number of `low` to `high`, in plain decimal digits."""
+    """Return the type of whole numbers from `low` to `high`, in plain decimal digits."""
 
     def parse(text: str) -> int:
-        if not _WHOLE_NUMBER.fullmatch(text) or not low <= int(text) <= high:
-            raise ValueError(text)
-        return int(text)
+        return int(_valid(text, valid=_WHOLE_NUMBER.fullmatch(text) and low <= int(text) <= high))
 
     return ValueType("N", allowed, parse)
 
 
 def duration(*, least_seconds: float = 0.0, zero: str = "") -> ValueType[float]:
-    """A duration in seconds: at least `least_seconds`, else above 0, and 0 itself where it means `zero`."""
+    """Return the type of durations in seconds. `zero` is the meaning of 0; if empty, 0 is not allowed."""
 
     def parse(text: str) -> float:
         seconds = parse_duration(text)
@@ -112,20 +89,28 @@ def duration(*, least_seconds: float = 0.0, zero: str = "") -> ValueType[float]:
 
 
 def choice(enum: type[E]) -> ValueType[E]:
-    """One of the values of `enum`, spelled as there."""
+    """Return the type of the values of `enum`."""
     choices = tuple(str(member.value) for member in enum)
     return ValueType("|".join(choices), " or ".join(choices), enum, lambda member: str(member.value), choices)
 
 
-BOOLEAN = ValueType("true|false", "true or false", _true_or_false, lambda value: str(value).lower(),
-               ("true", "false"), bare="true")  # fmt: skip
+BOOLEAN = ValueType(
+    "true|false",
+    "true or false",
+    lambda text: _valid(text, valid=text in {"true", "false"}) == "true",
+    lambda value: str(value).lower(),
+    ("true", "false"),
+    bare="true",
+)
 DNS_LABEL = ValueType(
-    "NAME", "a DNS label: at most 63 of a-z, 0-9 and '-', with a letter or digit at both ends", _dns_label
+    "NAME",
+    "a DNS label: at most 63 of a-z, 0-9 and '-', with a letter or digit at both ends",
+    lambda text: _valid(text, valid=_DNS_LABEL.fullmatch(text)),
 )
 DNS_SUBDOMAIN = ValueType(
     "NAME",
     "a DNS subdomain: at most 253 of a-z, 0-9, '-' and '.', with a letter or digit at both ends of each part",
-    _dns_subdomain,
+    lambda text: _valid(text, valid=_DNS_SUBDOMAIN.fullmatch(text)),
 )
 BIND_ADDRESS: ValueType[BindAddress | None] = ValueType(
     "ADDRESS",
@@ -133,5 +118,5 @@ BIND_ADDRESS: ValueType[BindAddress | None] = ValueType(
     _bind_address,
     lambda address: "0" if address is None else str(address),
 )
-TEXT = ValueType("TEXT", "printable text", _printable)
-PATH = ValueType("PATH", "the path of a file", _printable)
+TEXT = ValueType("TEXT", "printable text", lambda text: _valid(text, valid=text.isprintable()))
+PATH = ValueType("PATH", "the path of a file", TEXT.parse)

@@ -1,7 +1,7 @@
-"""Which build of the program this is: for `--version`, the log and the metric `open_rl_scheduler_build_info`.
+"""The build of the program, for `--version`, the log and the metric `open_rl_scheduler_build_info`.
 
-The version is the installed package's. Commit and date are those that the image build left beside this
-module in `build.json` (`{"commit": "...", "date": "..."}`); a checkout has no such file and says `unknown`.
+The version is that of the installed package. The image build writes the commit and the date to `build.json`
+(`{"commit": "...", "date": "..."}`) in the package `controller`. Without this file both are `unknown`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class _BuildFile(msgspec.Struct):
 
 @dataclass(frozen=True)
 class BuildInfo:
-    """What was built, from what, and what it runs on."""
+    """Version, source and platform of this build."""
 
     version: str
     commit: str
@@ -33,7 +33,7 @@ class BuildInfo:
     platform: str
 
     def __str__(self) -> str:
-        """One line, as `--version` prints it after the program's name."""
+        """The text that `--version` prints after the program's name."""
         return (
             f"{self.version} (commit {self.commit}, built {self.date}, Python {self.python}, {self.platform})"
         )
@@ -41,7 +41,7 @@ class BuildInfo:
 
 @cache
 def build_info() -> BuildInfo:
-    """Describe this build."""
+    """Return the description of this build."""
     file = resources.files("controller") / "build.json"
     build = msgspec.json.decode(file.read_bytes(), type=_BuildFile) if file.is_file() else _BuildFile()
     return BuildInfo(

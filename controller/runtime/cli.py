@@ -1,13 +1,15 @@
-"""The edge of the process: from arguments and environment to a running loop, and back to an exit status.
+"""The process boundary: from arguments and environment to an exit status.
 
-0: it was asked to stop and did. 1: it failed; one record says why. 2: it cannot work as it was called; one
-line on standard error names the setting as the user gave it, its value and what is allowed. Nothing is
-started before every setting is valid. What runs is the caller's: `run` is given the settings.
+* 0: clean stop, or help or version printed.
+* 1: failure. One log record states the cause.
+* 2: invalid usage. One line on standard error names the setting, its value and the allowed values.
+
+All settings are valid before `run` starts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TextIO
 
 import anyio
@@ -41,12 +43,11 @@ def run_command(
     stdout: TextIO,
     stderr: TextIO,
 ) -> int:
-    """Do what the command line asks for and return the exit status.
+    """Execute the command line and return the exit status.
 
-    `argv` excludes the program's name. `run` returns the exit status of a run that was carried through; a
-    `UsageError` that it raises, also inside exception groups, is shown like one of the command line. `check`
-    is called before anything is logged: what a setting names can be wrong too. It raises
-    `ConfigurationError`.
+    `argv` excludes the program's name. `run` returns the exit status of the controller. A `UsageError` of
+    `run` is shown like an invalid flag. `check` runs before the first log record. It raises
+    `ConfigurationError` if a setting does not work.
     """
     try:
         if instruction := environ.get(COMPLETE_VARIABLE):
@@ -61,19 +62,19 @@ def run_command(
             return EXIT_OK
         settings = resolve(command.flags, environ)
     except UsageError as error:
-        return _refuse(error, stderr)
+        return _report_usage_error(error, stderr)
     try:
         if check is not None:
             check(settings)
     except ConfigurationError as error:
-        return _refuse(_misconfigured(error, settings), stderr)
+        return _report_usage_error(_with_setting_names(error, settings), stderr)
     logs.configure(settings, stderr)
-    _announce(settings, (*command.ignored, *ignored_variables(environ)))
-    return _run_to_the_end(run, settings, stderr)
+    _log_start(settings, (*command.ignored, *ignored_variables(environ)))
+    return _run(run, settings, stderr)
 
 
-def _announce(settings: Settings, ignored: Sequence[str]) -> None:
-    """Log what is about to run, and once what an earlier controller's Deployment still carries."""
+def _log_start(settings: Settings, ignored: Sequence[str]) -> None:
+    """Log the settings, and the ignored settings of an earlier controller."""
     if ignored:
         _log.warning("Ignored settings of an earlier controller", settings=list(dict.fromkeys(ignored)))
     _log.info(
@@ -85,39 +86,30 @@ def _announce(settings: Settings, ignored: Sequence[str]) -> None:
     )
 
 
-def _run_to_the_end(run: Callable[[Settings], Awaitable[int]], settings: Settings, stderr: TextIO) -> int:
+def _run(run: Callable[[Settings], Awaitable[int]], settings: Settings, stderr: TextIO) -> int:
     try:
         return anyio.run(run, settings, backend_options={"use_uvloop": True})
     except KeyboardInterrupt:
-        _log.error("Interrupted before it could stop in order")
+        _log.error("Interrupted during start")
         return EXIT_FAILURE
-    except Exception as error:  # noqa: BLE001 - the edge of the process: all that is left is to say what happened
-        causes = list(_leaves(error))
+    except Exception as error:  # noqa: BLE001 - the process boundary: every failure becomes an exit status
+        causes = list(logs.leaf_errors(error))
         for cause in causes:
             if isinstance(cause, UsageError):
-                return _refuse(cause, stderr)
+                return _report_usage_error(cause, stderr)
             if isinstance(cause, ConfigurationError):
-                return _refuse(_misconfigured(cause, settings), stderr)
+                return _report_usage_error(_with_setting_names(cause, settings), stderr)
         expected = all(isinstance(cause, (ApiError, LeadershipLost)) for cause in causes)
-        _log.error("Stopped by an error", err=error, exc_info=None if expected else error)
+        _log.error("Stopped after an error", err=error, exc_info=None if expected else error)
         return EXIT_FAILURE
 
 
-def _misconfigured(error: ConfigurationError, settings: Settings) -> UsageError:
-    """The same error, led by the settings that the user gave for reaching the cluster."""
+def _with_setting_names(error: ConfigurationError, settings: Settings) -> UsageError:
+    """Prefix the error with the settings that the user gave for cluster access."""
     given = [settings.given_as[field] for field in ("kubeconfig", "context") if field in settings.given_as]
     return UsageError(": ".join([*([", ".join(given)] if given else []), str(error)]))
 
 
-def _leaves(error: BaseException) -> Iterator[BaseException]:
-    """The errors that a group consists of."""
-    if isinstance(error, BaseExceptionGroup):
-        for each in error.exceptions:
-            yield from _leaves(each)
-    else:
-        yield error
-
-
-def _refuse(error: UsageError, stderr: TextIO) -> int:
+def _report_usage_error(error: UsageError, stderr: TextIO) -> int:
     print(f"{PROGRAM}: {error}", file=stderr)
     return EXIT_USAGE

@@ -1,8 +1,9 @@
-"""Answers to the kubelet's probes: `/healthz` (restart me if not) and `/readyz` (count on me).
+"""The kubelet's probes: `/healthz` (liveness) and `/readyz` (readiness).
 
-Both follow the API server's convention: `ok`, or one line per check, 200 or 500; `/healthz/<check>` asks one,
-`?verbose` lists all, `?exclude=<check>` leaves some out. The list withholds reasons, as its readers may be
-anybody; the log and the path of the single check give them. A change is logged once, not on every probe.
+Both follow the API server's convention: `ok` with 200, or one line per check with 500. `/healthz/<check>`
+runs one check, `?verbose` lists all and `?exclude=<check>` ignores one. The list withholds reasons, because
+the endpoint has no authentication. The path of a single check states its reason. The log records
+changes, with reasons.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from controller.runtime import logs
 from informers.histogram import Histogram, HistogramStatistics
 
 Check = Callable[[], str | None]
-"""Says `None` when all is well, else the reason why not. Called on the event loop: it must not wait."""
+"""Returns `None`, or the reason of a failure. It runs on the event loop and must not block."""
 
 LIVENESS_PATH = "/healthz"
 READINESS_PATH = "/readyz"
@@ -31,7 +32,7 @@ _log = logs.get_logger(__name__)
 
 
 class Probe:
-    """One endpoint with its named checks. `ping`, which always passes, is there from the start."""
+    """An endpoint with named checks. The check `ping` always passes."""
 
     def __init__(self, path: str, checks: Mapping[str, Check]) -> None:
         self._name = path.removeprefix("/")
@@ -43,17 +44,17 @@ class Probe:
         return f"<Probe {self._path} checks={list(self._checks)} failing={list(self._failures)}>"
 
     def routes(self) -> list[web.RouteDef]:
-        """The routes to serve: the endpoint and one path per check."""
+        """Return the routes: the endpoint and one path per check."""
         return [web.get(self._path, self._all), web.get(f"{self._path}/{{check}}", self._one)]
 
     def evaluate(self) -> Mapping[str, str]:
-        """Run every check. Returns the reasons of those that fail, by name; a change is logged."""
+        """Run all checks and return the reasons of the failed ones, by name. A change is logged."""
         failures = {name: reason for name, check in self._checks.items() if (reason := check()) is not None}
         if failures.keys() != self._failures.keys():
             if failures:
-                _log.warning("Probe fails", probe=self._path, checks=failures)
+                _log.warning("Probe failed", probe=self._path, checks=failures)
             else:
-                _log.info("Probe passes again", probe=self._path)
+                _log.info("Probe recovered", probe=self._path)
         self._failures = failures
         return failures
 
@@ -82,7 +83,7 @@ class Probe:
 
 
 def health_application(*, liveness: Mapping[str, Check], readiness: Mapping[str, Check]) -> web.Application:
-    """The application to serve on the probes' address. Checks are listed in the order given."""
+    """Build the application of the probes. Checks are listed in the given order."""
     app = web.Application()
     app.add_routes(Probe(LIVENESS_PATH, liveness).routes())
     app.add_routes(Probe(READINESS_PATH, readiness).routes())
@@ -95,15 +96,15 @@ def _response(text: str, *, failed: bool = False) -> web.Response:
 
 @dataclass(frozen=True)
 class LoopStatistics:
-    """How late the event loop came to what was due, in seconds, and how long ago it last came."""
+    """The lag of the event loop."""
 
     lag_seconds: HistogramStatistics
-    silent_seconds: float
-    """Time by which the next beat is overdue; infinite before the first."""
+    overdue_seconds: float
+    """Time since the missed beat; infinite before the first beat."""
 
 
 class LoopMonitor:
-    """Watches that the event loop turns: a beat at every interval, and how late it came."""
+    """A monitor of the event loop. It measures the lag of a regular beat."""
 
     def __init__(self, *, interval_seconds: float = 1.0, tolerance_seconds: float = 10.0) -> None:
         self._interval_seconds = interval_seconds
@@ -115,7 +116,7 @@ class LoopMonitor:
         return f"<LoopMonitor beats={self._lag.statistics().count} due={self._due:.3f}>"
 
     def statistics(self) -> LoopStatistics:
-        """What was seen so far."""
+        """Return the statistics since the start."""
         return LoopStatistics(self._lag.statistics(), max(0.0, anyio.current_time() - self._due))
 
     async def run(self) -> None:
@@ -124,14 +125,14 @@ class LoopMonitor:
             await self.step()
 
     async def step(self) -> None:
-        """Sleep for one interval and note how much longer it took."""
+        """Sleep for one interval and record the lag."""
         self._due = anyio.current_time() + self._interval_seconds
         await anyio.sleep(self._interval_seconds)
         self._lag.observe(max(0.0, anyio.current_time() - self._due))
 
     def check(self) -> str | None:
-        """A liveness check: fails while the loop is not turning, and before `run`."""
-        silent_seconds = self.statistics().silent_seconds
-        if silent_seconds <= self._tolerance_seconds:
+        """Check liveness: fail while the loop is blocked, and before `run`."""
+        overdue_seconds = self.statistics().overdue_seconds
+        if overdue_seconds <= self._tolerance_seconds:
             return None
-        return f"the event loop is {silent_seconds:.1f} s late"
+        return f"the event loop is {overdue_seconds:.1f} s late"

@@ -1,7 +1,7 @@
-"""Serving HTTP on a configured address, for probes and metrics.
+"""HTTP servers for probes and metrics.
 
-The socket is opened before anything is served, so that an address that cannot be had is an error of the
-setting, not a traceback. Access is not logged: probes come every few seconds.
+The socket is bound first, so that an unusable address becomes an error of its setting. Requests are not
+logged, because probes arrive every few seconds.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from controller.config.values import BindAddress
 
 _SHUTDOWN_SECONDS = 1.0
 _NO_IPV6 = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT})
-"""How binding fails where the kernel knows IPv6 and the host has it turned off."""
+"""Errors of a bind if the kernel supports IPv6 and the host has disabled it."""
 
 
 @asynccontextmanager
 async def serve(app: web.Application, settings: Settings, field: str) -> AsyncIterator[BindAddress | None]:
-    """Serve `app` inside the `async with` block, on the address that `field` of `settings` holds.
+    """Serve `app` on the address in `field` of `settings` for the duration of the block.
 
-    Gives the address with the port that was bound, or `None`, serving nothing, where the setting is off.
+    Yields the address with the bound port, or `None` if the setting is off.
 
     Raises:
         InvalidSetting: the address cannot be bound.
@@ -39,9 +39,7 @@ async def serve(app: web.Application, settings: Settings, field: str) -> AsyncIt
         listener = _listen(address)
     except OSError as error:
         problem = error.strerror if isinstance(error, socket.gaierror) else os.strerror(error.errno or 0)
-        raise settings.invalid(
-            field, f"it must be an address that is free on this host ({problem})"
-        ) from error
+        raise settings.invalid(field, f"it must be a free address of this host ({problem})") from error
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=_SHUTDOWN_SECONDS)
     try:
         await runner.setup()
@@ -53,7 +51,7 @@ async def serve(app: web.Application, settings: Settings, field: str) -> AsyncIt
 
 
 def _listen(address: BindAddress) -> socket.socket:
-    """Open the socket: for every interface one that takes IPv4 and IPv6, where the host has IPv6."""
+    """Bind the socket. Without a host it accepts IPv4 and, if the host supports it, IPv6."""
     target = (address.host, address.port)
     if address.host:
         family = socket.AF_INET6 if ":" in address.host else socket.AF_INET

@@ -1,6 +1,6 @@
-"""Who leads: this process alone, or the holder of the leader lease (contract §2.3, contract §7).
+"""Leadership: this process without an election, or the holder of the leader lease (contract §2.3, §7).
 
-Leader election only saves work: every write is conditional, so that two controllers at once stay correct.
+Leader election only saves work. All writes are conditional, so two active controllers stay correct.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from informers.api import Api
 from informers.leader.election import ElectionSettings, ElectionStatistics, LeaderElector
 
 OVERDUE_TOLERANCE_SECONDS = 20.0
-"""How long a leader may go on after its lease ran out before the liveness probe ends it."""
+"""Time after the lease expires at which the liveness probe fails for a leader that still works."""
 
 
 class Leadership:
-    """Runs the work of a leader while this process is one."""
+    """The leadership of this process, which runs the leader's work."""
 
     def __init__(self, api: Api, settings: Settings, nondeterminism: Nondeterminism) -> None:
         self.elector: LeaderElector | None = None
-        """`None` without leader election: then this process leads from the start."""
+        """`None` without leader election: this process then leads from the start."""
         self._leading = False
         if settings.leader_elect:
             self.elector = LeaderElector(
@@ -47,35 +47,27 @@ class Leadership:
 
     @property
     def leading(self) -> bool:
-        """Whether the leader's work runs now."""
+        """Whether the leader's work is running."""
         return self._leading
 
     def statistics(self) -> ElectionStatistics:
-        """Return the statistics of the election; without one, all counts are 0."""
+        """Return the statistics of the election. Without one, all counters are 0."""
         if self.elector is not None:
             return self.elector.statistics()
-        return ElectionStatistics(
-            identity="",
-            holder="",
-            leading=self._leading,
-            terms_total=0,
-            slowpath_total=0,
-            failed_attempts_total=0,
-            seconds_since_renewal=math.inf,
-        )
+        return ElectionStatistics("", "", self._leading, 0, 0, 0, math.inf)
 
     def may_write(self) -> bool:
-        """Whether a write may be sent now: a leader whose renewal is late has perhaps lost its lease."""
+        """Return whether a write is allowed. A leader with a late renewal may have lost its lease."""
         return self.elector is None or self.elector.may_write()
 
     def check(self) -> str | None:
-        """A liveness check: fails where the work goes on long after the lease ran out."""
+        """Check liveness: fail if the work continues long after the lease expired."""
         if self.elector is None or self.elector.healthy(OVERDUE_TOLERANCE_SECONDS):
             return None
-        return "the lease ran out and the work goes on"
+        return "the lease expired and the work continues"
 
     async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
-        """Lead when it is our turn; returns when `lead` has returned. Raises `LeadershipLost`."""
+        """Run `lead` while this process is the leader. Raises `LeadershipLost`."""
 
         async def work() -> None:
             self._leading = True

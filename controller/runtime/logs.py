@@ -1,12 +1,11 @@
-"""One record per line, in one format, whoever wrote it.
+"""Structured logs: one record per line, in one format for structlog and the standard library.
 
-Records of structlog and of the standard library go through the same processors to one handler: JSON for
-machines, text for people. Every record has `ts` (RFC 3339, UTC, microseconds), `level`, `logger` and `msg`;
-an error adds `err`, an exception with traceback `stacktrace`. The message is constant text; what varies is
-key and value, and what is bound with `context` comes along. Python's `claim_uid` is written `claimUID`.
+Output is JSON for machines or text for people. Each record has `ts` (RFC 3339, UTC, microseconds), `level`,
+`logger` and `msg`. An error adds `err`; an exception with a traceback adds `stacktrace`. The message is
+constant; values are keys, including those bound with `context`. The key `claim_uid` is written as `claimUID`.
 
-Logging never fails because of a value: `plain` reduces anything to text and numbers first. Debug records of
-foreign libraries are left out, since they quote whole objects.
+Invariant: no value makes logging fail, because `plain` first reduces it to text and numbers. Debug records of
+foreign libraries are dropped, since they contain whole objects.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import math
 import re
 import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -46,31 +45,31 @@ _LEVEL_COLORS = {"debug": "34", "info": "32", "warning": "33", "error": "31", "c
 
 @dataclass(frozen=True)
 class ObjectRef:
-    """A reference to an object of the API. `namespace` is empty for cluster scope.
+    """A reference to an API object. `namespace` is empty for cluster scope.
 
-    Objects with metadata can be logged as they are: they are written in the same way.
+    Objects with metadata can be logged directly, with the same result.
     """
 
     namespace: str
     name: str
 
     def __str__(self) -> str:
-        """`namespace/name`, as kubectl's users write it."""
+        """`namespace/name`, or the name alone."""
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
 
 def get_logger(name: str) -> Logger:
-    """The logger of a module, to be called with a constant message and key/values."""
+    """Return the logger of a module. Calls take a constant message and keyword values."""
     return structlog.stdlib.get_logger(name)
 
 
 def context(**values: object) -> AbstractContextManager[None]:
-    """Bind `values` to every record written inside the `with` block, in the tasks started there too."""
+    """Add `values` to all records inside the `with` block, including those of tasks started there."""
     return structlog.contextvars.bound_contextvars(**values)
 
 
 def configure(settings: Settings, stream: TextIO) -> None:
-    """Send every record of this process to `stream`, in the format and from the level of `settings`."""
+    """Write all records of this process to `stream`, with the format and level of `settings`."""
     terminal = stream.isatty()
     log_format = settings.log_format or (LogFormat.TEXT if terminal else LogFormat.JSON)
     colors = terminal and not settings.no_color
@@ -81,7 +80,7 @@ def configure(settings: Settings, stream: TextIO) -> None:
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=[structlog.contextvars.merge_contextvars, structlog.stdlib.ExtraAdder()],
-            processors=[_standardise, *render],
+            processors=[_standardize, *render],
         )
     )
     level = logging.getLevelNamesMapping()[settings.log_level.name]
@@ -104,19 +103,28 @@ def configure(settings: Settings, stream: TextIO) -> None:
 
 
 def plain(value: object) -> object:
-    """Reduce `value` to what JSON can hold; what it cannot, becomes its `repr`. Nothing raises."""
+    """Reduce `value` to JSON types. Other objects become their `repr`. Never raises."""
     try:
         return _plain(value, 0)
-    except Exception as error:  # noqa: BLE001 - a value that cannot be shown must not stop the one who logs it
+    except Exception as error:  # noqa: BLE001 - a faulty `repr` must not stop the caller
         return f"<{type(value).__name__} that cannot be shown: {type(error).__name__}>"
 
 
 def describe_error(error: BaseException) -> str:
-    """One line for an error: its class and, where it has one, its text. Of a group: what it consists of."""
+    """Return one line for an error: its class and text. A group lists its errors."""
     if isinstance(error, BaseExceptionGroup):
-        return "; ".join(describe_error(each) for each in error.exceptions)
+        return "; ".join(map(describe_error, leaf_errors(error)))
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {_encodable(text)}" if text else type(error).__name__
+
+
+def leaf_errors(error: BaseException) -> Iterator[BaseException]:
+    """Yield the errors of a group, or the error itself."""
+    if isinstance(error, BaseExceptionGroup):
+        for each in error.exceptions:
+            yield from leaf_errors(each)
+    else:
+        yield error
 
 
 def _plain(value: object, depth: int) -> object:
@@ -153,12 +161,12 @@ def _plain_collection(value: object, depth: int) -> object:
 
 
 def _encodable(text: str) -> str:
-    """The text without what UTF-8 cannot hold (half a surrogate pair), as a plain `str`."""
+    """Return the text as a plain `str`, with escapes for lone surrogates, which UTF-8 cannot encode."""
     return text.encode(errors="backslashreplace").decode()
 
 
 def _reference(value: object) -> dict[str, str] | None:
-    """The name and namespace of anything that is, or has, the metadata of an object of the API."""
+    """Return the name and namespace of an `ObjectRef` or an object with metadata."""
     source = value if isinstance(value, ObjectRef) else getattr(value, "metadata", None)
     name, namespace = getattr(source, "name", None), getattr(source, "namespace", None)
     if not isinstance(name, str) or not isinstance(namespace, str):
@@ -172,8 +180,8 @@ def _camel(key: str) -> str:
     return first + "".join(word.upper() if word in _INITIALISMS else word.capitalize() for word in rest)
 
 
-def _standardise(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
-    """Put the fixed keys first and the error last; every value becomes plain data."""
+def _standardize(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
+    """Order the keys: fixed ones first, the error last. Reduce all values to plain data."""
     record = cast("logging.LogRecord", event.pop("_record"))
     error = _error_of(event.pop("exc_info", None))
     message = event.pop("event", "")
@@ -198,7 +206,7 @@ def _standardise(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
 
 
 def _error_of(exc_info: object) -> BaseException | None:
-    """The exception meant by any of the forms that loggers take."""
+    """Return the exception of an `exc_info` argument, which has several forms."""
     match exc_info:
         case BaseException():
             return exc_info
@@ -215,7 +223,7 @@ def _render_json(_: WrappedLogger, __: str, event: EventDict) -> str:
 
 @dataclass(frozen=True)
 class _TextRenderer:
-    """`ts LEVEL msg key=value ... (logger)` on one line, a traceback below it."""
+    """Renders `ts LEVEL msg key=value ... (logger)` on one line, and a traceback below it."""
 
     colors: bool
 
@@ -236,7 +244,7 @@ class _TextRenderer:
 
 
 def _text(value: object) -> str:
-    """One value of a text record: references as `namespace/name`, quotes only where they are needed."""
+    """Return a value of a text record. References become `namespace/name`; quotes appear only if needed."""
     match value:
         case {"name": str() as name, **rest} if not rest.keys() - {"namespace"}:
             value = str(ObjectRef(str(rest.get("namespace", "")), name))

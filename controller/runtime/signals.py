@@ -1,7 +1,7 @@
-"""Being asked to stop: the first SIGTERM or SIGINT is a request, the second an order.
+"""Shutdown signals: the first SIGTERM or SIGINT requests a stop, the second ends the process.
 
-The handlers are Python's own, not the event loop's: they run even while the loop is stuck, which is when a
-second signal is sent. What a stop means, and in which order things end, is decided elsewhere.
+The handlers are Python's, not the event loop's, so that the second signal works while the loop is blocked.
+This module does not decide how the controller stops.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ _log = logs.get_logger(__name__)
 
 @asynccontextmanager
 async def shutdown_signals() -> AsyncIterator[anyio.Event]:
-    """Give an event that the first SIGTERM or SIGINT sets; the second ends the process at once with status 1.
+    """Yield an event that the first SIGTERM or SIGINT sets. The second ends the process with status 1.
 
-    For the main thread only. On leaving, the former handlers are back in place.
+    For the main thread only. The previous handlers are restored afterwards.
     """
     stop = anyio.Event()
     loop = asyncio.get_running_loop()
-    asked = False
+    requested = False
 
     def request_stop(name: str) -> None:
-        _log.info("Stopping", signal=name, hint="a second signal ends the process at once")
+        _log.info("Received stop signal", signal=name, hint="a second signal ends the process at once")
         stop.set()
 
     def handle(number: int, _: FrameType | None) -> None:
-        nonlocal asked
-        if asked:
+        nonlocal requested
+        if requested:
             os._exit(1)
-        asked = True
+        requested = True
         loop.call_soon_threadsafe(request_stop, signal.Signals(number).name)
 
-    former = {number: signal.signal(number, handle) for number in SIGNALS}
+    previous = {number: signal.signal(number, handle) for number in SIGNALS}
     try:
         yield stop
     finally:
-        for number, handler in former.items():
+        for number, handler in previous.items():
             signal.signal(number, handler or signal.SIG_DFL)

@@ -119,8 +119,8 @@ def test_accepted(flag: str, text: str, field: str, value: object) -> None:
         ("--retry-interval", "5", "a duration above 0 with a unit"),
         ("--retry-interval", "0", "a duration above 0 with a unit"),
         ("--retry-interval", "-1s", "a duration above 0 with a unit"),
-        ("OPEN_RL_PLACEMENT_TIMEOUT", "1d", "or 0 (wait for ever)"),
-        ("--placement-timeout", "-1m", "or 0 (wait for ever)"),
+        ("OPEN_RL_PLACEMENT_TIMEOUT", "1d", "or 0 (wait forever)"),
+        ("--placement-timeout", "-1m", "or 0 (wait forever)"),
         ("--device-class", 'a"b', "a DNS subdomain"),
         ("--device-class", "a..b", "a DNS subdomain"),
         ("--device-class", "gpu.nvidia.com\n", "a DNS subdomain"),
@@ -216,7 +216,7 @@ def test_an_error_found_later_names_the_setting_as_it_was_given() -> None:
 
 def test_the_meaning_of_a_limit_of_one_is_said() -> None:
     assert Settings(max_seats_per_claim=1).seat_limit_meaning == (
-        "exclusive placement: no two workers ever share a GPU"
+        "exclusive placement: no two workers share a GPU"
     )
     assert Settings(max_seats_per_claim=0).seat_limit_meaning == "no limit"
     assert Settings(max_seats_per_claim=3).seat_limit_meaning == "at most 3 workers share a claim"

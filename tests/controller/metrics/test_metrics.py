@@ -102,7 +102,7 @@ def add_the_rest(metrics: Metrics, *clients: TransportStatistics) -> None:
     """What a process serves beyond its controller."""
     metrics.add(request_metrics("api.example:6443", [partial(_itself, client) for client in clients]))
     metrics.add(withheld_metrics(lambda: 0))
-    metrics.add(loop_metrics(lambda: LoopStatistics(lag_seconds=NONE, silent_seconds=0.0)))
+    metrics.add(loop_metrics(lambda: LoopStatistics(lag_seconds=NONE, overdue_seconds=0.0)))
     metrics.add(build_metrics(BUILD))
 
 

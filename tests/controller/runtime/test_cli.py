@@ -81,7 +81,7 @@ def test_help_names_every_flag_and_variable_and_what_a_limit_of_one_means() -> N
     for option in OPTIONS.values():
         assert option.flag in text
         assert option.env in text
-    assert "1 means exclusive placement: no two workers ever share a GPU" in text
+    assert "1 means exclusive placement: no two workers share a GPU" in text
 
 
 def test_help_wins_over_a_bad_value() -> None:
@@ -200,7 +200,7 @@ def test_nothing_ignored_nothing_warned() -> None:
 def test_the_settings_and_what_the_limit_means_are_logged_at_start() -> None:
     (start,) = call("--max-seats-per-claim=1").records
     assert start["msg"] == "Starting"
-    assert start["seatLimit"] == "exclusive placement: no two workers ever share a GPU"
+    assert start["seatLimit"] == "exclusive placement: no two workers share a GPU"
     settings = start["settings"]
     assert isinstance(settings, dict)
     assert settings["--max-seats-per-claim"] == "1"

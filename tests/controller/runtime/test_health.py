@@ -110,8 +110,8 @@ async def test_a_failure_is_logged_once_with_its_reason_and_its_end_too(log: io.
             await client.get("/readyz")
     records = [json.loads(line) for line in log.getvalue().splitlines()]
     assert [(record["level"], record["msg"]) for record in records] == [
-        ("warning", "Probe fails"),
-        ("info", "Probe passes again"),
+        ("warning", "Probe failed"),
+        ("info", "Probe recovered"),
     ]
     assert records[0]["checks"] == {"caches": "1 of 3"}
 
@@ -128,7 +128,7 @@ async def test_a_port_in_use_is_an_error_of_the_setting_as_it_was_given() -> Non
                 pytest.fail("it was served")
     assert str(refusal.value) == (
         f'--health-probe-bind-address: "{address}" is not allowed: '
-        "it must be an address that is free on this host (Address already in use)"
+        "it must be a free address of this host (Address already in use)"
     )
 
 

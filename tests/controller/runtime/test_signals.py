@@ -49,7 +49,7 @@ def test_the_first_signal_is_a_request_and_the_process_ends_with_0(number: signa
         process.send_signal(number)
         _, stderr = process.communicate(timeout=20)
         assert process.returncode == 0
-        assert f'"msg":"Stopping","signal":"{number.name}"' in stderr
+        assert f'"msg":"Received stop signal","signal":"{number.name}"' in stderr
 
 
 @pytest.mark.parametrize("number", SIGNALS)
