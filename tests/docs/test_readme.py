@@ -47,9 +47,8 @@ def test_the_example_is_a_workload_that_the_controller_accepts() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_to_files_and_headings_that_exist(page: Path) -> None:
-    for target, anchor in matches(
-        r"\]\((?!https?:)([^)#]*)(?:#([^)]+))?\)", page.read_text(encoding="utf-8")
-    ):
+    for link in re.finditer(r"\]\((?!https?:)([^)#]*)(?:#([^)]+))?\)", page.read_text(encoding="utf-8")):
+        target, anchor = link[1], link[2]
         file = page.parent / target if target else page
         assert file.exists(), target
         assert not anchor or anchor in anchors(file), f"{target}#{anchor}"
