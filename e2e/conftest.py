@@ -1,4 +1,4 @@
-"""Fixtures that the scenarios share: the workers' namespace, and controllers to start in it."""
+"""Fixtures of the scenarios: the workers' namespace, and controllers that a test can start."""
 
 from __future__ import annotations
 
@@ -33,10 +33,11 @@ def _on_kind() -> bool:
 
 
 def _elsewhere() -> list[str]:
-    """The modules that this provider leaves out: `test_kind_*` need containers, most others their absence.
+    """Return the modules that this provider does not collect.
 
-    They take a control plane apart, or furnish nodes by the dozen. Named on the command line, any module is
-    run, and fails or skips where it cannot.
+    `test_kind_*` need containers. Most other modules stop components of the control plane or create dozens of
+    nodes, which kind does not support. A module named on the command line always runs, and fails or skips if
+    the provider does not support it.
     """
     modules = sorted(HERE.rglob("test_*.py"))
     for_kind = {path for path in modules if path.name.startswith("test_kind_")}
@@ -49,7 +50,7 @@ collect_ignore = _elsewhere()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give tests on kind more time: the first one waits for the cluster, all of them for containers."""
+    """Extend the timeout of tests on kind: containers are slow, and the first test creates the cluster."""
     if _on_kind():
         for item in items:
             if item.get_closest_marker("timeout") is None:
@@ -63,7 +64,7 @@ def openrl(cluster: Cluster) -> WorkloadClient:
 
 @pytest.fixture
 def start(cluster: Cluster, tmp_path: Path) -> Iterator[Start]:
-    """Start controllers that end with the test: in the cluster where it can, else as a process here."""
+    """Start controllers that stop at the end of the test: in the cluster on kind, else as local processes."""
     with ExitStack() as stack:
 
         def run(flags: Mapping[str, str]) -> Running:

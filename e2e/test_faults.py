@@ -20,14 +20,14 @@ from e2e.controlplane.waiting import pause_briefly
 from e2e.harness.faults import (
     LISTED_RESOURCES,
     compact,
-    detour,
+    controller_with_errors,
     etcd_port_of,
     lists,
     local,
     port_of,
+    redirected_kubeconfig,
     restart,
     second_server,
-    troubled_controller,
 )
 from e2e.harness.invariants import await_settled
 from e2e.harness.program import ControllerProcess
@@ -53,9 +53,9 @@ def controlled_through(
     cluster: Cluster, port: int, folder: Path, flags: Mapping[str, str] = FLAGS
 ) -> Iterator[ControllerProcess]:
     """A controller that works, and reaches its API server at `port`."""
-    kubeconfig = detour(cluster.controller_kubeconfig, port, folder / f"via-{port}.kubeconfig")
+    kubeconfig = redirected_kubeconfig(cluster.controller_kubeconfig, port, folder / f"via-{port}.kubeconfig")
     settings = {**flags, "--kubeconfig": str(kubeconfig)}
-    with troubled_controller(cluster, folder / "controller.log", settings) as controller:
+    with controller_with_errors(cluster, folder / "controller.log", settings) as controller:
         controller.await_logged("Started reconciling")
         yield controller
 

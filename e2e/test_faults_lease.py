@@ -27,7 +27,7 @@ from e2e.controlplane import (
 )
 from e2e.controlplane.processes.identity import CONTROLLER_SERVICE_ACCOUNT
 from e2e.controlplane.waiting import pause_briefly
-from e2e.harness.faults import Written, frozen, local, troubled_controller, written
+from e2e.harness.faults import ControllerWrite, controller_with_errors, frozen, local, written
 from e2e.harness.invariants import await_settled
 from e2e.harness.program import ControllerProcess
 from e2e.harness.workloads import WorkloadClient
@@ -87,7 +87,7 @@ def candidate(cluster: Cluster, folder: Path, name: str, *, own_token: bool) -> 
         kubeconfig.touch(0o600)
         kubeconfig.write_text(yaml.safe_dump(document))
         flags["--kubeconfig"] = str(kubeconfig)
-    with troubled_controller(cluster, folder / f"{name}.log", flags) as controller:
+    with controller_with_errors(cluster, folder / f"{name}.log", flags) as controller:
         yield controller
 
 
@@ -113,7 +113,9 @@ def await_new_holder(cluster: Cluster, old: str) -> str:
     return wait_until(changed, "nobody takes the lease over", timeout_seconds=30)
 
 
-def outside_their_term(writes: Sequence[Written], takeovers: Sequence[tuple[str, str]]) -> list[Written]:
+def outside_their_term(
+    writes: Sequence[ControllerWrite], takeovers: Sequence[tuple[str, str]]
+) -> list[ControllerWrite]:
     """The writes that came while another one held the lease; `takeovers` are (time, credential), in order."""
     found = []
     for write in writes:
@@ -125,7 +127,7 @@ def outside_their_term(writes: Sequence[Written], takeovers: Sequence[tuple[str,
     return found
 
 
-def takeovers(writes: Sequence[Written]) -> list[tuple[str, str]]:
+def takeovers(writes: Sequence[ControllerWrite]) -> list[tuple[str, str]]:
     """When somebody else than the last one wrote the lease with success."""
     found: list[tuple[str, str]] = []
     for write in writes:
@@ -135,7 +137,7 @@ def takeovers(writes: Sequence[Written]) -> list[tuple[str, str]]:
     return found
 
 
-def assert_two_terms(writes: Sequence[Written]) -> None:
+def assert_two_terms(writes: Sequence[ControllerWrite]) -> None:
     """One led, then another one, and neither wrote a thing outside of its term."""
     terms = takeovers(writes)
     assert len(terms) == 2, terms

@@ -12,7 +12,7 @@ import yaml
 
 from e2e.controlplane import CONTROLLER_NAMESPACE, Api, Cluster, Fleet, NodeShape, Object, wait_until
 from e2e.controlplane.processes.identity import CONTROLLER_SERVICE_ACCOUNT
-from e2e.harness.faults import detour, lists, local, port_of, troubled_controller, written
+from e2e.harness.faults import controller_with_errors, lists, local, port_of, redirected_kubeconfig, written
 from e2e.harness.invariants import await_settled
 from e2e.harness.proxy import proxied
 from e2e.harness.workloads import WorkloadClient
@@ -66,12 +66,12 @@ def test_a_token_replaced_while_running_is_used_once_the_old_one_is_refused(
     token_file = tmp_path / "token"
     token_file.write_text(f"{old}\n")
     with proxied(port_of(plane)) as proxy:
-        kubeconfig = detour(cluster.controller_kubeconfig, proxy.port, tmp_path / "kubeconfig")
+        kubeconfig = redirected_kubeconfig(cluster.controller_kubeconfig, proxy.port, tmp_path / "kubeconfig")
         document = yaml.safe_load(kubeconfig.read_text())
         document["users"][0]["user"] = {"tokenFile": str(token_file)}
         kubeconfig.write_text(yaml.safe_dump(document))
         flags = {**FLAGS, "--kubeconfig": str(kubeconfig)}
-        with troubled_controller(cluster, tmp_path / "controller.log", flags) as controller:
+        with controller_with_errors(cluster, tmp_path / "controller.log", flags) as controller:
             controller.await_logged("Started reconciling")
             mark = plane.audit.mark()
             for _ in range(CREATES // 2):

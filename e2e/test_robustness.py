@@ -13,7 +13,7 @@ from pathlib import Path
 from e2e.conftest import Start
 from e2e.controlplane import CONTROLLER_USER, WORKER_NAMESPACE, Api, ApiRefused, Cluster, Object
 from e2e.controlplane.waiting import pause_briefly, wait_until
-from e2e.harness.faults import troubled_controller
+from e2e.harness.faults import controller_with_errors
 from e2e.harness.workloads import LEDGERS, PODS, WORKLOADS, WorkloadClient, one_gpu_nodes, workload
 
 pytest_plugins = ("e2e.controlplane.fixtures",)
@@ -74,7 +74,7 @@ def test_a_failing_webhook_is_not_stormed_and_the_worker_runs_once_it_is_gone(
 ) -> None:
     one_gpu_nodes(cluster, 1)
     mark = cluster.audit.mark()
-    with troubled_controller(cluster, tmp_path / "controller.log", {}) as controller:
+    with controller_with_errors(cluster, tmp_path / "controller.log", {}) as controller:
         controller.await_logged("Started reconciling")
         with broken_webhook(cluster.api):
             openrl.submit(workload("trainer"))

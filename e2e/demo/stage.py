@@ -15,7 +15,7 @@ from e2e.controlplane import ControlPlane, ControlPlaneError, Fleet, NodeShape, 
 from e2e.controlplane.processes.binaries import Progress
 from e2e.demo.errors import ControllerFailed
 from e2e.harness.ledger_watch import LedgerWitness, witnessed_ledgers
-from e2e.harness.program import ControllerFault, ControllerProcess, running_controller
+from e2e.harness.program import ControllerError, ControllerProcess, running_controller
 from simulation.demo.handoff import Revision
 from simulation.demo.plan import DemoPlan
 from simulation.demo.stage import DemoFailed
@@ -67,7 +67,7 @@ def real_stage(plan: DemoPlan, progress: Progress) -> Iterator[RealStage]:
         try:
             controller = stack.enter_context(running_controller(plane, log, flags))
             yield RealStage(plane, controller, stack.enter_context(witnessed_ledgers(plane)))
-        except ControllerFault as error:
+        except ControllerError as error:
             raise ControllerFailed(" ".join(str(error).split())) from error
         except (ControlPlaneError, DemoFailed) as error:  # the end of the log may show the cause
             for line in log.read_text().splitlines()[-LOG_LINES:] if log.exists() else ():

@@ -1,4 +1,4 @@
-"""The cluster in memory as tests on real clusters see one: reached by kubeconfig, kubectl and HTTP only."""
+"""The embedded cluster with the interface of real ones: tests use a kubeconfig, kubectl and HTTP only."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from simulation.embedded.cluster import EmbeddedCluster
 
 
 class EmbeddedKubernetes(Cluster):
-    """Made by `embedded_kubernetes`. There is nothing to install, and nobody has less than all rights."""
+    """See `embedded_kubernetes`. There is nothing to install, and every client has all permissions."""
 
     def __init__(self, url: str, folder: Path) -> None:
         self._url = url
@@ -39,12 +39,12 @@ class EmbeddedKubernetes(Cluster):
         return {**super().kubectl_environment(), "KUBECACHEDIR": str(self._folder / "kubectl-cache")}
 
     def install(self, manifests: Path = MANIFESTS) -> None:
-        """Do nothing: its kinds are those of the manifests."""
+        """Do nothing: the cluster serves the kinds of the manifests from the start."""
 
 
 @contextmanager
 def embedded_kubernetes(folder: Path) -> Iterator[EmbeddedKubernetes]:
-    """Run one on a thread of its own, beside a test that blocks; its files go into `folder`."""
+    """Run one on its own thread, because the test blocks. Its files are in `folder`."""
     with (
         start_blocking_portal() as portal,
         portal.wrap_async_context_manager(portal.call(EmbeddedCluster)) as running,

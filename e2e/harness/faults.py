@@ -1,7 +1,7 @@
-"""What the fault scenarios need beside a cluster: detours, a second API server, compaction, counts.
+"""Tools of the fault scenarios: redirected kubeconfigs, a second API server, compaction, audit counts.
 
-All of it works on a control plane that this process started; on any other cluster it raises `Unsupported`,
-by which a test is skipped.
+They need a control plane that this process started. On any other cluster they raise `Unsupported`, which
+skips the test.
 """
 
 from __future__ import annotations
@@ -27,35 +27,35 @@ from e2e.controlplane.local import APISERVER, ControlPlane
 from e2e.controlplane.processes.component import Component
 from e2e.controlplane.processes.identity import CONTROLLER_USER
 from e2e.controlplane.processes.layout import LOOPBACK, free_ports
-from e2e.harness.program import DEFAULT_FLAGS, PROGRAM, ControllerFault, ControllerProcess, _guarded_process
+from e2e.harness.program import DEFAULT_FLAGS, PROGRAM, ControllerError, ControllerProcess, _guarded_process
 from e2e.harness.workloads import LEDGERS, WORKLOADS
 
 READY_SECONDS = 60
 OK = 200
 
 POLL_CALLS = {"x86_64": {"232", "281", "441"}, "aarch64": {"22", "441"}}
-"""The numbers of `epoll_wait`, `epoll_pwait` and `epoll_pwait2` by machine."""
+"""The numbers of `epoll_wait`, `epoll_pwait` and `epoll_pwait2` by machine type."""
 
 LISTED_RESOURCES = frozenset(
     {"workloads", "claimledgers", "resourceclaims", "pods", "nodes", "resourceslices", "deviceclasses"}
 )
-"""What a controller has informers of."""
+"""The resources for which a controller has informers."""
 
 
 def local(cluster: Cluster) -> ControlPlane:
-    """The cluster, if its processes are ours."""
+    """Return the cluster if this process started it. Raises `Unsupported` otherwise."""
     if not isinstance(cluster, ControlPlane):
-        raise Unsupported(f"{cluster!r} is not ours to break")
+        raise Unsupported(f"{cluster!r} was not started by this process")
     return cluster
 
 
 def port_of(plane: ControlPlane) -> int:
-    """The API server's port."""
+    """Return the port of the API server."""
     return plane._layout.apiserver_port
 
 
-def detour(kubeconfig: Path, port: int, into: Path) -> Path:
-    """A copy of a kubeconfig whose cluster is reached at another port of this machine."""
+def redirected_kubeconfig(kubeconfig: Path, port: int, into: Path) -> Path:
+    """Write a copy of a kubeconfig that connects to another port of this machine, and return its path."""
     document = yaml.safe_load(kubeconfig.read_text())
     document["clusters"][0]["cluster"]["server"] = f"https://{LOOPBACK}:{port}"
     into.touch(0o600)
@@ -64,18 +64,20 @@ def detour(kubeconfig: Path, port: int, into: Path) -> Path:
 
 
 @contextmanager
-def troubled_controller(cluster: Cluster, log: Path, flags: Mapping[str, str]) -> Iterator[ControllerProcess]:
-    """A controller that may log errors, since its cluster is made to fail; a traceback is a fault still."""
+def controller_with_errors(
+    cluster: Cluster, log: Path, flags: Mapping[str, str]
+) -> Iterator[ControllerProcess]:
+    """Run a controller that may log errors, because the test breaks its cluster. Tracebacks still fail."""
     settings = {**DEFAULT_FLAGS, "--kubeconfig": str(cluster.controller_kubeconfig), **flags}
     command = [str(PROGRAM), *(f"{name}={value}" for name, value in settings.items())]
     with _guarded_process(command, log) as process:
         yield ControllerProcess(process, log)
     if "Traceback" in log.read_text():
-        raise ControllerFault(log.read_text())
+        raise ControllerError(log.read_text())
 
 
 def lists(audit: AuditLog, since: int) -> Counter[str]:
-    """The lists that controllers asked for after a mark of the audit log, by resource."""
+    """Count the list requests of controllers since a mark of the audit log, by resource."""
     return Counter(
         request.kind.resource
         for request in audit.requests(since=since, user=CONTROLLER_USER)
@@ -85,7 +87,7 @@ def lists(audit: AuditLog, since: int) -> Counter[str]:
 
 @dataclass(frozen=True)
 class SecondServer:
-    """Another API server on the same etcd."""
+    """A second API server on the same etcd."""
 
     component: Component
     port: int
@@ -97,7 +99,7 @@ class SecondServer:
 def second_server(plane: ControlPlane, *flags: str, etcd_port: int | None = None) -> Iterator[SecondServer]:
     """Run a second API server, with the certificate and users of the first, while the block runs.
 
-    With `etcd_port` it reaches etcd there, which may be a proxy.
+    With `etcd_port` it connects to etcd through that port, which may belong to a proxy.
     """
     (port,) = free_ports(1)
     layout = replace(plane._layout, apiserver_port=port, etcd_port=etcd_port or plane._layout.etcd_port)
@@ -118,7 +120,7 @@ def second_server(plane: ControlPlane, *flags: str, etcd_port: int | None = None
     component.start()
     try:
         wait_until(ready, "the second API server is not ready", timeout_seconds=READY_SECONDS)
-        await_ours(api)
+        await_custom_resources(api)
         yield SecondServer(component, port, api, AuditLog(log))
     finally:
         api.close()
@@ -126,13 +128,13 @@ def second_server(plane: ControlPlane, *flags: str, etcd_port: int | None = None
 
 
 def restart(plane: ControlPlane) -> None:
-    """Start the API server again; return when it serves our resources too, which come after its own."""
+    """Restart the API server, and wait until it also serves the custom resources, which start later."""
     plane.restart(APISERVER)
-    await_ours(plane.api)
+    await_custom_resources(plane.api)
 
 
-def await_ours(api: Api) -> None:
-    """Return when an API server serves our resources."""
+def await_custom_resources(api: Api) -> None:
+    """Wait until an API server serves the custom resources."""
 
     def serves() -> bool:
         try:
@@ -140,11 +142,11 @@ def await_ours(api: Api) -> None:
         except ApiUnreachable:
             return False
 
-    wait_until(serves, "our resources are not served", timeout_seconds=READY_SECONDS)
+    wait_until(serves, "the custom resources are not served", timeout_seconds=READY_SECONDS)
 
 
 def compact(plane: ControlPlane) -> None:
-    """Have etcd forget everything but the present, as its periodic compaction would."""
+    """Compact etcd up to the current revision, as its periodic compaction does."""
     with Api(Access(server=plane.etcd_url, tls=None, token=None)) as etcd:
         answer = etcd.request("POST", "/v3/kv/range", {"key": "AA==", "limit": "1"})
         revision = answer["header"]["revision"]
@@ -152,13 +154,13 @@ def compact(plane: ControlPlane) -> None:
 
 
 def etcd_port_of(plane: ControlPlane) -> int:
-    """The port on which etcd serves clients."""
+    """Return the client port of etcd."""
     return urlsplit(plane.etcd_url).port or 0
 
 
 @dataclass(frozen=True)
-class Written:
-    """One write of a controller: when the server received it, and with which credential."""
+class ControllerWrite:
+    """One write of a controller, with the time of receipt and the credential."""
 
     received: str
     verb: str
@@ -167,7 +169,7 @@ class Written:
     code: int
     user_agent: str
     credential: str
-    """Id of the token, empty for a static one."""
+    """The ID of the token, empty for a static one."""
 
     @property
     def of_the_lease(self) -> bool:
@@ -178,8 +180,8 @@ WRITES = frozenset({"create", "update", "patch", "delete"})
 CREDENTIAL = "authentication.kubernetes.io/credential-id"
 
 
-def written(audit: AuditLog, since: int) -> list[Written]:
-    """The writes of controllers after a mark, in the order in which the server received them."""
+def written(audit: AuditLog, since: int) -> list[ControllerWrite]:
+    """Return the writes of controllers since a mark, in the order of receipt."""
     found = []
     with audit._path.open("rb") as log:
         log.seek(since)
@@ -191,7 +193,7 @@ def written(audit: AuditLog, since: int) -> list[Written]:
             credential = (event["user"].get("extra") or {}).get(CREDENTIAL, [""])[0]
             resource = "/".join(filter(None, (target.get("resource", ""), target.get("subresource", ""))))
             found.append(
-                Written(
+                ControllerWrite(
                     event["requestReceivedTimestamp"],
                     event["verb"],
                     resource,
@@ -206,15 +208,15 @@ def written(audit: AuditLog, since: int) -> list[Written]:
 
 @contextmanager
 def frozen(controller: ControllerProcess) -> Iterator[None]:
-    """Stop a controller's process as a laptop's lid or a hypervisor would; it goes on after the block.
+    """Stop a controller's process with SIGSTOP, like a suspended machine, and continue it after the block.
 
-    It stops where its event loop waits for news. Anywhere else, a request that was allowed and written may be
-    on its way through the loop to the kernel, and would leave after the block whatever the process knows.
+    The process is stopped while its event loop waits for events. At any other point, a request that has
+    passed the permission check may already be in the kernel and would be sent in spite of a lost lease.
     """
     pid = controller.process.pid
     calls = POLL_CALLS.get(platform.machine())
     if calls is None:
-        raise Unsupported(f"nobody has looked up how a process on {platform.machine()} waits")
+        raise Unsupported(f"the system calls of {platform.machine()} are not known here")
 
     def stopped_between_turns() -> bool:
         os.kill(pid, signal.SIGSTOP)
@@ -225,10 +227,10 @@ def frozen(controller: ControllerProcess) -> Iterator[None]:
         return False
 
     try:
-        # Not the usual interval: the work that the freeze is to hit goes on meanwhile.
+        # Poll faster than usual, because the work that the freeze must interrupt continues meanwhile.
         wait_until(
             stopped_between_turns,
-            f"the loop of process {pid} never waits",
+            f"the event loop of process {pid} never waits",
             timeout_seconds=10,
             interval_seconds=0.002,
         )
@@ -238,10 +240,10 @@ def frozen(controller: ControllerProcess) -> Iterator[None]:
 
 
 def _state(pid: int) -> str:
-    # The program's name stands in parentheses before it, and may hold anything.
+    # The program's name before it is in parentheses and may contain any character.
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 def _system_call(pid: int) -> str:
-    """The number of the call that the main thread is in, -1 outside of any."""
+    """Return the number of the main thread's current system call, or -1."""
     return Path(f"/proc/{pid}/syscall").read_text().split()[0]

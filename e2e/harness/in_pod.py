@@ -1,8 +1,8 @@
-"""The controller as in a Pod: known by its ServiceAccount's files, with its lease in its own namespace.
+"""The controller with the configuration of a Pod: ServiceAccount files, and a lease in its own namespace.
 
-A kubelet mounts token and CA at a path that belongs to root. `python -m e2e.harness.in_pod <folder>
-<flag>...` is the program with that path replaced by a folder of ours; the variables and the shipped rights
-are as in a cluster.
+A kubelet mounts token and CA under a path that only root can write. `python -m e2e.harness.in_pod <folder>
+<flag>...` runs the program with that path replaced by `folder`. Environment variables and RBAC are as in a
+cluster.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ ELECTION: Mapping[str, str] = {
     "--leader-elect-renew-deadline": "3s",
     "--leader-elect-retry-period": "1s",
 }
-"""Times that a test can wait for."""
+"""Election timing that is short enough for a test."""
 
 
 @contextmanager
 def controller_in_a_pod(
     cluster: Cluster, folder: Path, pod: str, flags: Mapping[str, str]
 ) -> Iterator[ControllerProcess]:
-    """Run a replica that stands for election as Pod `pod` would; returns at once, it may have to stand by."""
+    """Run a replica that takes part in the election as Pod `pod`. It may become a standby, so do not wait."""
     server = _mount(cluster, folder / pod)
     variables = {
         "KUBERNETES_SERVICE_HOST": server.hostname,
@@ -58,7 +58,7 @@ def controller_in_a_pod(
 
 
 def _mount(cluster: Cluster, folder: Path) -> SplitResult:
-    """Write token and CA as a kubelet does; where the API server is."""
+    """Write token and CA as a kubelet does, and return the URL of the API server."""
     document = yaml.safe_load(cluster.controller_kubeconfig.read_text())
     entry = document["clusters"][0]["cluster"]
     folder.mkdir(mode=0o700, exist_ok=True)
@@ -68,7 +68,7 @@ def _mount(cluster: Cluster, folder: Path) -> SplitResult:
 
 
 def _run_from(folder: Path) -> None:
-    """Be the program, with these files for the mounted ones."""
+    """Run the program with these files instead of the mounted ones."""
     mounted = partial(
         credentials.ServiceAccount, token_file=str(folder / "token"), ca_file=str(folder / "ca.crt")
     )

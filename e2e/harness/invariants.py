@@ -1,6 +1,6 @@
-"""The contract's invariants as checks on a cluster at rest; each violation is one sentence.
+"""The invariants of contract §8, checked on a settled cluster. Each violation is one sentence.
 
-They read the API server only, so that they hold for any number of controllers, crashed or not.
+The checks use the API server only, so that they hold for any number of running or crashed controllers.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ TERMINAL = {"Succeeded", "Failed"}
 
 
 def violations(openrl: WorkloadClient, *, limit: int) -> list[str]:
-    """Everything that a settled cluster must not show (contract §8)."""
+    """Return all violations of the invariants in a settled cluster (contract §8)."""
     workloads = openrl.api.items(WORKLOADS)
     ledgers, claims, pods = openrl.ledgers(), openrl.claims(), openrl.pods()
     return [
@@ -33,7 +33,7 @@ def _ledgers(ledgers: list[Object], claims: list[Object], limit: int) -> Iterato
     for ledger in ledgers:
         name, seats = ledger["metadata"]["name"], ledger["spec"].get("seats", [])
         if limit and len(seats) > limit:
-            yield f"{name} has {len(seats)} seats, the limit is {limit}"
+            yield f"{name} has {len(seats)} seats at a limit of {limit}"
         if not seats:
             yield f"{name} is empty"
         if ledger["spec"]["claimName"] not in named:
@@ -50,9 +50,9 @@ def _seats(workloads: list[Object], ledgers: list[Object]) -> Iterator[str]:
         if count > 1:
             yield f"{name} holds {count} seats"
         if uid not in uids:
-            yield f"a seat names the Workload {uid}, which is gone"
+            yield f"a seat refers to the deleted Workload {uid}"
         elif uids[uid].get("status", {}).get("phase") in TERMINAL:
-            yield f"{name} has ended and holds a seat"
+            yield f"{name} has ended but holds a seat"
 
 
 def _pods(workloads: list[Object], ledgers: list[Object], pods: list[Object]) -> Iterator[str]:
@@ -67,7 +67,7 @@ def _pods(workloads: list[Object], ledgers: list[Object], pods: list[Object]) ->
         if pod["status"].get("phase") in TERMINAL:
             continue
         status = by_uid[uid].get("status", {})
-        stamp = _stamp(pod)
+        assignment = _assignment_of(pod)
         recorded = (status.get("claimName"), status.get("assignmentID"))
         seats = {
             (ledger["spec"]["claimName"], seat["assignmentID"])
@@ -75,11 +75,11 @@ def _pods(workloads: list[Object], ledgers: list[Object], pods: list[Object]) ->
             for seat in ledger["spec"].get("seats", [])
             if seat["workloadUID"] == uid
         }
-        if stamp != recorded or seats != {recorded}:
-            yield f"Pod {name} says {stamp}, status {recorded}, ledgers {sorted(seats)}"
+        if assignment != recorded or seats != {recorded}:
+            yield f"Pod {name} has {assignment}, its status {recorded}, ledgers {sorted(seats)}"
 
 
-def _stamp(pod: Object) -> tuple[Any, Any]:
+def _assignment_of(pod: Object) -> tuple[Any, Any]:
     env = {e["name"]: e.get("value") for c in pod["spec"]["containers"] for e in c.get("env", [])}
     return (pod["spec"]["resourceClaims"][0]["resourceClaimName"], env.get("OPEN_RL_ASSIGNMENT_ID"))
 
@@ -91,11 +91,11 @@ def _claims(ledgers: list[Object], claims: list[Object]) -> Iterator[str]:
         if not owners & uids:
             yield f"{claim['metadata']['name']} has no ledger"
         if "deletionTimestamp" in claim["metadata"]:
-            yield f"{claim['metadata']['name']} is still ending"
+            yield f"{claim['metadata']['name']} is still terminating"
 
 
 def await_settled(openrl: WorkloadClient, *, limit: int, running: int, waiting: int) -> None:
-    """Return once so many run and wait, and no invariant is broken; else name what is."""
+    """Wait until this many workers run and wait, and no invariant is violated. Raises with the violations."""
     seen: list[str] = []
 
     def settled() -> bool:

@@ -1,6 +1,6 @@
-"""An independent witness: every revision of every ledger, as the API server's own watch shows it.
+"""An independent observer of ledgers: every revision, as a watch of the API server shows it.
 
-It uses neither the controller's informers nor its decoder, so that it cannot share their mistakes.
+It uses neither the controller's informers nor its decoder, so that it does not share their bugs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from e2e.harness.workloads import LEDGERS
 
 @dataclass(frozen=True)
 class Revision:
-    """The seats of one ledger at one revision; `seen_seconds` is of this process's monotonic clock."""
+    """The seats of one ledger at one revision, and the monotonic time of observation."""
 
     ledger: str
     seats: tuple[str, ...]
@@ -35,21 +35,21 @@ class LedgerWitness:
 
     @property
     def revisions(self) -> list[Revision]:
-        """What was seen so far, oldest first."""
+        """All observed revisions, oldest first."""
         return list(self._revisions)
 
     @property
     def most_seats(self) -> int:
-        """The most seats that any ledger had at any revision."""
+        """The largest number of seats of any ledger at any revision."""
         return max((len(revision.seats) for revision in self.revisions), default=0)
 
     @property
     def names(self) -> set[str]:
-        """Every ledger that was seen."""
+        """The names of all observed ledgers."""
         return {revision.ledger for revision in self.revisions}
 
     def lost_seats(self, final: Mapping[str, list[str]]) -> list[str]:
-        """Seats of the end (worker names by ledger) that a revision lacks after an earlier one had them."""
+        """Return those seats of `final` (worker names by ledger) that a revision lost after booking."""
         lost = []
         for ledger, workers in final.items():
             revisions = [set(each.seats) for each in self.revisions if each.ledger == ledger]
@@ -59,7 +59,7 @@ class LedgerWitness:
                     lost.append(f"{worker} on {ledger}")
         return lost
 
-    def see(self, kind: str, ledger: Object) -> None:
+    def record(self, kind: str, ledger: Object) -> None:
         if kind == "DELETED":
             return
         seats = tuple(seat["workload"] for seat in ledger["spec"].get("seats", []))
@@ -68,7 +68,7 @@ class LedgerWitness:
 
 @contextmanager
 def witnessed_ledgers(cluster: Cluster) -> Iterator[LedgerWitness]:
-    """Watch the ledgers from now until the block ends."""
+    """Observe the ledgers while the block runs."""
     witness = LedgerWitness()
-    with watched(cluster, LEDGERS, witness.see):
+    with watched(cluster, LEDGERS, witness.record):
         yield witness

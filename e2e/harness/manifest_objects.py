@@ -1,4 +1,4 @@
-"""Objects for the tests of the manifests, and the expectation that the API server refuses one."""
+"""Objects for the tests of the manifests, and a helper that expects a refusal."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ UNPROCESSABLE = 422
 
 
 def workload(name: str = "worker-1", **spec: object) -> Object:
-    """A Workload with what is required, and more if given."""
+    """Return a Workload with the required fields and those given."""
     return {
         "apiVersion": "openrl.io/v1alpha1",
         "kind": "Workload",
@@ -30,7 +30,7 @@ def workload(name: str = "worker-1", **spec: object) -> Object:
 
 
 def ledger() -> Object:
-    """A ledger of an earlier controller: fields that we do not know, and a seat without most of ours."""
+    """Return a ledger of an earlier controller, with unknown fields and a seat without optional fields."""
     return {
         "apiVersion": "openrl.io/v1alpha1",
         "kind": "ClaimLedger",
@@ -49,7 +49,7 @@ def ledger() -> Object:
 
 
 def refused(call: Callable[[], object], status: int = UNPROCESSABLE) -> str:
-    """Expect a refusal; return its message."""
+    """Expect the API server to refuse a call, and return its message."""
     with pytest.raises(ApiRefused) as caught:
         call()
     assert caught.value.status == status, caught.value

@@ -1,4 +1,4 @@
-"""An independent witness of Pods: which ran, were sent away or started again, and how their process ended."""
+"""An independent observer of Pods: nodes, deletions, restarts, and exit codes of their containers."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from e2e.harness.raw_watch import watched
 
 @dataclass
 class SeenPod:
-    """What was seen of one Pod (one UID) so far."""
+    """The observations of one Pod (one UID)."""
 
     name: str
     node: str = ""
-    asked_to_go: datetime | None = None  # when its grace period began
+    deletion_requested: datetime | None = None  # the start of its grace period
     gone: bool = False
     restarts: int = 0
     exit_code: int | None = None
@@ -25,7 +25,7 @@ class SeenPod:
 
 
 class PodWitness:
-    """Follows every version of every Pod of a namespace."""
+    """Observes every version of every Pod in a namespace."""
 
     def __init__(self) -> None:
         self._seen: dict[str, SeenPod] = {}
@@ -35,35 +35,35 @@ class PodWitness:
 
     @property
     def pods(self) -> list[SeenPod]:
-        """Every Pod that was seen, oldest first."""
+        """All observed Pods, oldest first."""
         return list(self._seen.values())
 
     def named(self, name: str) -> SeenPod:
-        """The only Pod of that name."""
+        """Return the only Pod of that name."""
         (pod,) = (pod for pod in self.pods if pod.name == name)
         return pod
 
     def disturbed(self) -> list[str]:
-        """The Pods that had a node and were nevertheless asked to go, went, or started again."""
+        """Return the bound Pods that were deleted or restarted."""
         return [
             pod.name
             for pod in self.pods
-            if pod.node and (pod.gone or pod.asked_to_go is not None or pod.restarts)
+            if pod.node and (pod.gone or pod.deletion_requested is not None or pod.restarts)
         ]
 
-    def see(self, kind: str, pod: Object) -> None:
+    def record(self, kind: str, pod: Object) -> None:
         metadata, status = pod["metadata"], pod.get("status", {})
         seen = self._seen.setdefault(metadata["uid"], SeenPod(metadata["name"]))
         seen.node = pod["spec"].get("nodeName", seen.node)
         seen.gone = seen.gone or kind == "DELETED"
-        if moment := metadata.get("deletionTimestamp"):
+        if deleted_at := metadata.get("deletionTimestamp"):
             grace = metadata.get("deletionGracePeriodSeconds", 0)
-            began = datetime.fromtimestamp(_time(moment).timestamp() - grace, _time(moment).tzinfo)
-            seen.asked_to_go = min(seen.asked_to_go or began, began)
+            began = datetime.fromtimestamp(_time(deleted_at).timestamp() - grace, _time(deleted_at).tzinfo)
+            seen.deletion_requested = min(seen.deletion_requested or began, began)
         for container in status.get("containerStatuses", []):
             seen.restarts = max(seen.restarts, container["restartCount"])
             ended = container["state"].get("terminated") or {}
-            # Without a time the kubelet does not know (ContainerStatusUnknown): its 137 means nothing.
+            # Without a time, the 137 is no exit code: the kubelet does not know it (ContainerStatusUnknown).
             if finished := ended.get("finishedAt"):
                 seen.exit_code, seen.ended = ended["exitCode"], _time(finished)
 
@@ -74,10 +74,10 @@ def _time(text: str) -> datetime:
 
 @contextmanager
 def witnessed_pods(cluster: Cluster, namespace: str) -> Iterator[PodWitness]:
-    """Watch a namespace's Pods from now until the block ends."""
+    """Observe the Pods of a namespace while the block runs."""
     witness = PodWitness()
     collection = f"/api/v1/namespaces/{namespace}/pods"
     for pod in cluster.api.items(collection):
-        witness.see("ADDED", pod)
-    with watched(cluster, collection, witness.see):
+        witness.record("ADDED", pod)
+    with watched(cluster, collection, witness.record):
         yield witness

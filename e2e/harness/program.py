@@ -1,7 +1,7 @@
-"""The controller as users run it: the installed program in a process of its own.
+"""The installed program in its own process, as users run it.
 
-It gets the kubeconfig with the shipped rights only, and a retry interval of an hour unless told otherwise:
-what a test sees happen was then caused by a wake-up and never by the clock.
+It has only the permissions of the shipped manifests. Its retry interval is an hour by default, so that
+everything that a test observes was triggered by an event and not by the timer.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ DEFAULT_FLAGS: Mapping[str, str] = {
 }
 
 
-class ControllerFault(AssertionError):
-    """The controller ended by itself, or logged an error."""
+class ControllerError(AssertionError):
+    """The controller ended unexpectedly or logged an error."""
 
 
 class Running(Protocol):
-    """A controller at work, wherever it runs."""
+    """A running controller, as a process or a Deployment."""
 
     def stop(self) -> int:
-        """Ask it to stop; return its exit status, the worst one of several."""
+        """Stop it and return its exit status, the highest one of several processes."""
 
 
 class ControllerProcess:
-    """A running controller and what it logs."""
+    """A running controller and its log."""
 
     def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
         self.process = process
@@ -53,26 +53,26 @@ class ControllerProcess:
 
     @property
     def log(self) -> str:
-        """Everything logged so far."""
+        """The log so far."""
         return self._log.read_text()
 
     def await_logged(self, text: str) -> None:
-        """Return once the log holds `text`; an ended process is an error at once."""
+        """Wait until the log contains `text`. Raises at once if the process has ended."""
 
         def logged() -> bool:
             if self.process.poll() is not None:
-                raise ControllerFault(f"the controller ended with {self.process.returncode}:\n{self.log}")
+                raise ControllerError(f"the controller ended with {self.process.returncode}:\n{self.log}")
             return text in self.log
 
-        wait_until(logged, f"the controller does not log {text!r}", timeout_seconds=START_SECONDS)
+        wait_until(logged, f"the controller has not logged {text!r}", timeout_seconds=START_SECONDS)
 
     def kill(self) -> None:
-        """End it as a crash would."""
+        """Kill the process, as a crash would."""
         self.process.send_signal(signal.SIGKILL)
         self.process.wait(STOP_SECONDS)
 
     def stop(self) -> int:
-        """Ask it to stop; return its exit status."""
+        """Stop the process with SIGTERM and return its exit status."""
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(STOP_SECONDS)
 
@@ -81,28 +81,28 @@ class ControllerProcess:
 def running_controller(
     cluster: Cluster, log: Path, flags: Mapping[str, str] | None = None
 ) -> Iterator[ControllerProcess]:
-    """Run a controller against the cluster while the block runs; it must not have logged an error."""
+    """Run a controller while the block runs. Raises `ControllerError` if it has logged an error."""
     settings = {**DEFAULT_FLAGS, "--kubeconfig": str(cluster.controller_kubeconfig), **(flags or {})}
     command = [str(PROGRAM), *(f"{name}={value}" for name, value in settings.items())]
     with _guarded_process(command, log) as process:
         controller = ControllerProcess(process, log)
         controller.await_logged("Started reconciling")
         yield controller
-    require_no_faults(controller.log)
+    require_no_errors(controller.log)
 
 
-def require_no_faults(log: str) -> None:
-    """Raise ControllerFault if an error was logged."""
+def require_no_errors(log: str) -> None:
+    """Raise `ControllerError` if the log contains an error."""
     faults = [line for line in log.splitlines() if '"level":"error"' in line or "Traceback" in line]
     if faults:
-        raise ControllerFault("\n".join(faults))
+        raise ControllerError("\n".join(faults))
 
 
 @contextmanager
 def _guarded_process(command: Sequence[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a program that neither outlives this one nor sees the Ctrl-C that is meant for it.
+    """Run a program that ends with this process and does not receive the terminal's Ctrl-C.
 
-    Its temporary files go where its log is, so that they go with it even if it is killed.
+    Its temporary files are in the folder of its log, so that they are removed with it even after a kill.
     """
     environment = {k: v for k, v in os.environ.items() if not k.startswith("OPEN_RL_")}
     guard = Guard(None)

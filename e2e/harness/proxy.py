@@ -1,8 +1,7 @@
 """A TCP proxy on loopback that misbehaves on demand, as networks and load balancers do.
 
-It sits between a controller and an API server (or between an API server and etcd) and knows nothing of what
-it carries: TLS stays end to end, so that a lost byte is a lost byte. It runs in a thread of its own; every
-method returns when the change is in force.
+It forwards bytes between a controller and an API server, or between an API server and etcd. TLS is end to
+end, so it cannot read them. It runs in its own thread. Every method returns when its change is in effect.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ LOOPBACK: Final = "127.0.0.1"
 
 
 class _Link:
-    """One connection through the proxy: its two ends, and what still may pass."""
+    """One connection through the proxy, and the bytes that may still pass."""
 
     def __init__(self, client: asyncio.StreamWriter, server: asyncio.StreamWriter) -> None:
         self.ends = (client, server)
@@ -29,7 +28,7 @@ class _Link:
         self.answer_bytes_left: int | None = None
 
     def cut_answer(self, data: bytes) -> bytes:
-        """What of an answer still passes before the connection breaks."""
+        """Return the part of a response that still passes before the connection breaks."""
         if self.answer_bytes_left is None:
             return data
         data = data[: self.answer_bytes_left]
@@ -38,13 +37,13 @@ class _Link:
 
 
 class Proxy:
-    """Made by `proxied`. `target` is where new connections lead; those that exist stay where they are."""
+    """See `proxied`. `target` is the port of new connections; existing ones are not affected by a change."""
 
     def __init__(self, target: int) -> None:
         self.target = target
         self.port = 0
         self.connections = 0
-        """Connections accepted so far."""
+        """The number of accepted connections."""
         self._server: asyncio.Server | None = None
         self._links: set[_Link] = set()
         self._silent = False
@@ -57,30 +56,30 @@ class Proxy:
         return f"<Proxy {self.port} to {self.target} links={len(self._links)} silent={self._silent}>"
 
     def silence(self) -> None:
-        """Keep every connection open and pass nothing on, those to come included."""
+        """Keep all connections open, including new ones, but forward nothing."""
         self._call(self._set_silent)
 
     def hold(self) -> None:
-        """Pass nothing on over the connections that exist, for good: half-open. New ones are well."""
+        """Forward nothing more on the existing connections (half-open). New connections work."""
         self._call(self._hold)
 
     def cut(self, *, refuse: bool = False) -> None:
-        """Reset every connection; with `refuse`, also those to come."""
+        """Reset all connections; with `refuse`, also new ones."""
         self._call(lambda: self._cut(refuse))
 
     def delay(self, seconds: float) -> None:
-        """Pass everything on this much later."""
+        """Delay all forwarded bytes."""
         self._call(lambda: self._set_delay(seconds))
 
     def truncate(self, after_bytes: int) -> None:
-        """End every connection that exists once so many bytes more were answered."""
+        """Close each existing connection after this many more response bytes."""
         self._call(lambda: self._truncate(after_bytes))
 
     def heal(self) -> None:
-        """Behave again; what was held back by `silence` or `hold` passes now."""
+        """Work normally again, and forward the bytes held back by `silence` or `hold`."""
         self._call(self._heal)
 
-    # In the thread of the loop.
+    # Called in the thread of the event loop.
 
     def _set_silent(self) -> None:
         self._silent = True
@@ -151,10 +150,10 @@ class Proxy:
                 if link.answer_bytes_left == 0:
                     return
 
-    # From other threads.
+    # Called from other threads.
 
     def start(self) -> None:
-        """Listen."""
+        """Start to listen."""
         self._thread.start()
 
         async def listen() -> asyncio.Server:
@@ -164,7 +163,7 @@ class Proxy:
         self.port = int(self._server.sockets[0].getsockname()[1])
 
     def close(self) -> None:
-        """End every connection and the thread."""
+        """Close all connections and end the thread."""
 
         async def end() -> None:
             if self._server is not None:
@@ -187,7 +186,7 @@ class Proxy:
 
 @contextmanager
 def proxied(target: int) -> Iterator[Proxy]:
-    """A proxy in front of `127.0.0.1:target` while the block runs."""
+    """Run a proxy for `127.0.0.1:target` while the block runs."""
     proxy = Proxy(target)
     proxy.start()
     try:
@@ -197,7 +196,7 @@ def proxied(target: int) -> Iterator[Proxy]:
 
 
 def _reset(writer: asyncio.StreamWriter) -> None:
-    """Close so that the peer sees a reset."""
+    """Close the connection with a TCP reset."""
     connection = writer.get_extra_info("socket")
     if connection is not None:
         with suppress(OSError):

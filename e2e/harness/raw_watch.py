@@ -1,4 +1,4 @@
-"""A watch as the API server sends it, read in the background without anything of the controller's."""
+"""A raw watch of the API server in the background, without code of the controller."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ END_SECONDS = 10
 WATCH_SECONDS = 600
 
 Handler = Callable[[str, Object], None]
-"""Given the type of each event (ADDED, MODIFIED, DELETED) and its object, in a thread."""
+"""Called in a thread with the type (ADDED, MODIFIED, DELETED) and the object of each event."""
 
 
 @contextmanager
 def watched(cluster: Cluster, collection: str, handle: Handler) -> Iterator[None]:
-    """Watch a collection from now until the block ends; an event of another kind is an error at the end."""
+    """Watch a collection while the block runs. An event of another type raises at the end."""
     version = cluster.api.get(collection)["metadata"]["resourceVersion"]
     path = f"{collection}?watch=1&resourceVersion={version}&timeoutSeconds={WATCH_SECONDS}"
     unexpected: list[Object] = []
@@ -33,7 +33,7 @@ def watched(cluster: Cluster, collection: str, handle: Handler) -> Iterator[None
         assert process.stdout is not None
         for line in process.stdout:
             if not line.endswith(b"\n"):
-                return  # cut off at the end of the block
+                return  # the connection was cut at the end of the block
             event = json.loads(line)
             if event["type"] in {"ADDED", "MODIFIED", "DELETED"}:
                 handle(event["type"], event["object"])

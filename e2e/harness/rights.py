@@ -1,8 +1,8 @@
-"""The rights that controllers used, by the API servers' audit logs, next to those that the manifests grant.
+"""The permissions that controllers used, from audit logs, compared with those that the manifests grant.
 
-The authorizer writes into each line of the log which binding allowed the request, so that a right that two
-roles grant counts for the one that was needed first. Only requests of the program itself count, told by its
-user agent: tests that ask with its identity what it may do prove nothing about what it does.
+The authorizer logs the binding that allowed each request, so a permission that two roles grant counts for the
+role that was used. Only requests with the user agent of the program count, because tests also send requests
+with its identity.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from e2e.harness.faults import local
 
 
 class Right(NamedTuple):
-    """One verb on one resource, by one binding; `name` is empty where every name is meant."""
+    """One verb on one resource, granted by one binding. An empty `name` means all names."""
 
     binding: str
     resource: str
@@ -33,19 +33,19 @@ class Right(NamedTuple):
     verb: str
 
 
-UNSEEN = {
+UNAUDITED = {
     Right(
         "RoleBinding open-rl-scheduler/openrl-system", "workloads/finalizers.openrl.io", "", "update"
-    ): "never sent: admission asks for it where an owner reference blocks its owner's deletion (shown below)",
+    ): "not a request: admission checks it for owner references that block deletion (tested below)",
 }
-"""Rights that are needed and leave no line of their own in an audit log, each with the reason."""
+"""Required permissions that have no line of their own in an audit log, with the reason."""
 
 LEASES = "leases.coordination.k8s.io"
-"""With a kubeconfig the lease lives in the workers' namespace: tests that elect so grant that themselves."""
+"""With a kubeconfig, the lease is in the workers' namespace. Tests with an election grant this themselves."""
 
 
 def granted(installed: Iterable[Object]) -> frozenset[Right]:
-    """Every right of the controller's account, from the objects that are installed."""
+    """Return every permission of the controller's ServiceAccount, from the installed objects."""
     objects = list(installed)
     roles = {_address(item): item for item in objects if item["kind"] in {"Role", "ClusterRole"}}
     return frozenset(
@@ -60,8 +60,8 @@ def granted(installed: Iterable[Object]) -> frozenset[Right]:
     )
 
 
-def requests_of_controllers(cluster: Cluster) -> Iterator[Request]:
-    """What every controller sent in this session, to every API server of the cluster."""
+def controller_requests(cluster: Cluster) -> Iterator[Request]:
+    """Yield the requests of all controllers of this session, to all API servers of the cluster."""
     for log in sorted(local(cluster).folder.glob("*audit.log")):
         for request in AuditLog(log).requests(user=CONTROLLER_USER):
             if request.user_agent.startswith(f"{PROGRAM}/"):
@@ -69,21 +69,21 @@ def requests_of_controllers(cluster: Cluster) -> Iterator[Request]:
 
 
 def used(requests: Iterable[Request], rights: frozenset[Right]) -> tuple[set[Right], list[Request]]:
-    """The granted rights that were used, and the requests that none of them covers.
+    """Return the granted permissions that were used, and the requests that none of them covers.
 
-    A request that is covered and refused all the same met an API server that had just started: it serves
-    before it has read all roles.
+    A covered request may still have been refused by an API server that had not read all roles after its
+    start.
     """
-    seen, beyond = set[Right](), list[Request]()
+    seen, uncovered = set[Right](), list[Request]()
     for request in requests:
         if not request.of_resource:
-            continue  # discovery, which every authenticated user may
+            continue  # discovery, which every authenticated user may read
         covering = [right for right in rights if _covers(right, request)]
         seen |= {right for right in covering if right.binding == request.binding}
         of_tests = request.namespace == WORKER_NAMESPACE and _resource(request) == LEASES
         if not covering and not of_tests:
-            beyond.append(request)
-    return seen, beyond
+            uncovered.append(request)
+    return seen, uncovered
 
 
 def _covers(right: Right, request: Request) -> bool:

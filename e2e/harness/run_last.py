@@ -1,4 +1,4 @@
-"""A pytest plugin for what is about everything that ran before: it runs last, and knows if that was all."""
+"""A pytest plugin that runs one module last and tells it whether all others ran."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ LAST = "test_rights.py"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the comparison after everything else."""
+    """Move the module to the end."""
     items.sort(key=lambda item: item.path.name == LAST)
 
 
 @pytest.fixture
 def all_of_it_ran(request: pytest.FixtureRequest) -> bool:
-    """Whether the folder was asked for with no choice but leaving out what is long, and nothing failed."""
+    """Whether the whole folder was selected, except for long tests, and nothing failed."""
     option = vars(request.config.option)
     chosen = any(option.get(name) for name in ("keyword", "deselect", "lf", "failedfirst"))
     paths = {Path(argument).absolute() for argument in request.config.args}

@@ -1,4 +1,4 @@
-"""Workloads, ledgers, claims and Pods as a test sees them: made, read and awaited through the API server."""
+"""A client for Workloads, ledgers, claims and Pods: it creates, reads and awaits them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MANAGED = "openrl.io/managed=true"
 def workload(
     name: str, *, shared: bool = True, memory: str = "20Gi", devices: int = 0, **spec: object
 ) -> Object:
-    """A Workload: a full fine-tuning trainer that shares, unless told otherwise."""
+    """Return a Workload, by default a shared full fine-tuning trainer."""
     accelerator: dict[str, object] = {"memory": memory}
     if devices:
         accelerator |= {"mode": "MultiGPU", "devices": devices}
@@ -53,12 +53,12 @@ def workload(
 
 
 def one_gpu_nodes(cluster: Cluster, count: int) -> list[str]:
-    """Furnish nodes that have a single GPU each: a claim for every node, no more. Return their names."""
+    """Add nodes with one GPU each, so that each holds one claim, and return their names."""
     return cluster.furnish(Fleet(nodes=count, shape=NodeShape(gpus=1)))
 
 
 class WorkloadClient:
-    """The objects of one cluster's workers' namespace; `pace` and `worker_image` are the cluster's."""
+    """The objects in the workers' namespace of one cluster, which defines `pace` and `worker_image`."""
 
     def __init__(self, api: Api, *, pace: float = 1, worker_image: str = WORKER_IMAGE) -> None:
         self.api = api
@@ -66,7 +66,7 @@ class WorkloadClient:
         self._worker_image = worker_image
 
     def submit(self, *workloads: Object) -> None:
-        """Create Workloads, with the image that this cluster's workers run."""
+        """Create Workloads with the cluster's worker image."""
         for each in workloads:
             for container in each["spec"]["template"]["spec"]["containers"]:
                 if container.get("image") == WORKER_IMAGE:
@@ -74,42 +74,42 @@ class WorkloadClient:
             self.api.create(WORKLOADS, each)
 
     def delete(self, name: str) -> None:
-        """Ask for the deletion of a Workload."""
+        """Delete a Workload."""
         self.api.delete(f"{WORKLOADS}/{name}")
 
     def status(self, name: str) -> dict[str, Any]:
-        """The status of a Workload, empty before the first write."""
+        """Return the status of a Workload, empty before the first write."""
         return dict(self.api.get(f"{WORKLOADS}/{name}").get("status", {}))
 
     def statuses(self) -> dict[str, dict[str, Any]]:
-        """The status of every Workload by name."""
+        """Return the status of every Workload by name."""
         return {w["metadata"]["name"]: dict(w.get("status", {})) for w in self.api.items(WORKLOADS)}
 
     def ledgers(self) -> list[Object]:
-        """All ledgers."""
+        """Return all ledgers."""
         return self.api.items(LEDGERS)
 
     def claims(self) -> list[Object]:
-        """The claims that carry our label."""
+        """Return the managed claims."""
         return self.api.items(CLAIMS, labelSelector=MANAGED)
 
     def pods(self) -> list[Object]:
-        """All Pods of the workers' namespace."""
+        """Return all Pods of the workers' namespace."""
         return self.api.items(PODS)
 
     def seats(self) -> dict[str, list[str]]:
-        """The names of the workers seated on each claim."""
+        """Return the names of the workers with a seat, by claim."""
         return {
             ledger["spec"]["claimName"]: [seat["workload"] for seat in ledger["spec"].get("seats", [])]
             for ledger in self.ledgers()
         }
 
     def in_phase(self, phase: str) -> set[str]:
-        """The names of the Workloads in a phase."""
+        """Return the names of the Workloads in a phase."""
         return {name for name, status in self.statuses().items() if status.get("phase") == phase}
 
     def await_phase(self, name: str, phase: str) -> dict[str, Any]:
-        """Return the status of a Workload once it is in that phase."""
+        """Wait until a Workload is in a phase, and return its status."""
 
         def reached() -> dict[str, Any] | None:
             status = self.status(name)
@@ -118,30 +118,30 @@ class WorkloadClient:
         return self.await_that(reached, f"Workload {name} is not {phase}")
 
     def await_phases(self, names: Iterable[str], phase: str) -> None:
-        """Return once all these Workloads are in that phase."""
+        """Wait until all these Workloads are in a phase."""
         wanted = set(names)
         self.await_that(lambda: wanted <= self.in_phase(phase), f"Workloads {sorted(wanted)} are not {phase}")
 
     def await_pending(self, name: str, code: str) -> dict[str, Any]:
-        """Return the status of a Workload once it waits with a reason of that code."""
+        """Wait until a Workload is Pending with a reason code, and return its status."""
 
         def waits() -> dict[str, Any] | None:
             status = self.status(name)
             pending = status.get("phase") == "Pending" and status.get("reason", "").startswith(f"{code}: ")
             return status if pending else None
 
-        return self.await_that(waits, f"Workload {name} does not wait with {code}")
+        return self.await_that(waits, f"Workload {name} is not Pending with {code}")
 
     def await_gone(self) -> None:
-        """Return once no Workload, Pod, claim or ledger of ours is left."""
+        """Wait until no Workload, Pod, managed claim or ledger exists."""
 
         def left() -> bool:
             return not (self.api.items(WORKLOADS) or self.pods() or self.claims() or self.ledgers())
 
-        self.await_that(left, "something is left in the workers' namespace")
+        self.await_that(left, "objects are left in the workers' namespace")
 
     def await_that(
         self, observe: Callable[[], T | None], what: str, *, timeout_seconds: float = SETTLE_SECONDS
     ) -> T:
-        """Wait as `wait_until` does, at this cluster's pace."""
+        """Call `wait_until` with a timeout scaled to the speed of this cluster."""
         return wait_until(observe, what, timeout_seconds=timeout_seconds * self.pace)

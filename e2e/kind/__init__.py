@@ -1,14 +1,14 @@
-"""The scenarios on a kind cluster: real kubelets, containers and a DRA driver, the controller as installed.
+"""The scenarios on a kind cluster: real kubelets, containers and a DRA driver, and the installed controller.
 
-`make e2e-kind` does it all: build the image, make a cluster of three nodes, load the images, install
-`overlay`, run `test_placement.py` and `test_drain.py` (the same scenarios as elsewhere) and `test_kind_*.py`,
-and remove what it made, also after Ctrl-C or a kill; a Docker daemon that it had to start is stopped. With
-`E2E_PROVIDER=kind`, `pytest e2e` does the same, also for a part of them. Variables:
+`make e2e-kind` builds the image, creates a cluster with three nodes, loads the images, installs `overlay`,
+runs `test_placement.py`, `test_drain.py` and `test_kind_*.py`, and removes everything that it created, also
+after Ctrl-C or a kill. It stops the Docker daemon if it started it. With `E2E_PROVIDER=kind`, `pytest e2e`
+does the same and accepts a selection of tests. Variables:
 
-* `KIND_KIT`: a folder that makes clusters without a registry (`setup`, `dockerd`, `cluster`, `images/`).
-  Unset means `../shared/kind` if that exists, otherwise plain `kind`; `none` means plain `kind`.
-* `KIND_CONTROLLER_IMAGE`: an image of the controller to test instead of building one.
-* `KIND_WORKER_IMAGE`: what workers run; it must end on SIGTERM.
+* `KIND_KIT`: a folder that creates clusters without a registry (`setup`, `dockerd`, `cluster`, `images/`).
+ Default: `../shared/kind` if that exists, otherwise plain `kind`; `none` means plain `kind`.
+* `KIND_CONTROLLER_IMAGE`: a controller image to test instead of a newly built one.
+* `KIND_WORKER_IMAGE`: the image of workers; it must exit on SIGTERM.
 * For plain `kind` only: `KIND_NODE_IMAGE` (default: kind's own), `KIND_CONFIG` (default: three nodes), and
-  `KIND_GPU_DRIVER_IMAGE`, see `gpu_driver.yaml` for what that driver has to do.
+ `KIND_GPU_DRIVER_IMAGE`; `gpu_driver.yaml` specifies the driver.
 """

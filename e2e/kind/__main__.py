@@ -1,4 +1,4 @@
-"""`python -m e2e.kind image`: build the controller's image; `make image` calls it."""
+"""`python -m e2e.kind image`: build the controller's image, as `make image` does."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PACKAGE = "open-rl-scheduler"
 
 @click.group()
 def cli() -> None:
-    """What the kind scenarios are made of."""
+    """Tools of the kind scenarios."""
 
 
 @cli.command(cls=UniqueOptionsCommand)
@@ -30,14 +30,14 @@ def cli() -> None:
     "--wheels",
     type=click.Choice(["true", "false", ""]),
     default="",
-    help="Fetch the wheels first, for a build without a package index. Default: only for the kit's base.",
+    help="Download the wheels first, for a build without a package index. Default: only with the kit's base.",
 )
 def image(tag: str, base: str, wheels: str) -> None:
-    """Build the image of this checkout."""
+    """Build the controller's image from this checkout."""
     kit = None if base else find_kit(os.environ)
     tools = Kit(kit).tools(None) if kit else Tools(own_environment())
     if not tools.docker_answers():
-        raise MissingTool("building the image needs a Docker daemon, and `docker version` fails")
+        raise MissingTool("no Docker daemon is running (`docker version` fails): building an image needs one")
     if kit:
         base = Kit(kit).python_base(tools)
     tag = tag or f"{PACKAGE}:{metadata.version(PACKAGE)}"

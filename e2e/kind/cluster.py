@@ -1,8 +1,8 @@
-"""A kind cluster of three nodes with the images of the scenarios on it.
+"""A kind cluster with three nodes and the images of the scenarios.
 
-`prepared_kind` has docker, the images and a guard ready; the opener that it yields makes the cluster. From
-the first step on, the guard deletes the cluster should this process die, and stops the Docker daemon if it
-was started here. A daemon that was there before, or that serves somebody else by now, is left alone.
+`prepared_kind` prepares Docker, the images and a guard, and yields a function that creates the cluster. If
+this process dies, the guard deletes the cluster, and stops the Docker daemon if this process started it. It
+never stops a daemon that was already running or that has other containers.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ OVERLAY = FOLDER / "overlay"
 CONFIG = FOLDER / "config.yaml"
 GPU_DRIVER = FOLDER / "gpu_driver.yaml"
 
-CONTROLLER_IMAGE = "open-rl-scheduler:e2e"  # as the overlay names it
-GPU_DRIVER_IMAGE = "gpu-driver:e2e"  # as gpu_driver.yaml names it
+CONTROLLER_IMAGE = "open-rl-scheduler:e2e"  # the name in the overlay
+GPU_DRIVER_IMAGE = "gpu-driver:e2e"  # the name in gpu_driver.yaml
 
 WORKERS = 2
 STEP_SECONDS = 300
@@ -42,7 +42,7 @@ DELETE_SECONDS = 120
 
 
 class KindCluster(ExternalCluster):
-    """A cluster of containers. Its nodes, images and Deployment are ours: nothing else runs there."""
+    """A cluster for these scenarios alone: a test may change its nodes, images and Deployment."""
 
     manifests = OVERLAY
 
@@ -63,7 +63,7 @@ class KindCluster(ExternalCluster):
         return dict(self.tools.environment)
 
     def on_node(self, node: str, *command: str) -> str:
-        """Run a program on a node (a container); return what it printed."""
+        """Run a program on a node (a container) and return its output."""
         return self.tools.run("docker", "exec", node, *command, timeout_seconds=STEP_SECONDS)
 
     def close(self) -> None:
@@ -73,7 +73,7 @@ class KindCluster(ExternalCluster):
 
 @contextmanager
 def prepared_kind(settings: KindSettings) -> Iterator[Callable[[], KindCluster]]:
-    """Have docker and the controller's image ready while the block runs; yield what makes the cluster."""
+    """Prepare Docker and the controller's image while the block runs, and yield what creates the cluster."""
     name = f"openrl-e2e-{secrets.token_hex(3)}"
     kit = Kit(settings.kit) if settings.kit else None
     with ExitStack() as stack:
@@ -83,7 +83,7 @@ def prepared_kind(settings: KindSettings) -> Iterator[Callable[[], KindCluster]]
         started = time.monotonic()
         _controller_image(tools, kit, settings.controller_image)
         to_stderr(f"{CONTROLLER_IMAGE} is ready after {time.monotonic() - started:.0f} s")
-        # Once more at the end, when there should be nothing to do: an interrupt may have hit the first time.
+        # Run it again at the end, normally without effect: an interrupt may have stopped the first run.
         stack.callback(_delete, tools, _delete_command(kit, name))
         yield partial(_create, tools, kit, name, folder, settings)
 
@@ -93,7 +93,7 @@ def _with_kit(stack: ExitStack, kit: Kit, name: str, folder: Path) -> Tools:
     commands = [_delete_command(kit, name), *([kit.stop_command()] if ours else [])]
     process_group = _guarded(stack, folder, commands)
     if ours:
-        # Before setup: if that is interrupted, its daemon does not stay either.
+        # Before setup, so that the daemon is stopped even if setup is interrupted.
         stack.callback(_stop_daemon, kit)
     kit.setup()
     return kit.tools(process_group)
@@ -104,7 +104,7 @@ def _without_kit(stack: ExitStack, name: str, folder: Path) -> Tools:
     tools.path("kind")
     if not tools.docker_answers():
         raise MissingTool(
-            "the kind scenarios need a Docker daemon (`docker version` fails), or a kit that brings one"
+            "the kind scenarios need a Docker daemon (`docker version` fails), or a kit that starts one"
             f" ({KIT_VARIABLE}, or {DEFAULT_KIT})"
         )
     return Tools(tools.environment, _guarded(stack, folder, [_delete_command(None, name)]))
@@ -114,7 +114,7 @@ def _guarded(stack: ExitStack, folder: Path, commands: list[list[str]]) -> int:
     guard = Guard(folder, commands=commands)
 
     def finish(kind: type[BaseException] | None, _error: BaseException | None, _trace: object) -> None:
-        """Leave it to the guard where cleaning up was interrupted."""
+        """Leave the cleanup to the guard if this process was interrupted in it."""
         (guard.dismiss if kind is None else guard.abandon)()
 
     stack.push(finish)
@@ -125,7 +125,7 @@ def _stop_daemon(kit: Kit) -> None:
     try:
         _run(Tools(own_environment()), kit.stop_command())
     except ToolFailed:
-        to_stderr("The Docker daemon serves others by now, or never came up: it is not stopped")
+        to_stderr("The Docker daemon was not stopped: it runs other containers, or never started")
 
 
 def _controller_image(tools: Tools, kit: Kit | None, given: str) -> None:
@@ -142,7 +142,7 @@ def _delete_command(kit: Kit | None, name: str) -> list[str]:
 
 
 def _create(tools: Tools, kit: Kit | None, name: str, folder: Path, settings: KindSettings) -> KindCluster:
-    """Make the cluster; one that cannot be finished is deleted."""
+    """Create the cluster, and delete it if a later step fails."""
     started = time.monotonic()
     with ExitStack() as undo:
         undo.callback(_delete, tools, _delete_command(kit, name))
@@ -157,7 +157,7 @@ def _create(tools: Tools, kit: Kit | None, name: str, folder: Path, settings: Ki
 
 
 def _create_plain(tools: Tools, name: str, folder: Path, settings: KindSettings) -> Path:
-    """Make a cluster as the kit does: every node takes Pods, a driver publishes no GPUs yet."""
+    """Create a cluster like the kit's: Pods may run on every node, and a driver publishes no GPUs yet."""
     kubeconfig = folder / "kubeconfig"
     options = ["--config", str(settings.config or CONFIG), "--kubeconfig", str(kubeconfig), "--wait", "180s"]
     if settings.node_image:
@@ -172,7 +172,7 @@ def _create_plain(tools: Tools, name: str, folder: Path, settings: KindSettings)
 
 
 def _load(tools: Tools, name: str, renamed: dict[str, str], *images: str) -> None:
-    """Bring images to every node, some under another name; one that is not here is pulled."""
+    """Load images on every node, some under another name. A missing image is pulled."""
     for image, new_name in renamed.items():
         if not tools.run("docker", "images", "--quiet", image, timeout_seconds=STEP_SECONDS).strip():
             tools.run("docker", "pull", "--quiet", image, timeout_seconds=STEP_SECONDS)
@@ -182,7 +182,7 @@ def _load(tools: Tools, name: str, renamed: dict[str, str], *images: str) -> Non
 
 
 def _delete(tools: Tools, command: list[str]) -> None:
-    """Delete the cluster; Docker refuses while an earlier, interrupted deletion is still at work."""
+    """Delete the cluster. Docker refuses this while an earlier, interrupted deletion is running."""
 
     def deleted() -> bool:
         try:

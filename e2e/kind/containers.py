@@ -1,4 +1,4 @@
-"""What runs on a node, as its container runtime tells: neither the kubelet's nor the API server's word."""
+"""Containers on a node, read from its container runtime, independently of kubelet and API server."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from e2e.kind.cluster import KindCluster
 
 
 def container_id(cluster: KindCluster, pod: Object) -> str:
-    """The runtime's ID of the running container of a Pod that has one."""
+    """Return the runtime's ID of the only running container of a Pod."""
     label = f"io.kubernetes.pod.uid={pod['metadata']['uid']}"
     command = ("crictl", "ps", "--quiet", "--state", "Running", "--label", label)
     (found,) = cluster.on_node(pod["spec"]["nodeName"], *command).split()
@@ -18,13 +18,13 @@ def container_id(cluster: KindCluster, pod: Object) -> str:
 
 
 def running_in_namespace(cluster: KindCluster, node: str, namespace: str) -> list[str]:
-    """The IDs of the containers of a namespace that run on a node."""
+    """Return the IDs of the running containers of a namespace on a node."""
     label = f"io.kubernetes.pod.namespace={namespace}"
     return cluster.on_node(node, "crictl", "ps", "--quiet", "--label", label).split()
 
 
 def process_environment(cluster: KindCluster, pod: Object) -> dict[str, str]:
-    """The environment that the container was started with, what a device driver injected included."""
+    """Return the environment of the container's process, including variables from the device driver."""
     printed = cluster.on_node(pod["spec"]["nodeName"], "crictl", "inspect", container_id(cluster, pod))
     inspected: dict[str, Any] = json.loads(printed)
     pairs = (entry.partition("=") for entry in inspected["info"]["runtimeSpec"]["process"]["env"])
@@ -32,6 +32,6 @@ def process_environment(cluster: KindCluster, pod: Object) -> dict[str, str]:
 
 
 def crash(cluster: KindCluster, pod: Object) -> None:
-    """Kill the container's process without a warning; the kubelet starts it again in the same Pod."""
+    """Kill the container's process. The kubelet restarts it in the same Pod."""
     node = pod["spec"]["nodeName"]
     cluster.on_node(node, "crictl", "stop", "--timeout", "0", container_id(cluster, pod))

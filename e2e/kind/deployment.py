@@ -1,8 +1,8 @@
-"""The controller as it is installed: the Deployment's Pods, started for a test and stopped after it.
+"""The controller as installed: the Pods of the Deployment, started for a test and stopped after it.
 
-Its flags are the manifest's, then those of `e2e.harness.program` that keep the clock out of what a test sees,
-then the test's own; the last one counts. What the Pods log is collected while they live, since it goes with
-them.
+The flags are those of the manifest, then those of `e2e.harness.program` that turn off timers, then the
+test's. The last value of a flag wins. Logs are collected while the Pods run, because they are lost with the
+Pods.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from e2e.controlplane.api import CONFLICT
 from e2e.controlplane.external import DEPLOYMENT
 from e2e.harness.in_pod import LEASE
 from e2e.harness.pod_watch import PodWitness, witnessed_pods
-from e2e.harness.program import DEFAULT_FLAGS, require_no_faults
+from e2e.harness.program import DEFAULT_FLAGS, require_no_errors
 from e2e.harness.raw_watch import watched
 
 REPLICAS = 2
@@ -29,7 +29,7 @@ FLAGS = {"--retry-interval": DEFAULT_FLAGS["--retry-interval"], "--log-format": 
 
 
 class LogCollector:
-    """Follows the log of every controller Pod into a file of its own, from its start to its end."""
+    """Follows the log of every controller Pod into its own file, from start to end."""
 
     def __init__(self, cluster: Cluster, folder: Path) -> None:
         self._cluster = cluster
@@ -41,10 +41,10 @@ class LogCollector:
 
     @property
     def text(self) -> str:
-        """Everything logged so far."""
+        """Return all logs so far."""
         return "".join(path.read_text() for path in sorted(self._folder.glob("controller-*.log")))
 
-    def see(self, _kind: str, pod: Object) -> None:
+    def record(self, _kind: str, pod: Object) -> None:
         for container in pod.get("status", {}).get("containerStatuses", []):
             name, restart = pod["metadata"]["name"], container["restartCount"]
             if "running" in container["state"] and (name, restart) not in self._followers:
@@ -68,7 +68,7 @@ class LogCollector:
 
 
 class RunningDeployment:
-    """The installed controller at work."""
+    """The running Deployment."""
 
     def __init__(self, cluster: Cluster, logs: LogCollector, pods: PodWitness) -> None:
         self._cluster = cluster
@@ -84,13 +84,13 @@ class RunningDeployment:
 
     @property
     def leader(self) -> str:
-        """The name of the Pod that holds the lease; empty if nobody does."""
+        """Return the name of the Pod that holds the lease, or an empty string."""
         lease = self._cluster.api.find(LEASE)
         holder = (lease or {}).get("spec", {}).get("holderIdentity") or ""
         return next((name for name in self._names() if holder.startswith(name)), "")
 
     def await_leader(self, *, other_than: str = "") -> str:
-        """Return the leader once there is one, and not this one."""
+        """Wait for a leader other than the given one, and return its name."""
 
         def found() -> str | None:
             leader = self.leader
@@ -99,7 +99,7 @@ class RunningDeployment:
         return wait_until(found, "nobody leads", timeout_seconds=START_SECONDS)
 
     def await_rollout(self) -> None:
-        """Return once every replica is of the newest revision and ready, and no other is left."""
+        """Wait until all replicas have the newest revision and are ready, and no others are left."""
 
         def complete() -> bool:
             deployment = self._cluster.api.get(DEPLOYMENT)
@@ -110,15 +110,15 @@ class RunningDeployment:
                 and len(self._names()) == REPLICAS
             )
 
-        wait_until(complete, "the Deployment is not rolled out", timeout_seconds=START_SECONDS)
+        wait_until(complete, "the rollout of the Deployment is not complete", timeout_seconds=START_SECONDS)
 
     def stop(self) -> int:
-        """Scale to 0; return the worst exit status of the Pods that this ended."""
+        """Scale to 0 and return the highest exit status of the Pods that this ended."""
         ended = {pod.name for pod in self.pods.pods if not pod.gone}
         change_deployment(self._cluster, _replicas(0))
-        wait_until(lambda: not self._names(), "the controller's Pods stay", timeout_seconds=STOP_SECONDS)
+        wait_until(lambda: not self._names(), "controller Pods are left", timeout_seconds=STOP_SECONDS)
         codes = [pod.exit_code for pod in self.pods.pods if pod.name in ended]
-        assert None not in codes, "a Pod went without its status having been seen"
+        assert None not in codes, "the exit status of a Pod was not observed"
         return max((code for code in codes if code is not None), default=0)
 
     def _names(self) -> list[str]:
@@ -129,7 +129,7 @@ class RunningDeployment:
 def running_deployment(
     cluster: Cluster, folder: Path, flags: Mapping[str, str]
 ) -> Iterator[RunningDeployment]:
-    """Run both replicas while the block runs; none of them may have logged an error."""
+    """Run both replicas while the block runs. Raises `ControllerError` if one has logged an error."""
     logs = LogCollector(cluster, folder)
     arguments = [f"{name}={value}" for name, value in {**FLAGS, **flags}.items()]
     shipped = cluster.api.get(DEPLOYMENT)["spec"]["template"]["spec"]["containers"][0]["args"]
@@ -142,7 +142,10 @@ def running_deployment(
         deployment["spec"]["replicas"] = 0
         deployment["spec"]["template"]["spec"]["containers"][0]["args"] = shipped
 
-    with witnessed_pods(cluster, CONTROLLER_NAMESPACE) as pods, watched(cluster, CONTROLLER_PODS, logs.see):
+    with (
+        witnessed_pods(cluster, CONTROLLER_NAMESPACE) as pods,
+        watched(cluster, CONTROLLER_PODS, logs.record),
+    ):
         running = RunningDeployment(cluster, logs, pods)
         try:
             change_deployment(cluster, with_flags)
@@ -156,11 +159,11 @@ def running_deployment(
                     lambda: not cluster.api.items(CONTROLLER_PODS), "Pods stay", timeout_seconds=STOP_SECONDS
                 )
             logs.close()
-    require_no_faults(logs.text)
+    require_no_errors(logs.text)
 
 
 def change_deployment(cluster: Cluster, change: Callable[[Object], None]) -> None:
-    """Write a change of the Deployment; its controller writes to it as well, so try again on a conflict."""
+    """Change the Deployment, and retry on a conflict, because the Deployment controller writes to it, too."""
 
     def written() -> bool:
         deployment = cluster.api.get(DEPLOYMENT)
@@ -173,7 +176,7 @@ def change_deployment(cluster: Cluster, change: Callable[[Object], None]) -> Non
             raise
         return True
 
-    wait_until(written, "the Deployment cannot be written", timeout_seconds=STOP_SECONDS)
+    wait_until(written, "the Deployment cannot be changed", timeout_seconds=STOP_SECONDS)
 
 
 def _replicas(count: int) -> Callable[[Object], None]:

@@ -1,8 +1,8 @@
-"""Building the controller's image, with or without a network in the build.
+"""Builds the controller's image, with or without network access during the build.
 
-The Dockerfile decides nothing by itself: if wheels lie beside it they are used, otherwise pip downloads. Here
-the wheels are fetched first, for the Python of the base, by the hashes of the lock files. The build context
-is a copy, so that the checkout stays as it is and builds do not meet.
+If wheels are next to the Dockerfile, the build uses them; otherwise pip downloads them. This module can
+download the wheels first, for the Python version of the base and with the hashes of the lock files. The build
+context is a copy, so that builds change no file of the checkout and can run concurrently.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ BUILD_BACKEND = re.compile(r"^setuptools==.*?[^\\]$", re.MULTILINE | re.DOTALL)
 
 
 def build_image(tools: Tools, tag: str, *, base: str = "", wheels: bool = False) -> None:
-    """Build the checkout's image as `tag`. An empty `base` is the Dockerfile's; `wheels` fetches them first.
+    """Build an image of the checkout with tag `tag`. By default, `base` is that of the Dockerfile.
 
-    Raises ToolFailed; InvalidArgument where wheels are wanted for a base that is not named.
+    With `wheels`, download the wheels first. Raises `ToolFailed`, or `InvalidArgument` for wheels without a
+    base.
     """
     arguments = {"REVISION": _git("rev-parse", "HEAD"), "CREATED": _git("log", "-1", "--format=%cI")}
     with tempfile.TemporaryDirectory(prefix="openrl-image-") as folder:
@@ -36,7 +37,7 @@ def build_image(tools: Tools, tag: str, *, base: str = "", wheels: bool = False)
         _copy_context(context)
         if wheels:
             if not base:
-                raise InvalidArgument("WHEELS=true needs BASE: the wheels are fetched for its Python")
+                raise InvalidArgument("WHEELS=true needs BASE: wheels are downloaded for its Python version")
             _fetch_wheels(context, _python_version(tools, base))
         options = [f"--build-arg={name}={value}" for name, value in arguments.items() if value]
         if base:
@@ -45,7 +46,7 @@ def build_image(tools: Tools, tag: str, *, base: str = "", wheels: bool = False)
 
 
 def _copy_context(folder: Path) -> None:
-    """Copy what `.dockerignore` lets in, and the files that steer the build."""
+    """Copy the files that `.dockerignore` allows and those that control the build."""
     ignore = CHECKOUT / ".dockerignore"
     let_in = [line.removeprefix("!") for line in ignore.read_text().splitlines() if line.startswith("!")]
     for name in ("Dockerfile", ignore.name, *let_in):
@@ -59,7 +60,7 @@ def _copy_context(folder: Path) -> None:
 def _fetch_wheels(context: Path, python_version: str) -> None:
     backend = BUILD_BACKEND.search((context / "requirements-dev.txt").read_text())
     if backend is None:
-        raise InvalidArgument("requirements-dev.txt: no setuptools, which builds the package")
+        raise InvalidArgument("requirements-dev.txt: setuptools is missing, which builds the package")
     pip = Tools({**own_environment(), "PIP_DISABLE_PIP_VERSION_CHECK": "1"})
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as build:
         build.write(f"{backend.group()}\n")
@@ -80,7 +81,7 @@ def _python_version(tools: Tools, base: str) -> str:
 
 
 def _git(*arguments: str) -> str:
-    """Ask git about the checkout; an empty answer where it is none."""
+    """Return the output of git for the checkout, or an empty string if it is not a repository."""
     try:
         return (
             Tools(own_environment())

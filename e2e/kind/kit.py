@@ -1,6 +1,6 @@
-"""The kit that makes kind clusters where no registry can be reached: a folder outside of the project.
+"""The kit, a folder outside the project that creates kind clusters without a registry.
 
-Only its commands are used: `setup`, `dockerd env|stop`, `cluster create|delete`, `images/base-image`.
+Only these commands are used: `setup`, `dockerd env|stop`, `cluster create|delete`, `images/base-image`.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from pathlib import Path
 from e2e.controlplane.errors import ControlPlaneError
 from e2e.kind.tools import Tools, own_environment
 
-SETUP_SECONDS = 45 * 60  # it compiles Kubernetes the first time
+SETUP_SECONDS = 45 * 60  # the first run compiles Kubernetes
 STEP_SECONDS = 300
-BASE_SUITE = "bookworm"  # has the Python that the Dockerfile's own base has
+BASE_SUITE = "bookworm"  # has the same Python version as the default base of the Dockerfile
 
-# Each is given the path of `dockerd`, which prints what a shell needs to evaluate.
+# Each gets the path of `dockerd` as $0. Its `env` command prints shell commands that set the environment.
 PRINT_ENVIRONMENT = 'set -e; settings=$("$0" env); eval "$settings"; exec env -0'
 STOP_IF_IDLE = (
     'set -e; settings=$("$0" env); eval "$settings"; test -z "$(docker ps --quiet)"; exec "$0" stop'
@@ -24,12 +24,12 @@ STOP_IF_IDLE = (
 
 @dataclass(frozen=True)
 class Kit:
-    """The kit in a folder."""
+    """A kit."""
 
     folder: Path
 
     def runs(self) -> bool:
-        """Whether its Docker daemon (or the host's) answers already."""
+        """Whether its Docker daemon (or the host's) is running."""
         try:
             self.tools(None)
         except ControlPlaneError:
@@ -37,11 +37,11 @@ class Kit:
         return True
 
     def setup(self) -> None:
-        """Build what is missing and start the daemon; a second when nothing is to do."""
+        """Build missing parts and start the daemon. This takes a second if there is nothing to build."""
         Tools(own_environment()).run(self.folder / "setup", timeout_seconds=SETUP_SECONDS, shown=True)
 
     def tools(self, process_group: int | None) -> Tools:
-        """Return the environment that reaches its daemon and programs."""
+        """Return the environment in which its programs and daemon are found."""
         dockerd = str(self.folder / "dockerd")
         printed = Tools(own_environment()).run(
             "bash", "-c", PRINT_ENVIRONMENT, dockerd, timeout_seconds=STEP_SECONDS
@@ -50,14 +50,14 @@ class Kit:
         return Tools({name: value for name, _, value in pairs}, process_group)
 
     def python_base(self, tools: Tools) -> str:
-        """Make (once) and name an image that has Python and nothing of ours."""
+        """Build the Python base image if it is missing, and return its name."""
         program = self.folder / "images" / "base-image"
         return tools.run(
             program, "python3", "--suite", BASE_SUITE, timeout_seconds=STEP_SECONDS, shown=True
         ).strip()
 
     def create(self, tools: Tools, name: str, *, workers: int) -> Path:
-        """Make a cluster whose driver publishes no GPUs yet; return its kubeconfig."""
+        """Create a cluster whose driver publishes no GPUs yet, and return the path of its kubeconfig."""
         printed = tools.run(
             self.folder / "cluster",
             *("create", name, "--workers", str(workers), "--gpus", "0"),
@@ -67,7 +67,7 @@ class Kit:
         return Path(printed.strip())
 
     def stop_command(self) -> list[str]:
-        """What stops its daemon, unless containers run there by now."""
+        """Return the command that stops its daemon, unless containers are running."""
         return ["bash", "-c", STOP_IF_IDLE, str(self.folder / "dockerd")]
 
     def delete_command(self, name: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""What the environment says about kind; an empty variable means unset."""
+"""Settings of kind from environment variables. An empty variable counts as unset."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KIT_WORKER_IMAGE = "openrl/worker:test"
 
 @dataclass(frozen=True, kw_only=True)
 class KindSettings:
-    """Where a cluster comes from. `kit` None: plain kind. Empty images: the kit's, or to be built."""
+    """How to create a cluster: `kit` None means plain kind; empty images come from the kit or are built."""
 
     kit: Path | None
     controller_image: str
@@ -50,18 +50,18 @@ class KindSettings:
         }
         if missing := [name for name, value in required.items() if not value]:
             raise InvalidArgument(
-                f"{' and '.join(missing)} must name an image: plain kind brings none, only a kit would"
+                f"{' and '.join(missing)} must name an image: only a kit provides one"
                 f" ({KIT_VARIABLE}, or {DEFAULT_KIT})"
             )
 
 
 def find_kit(environment: Mapping[str, str]) -> Path | None:
-    """The folder of the kit, None without one. Raises InvalidArgument where the named one does not exist."""
+    """Return the folder of the kit, or None. Raises `InvalidArgument` if it does not exist."""
     value = environment.get(KIT_VARIABLE, "")
     if value == NO_KIT:
         return None
     if value and not (Path(value) / "cluster").is_file():
-        raise InvalidArgument(f"{KIT_VARIABLE}={value}: a folder with the program `cluster` is expected")
+        raise InvalidArgument(f"{KIT_VARIABLE}: {value}: a folder with the program `cluster`")
     if value:
         return Path(value).absolute()
     return DEFAULT_KIT if (DEFAULT_KIT / "cluster").is_file() else None

@@ -1,4 +1,4 @@
-"""Real kubelets and a real driver: containers get the devices that the placement promised."""
+"""Real kubelets and a real driver: containers get the devices of their claim."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is installed: how the controller's container runs, and that all of it can be taken out again."""
+"""The installation: the controller's container is restricted, and everything can be uninstalled."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_the_process_is_unprivileged_on_a_read_only_root_in_a_restricted_namespa
 def test_uninstalling_in_the_documented_order_leaves_nothing_and_installing_again_works(
     cluster: Cluster, openrl: WorkloadClient, start: Start
 ) -> None:
-    """Workloads first, then everything else: the order that manifests/kustomization.yaml asks for."""
+    """Delete Workloads first, then everything else, as manifests/kustomization.yaml documents."""
     assert isinstance(cluster, KindCluster)
     (node,) = one_gpu_nodes(cluster, 1)
     start({})
@@ -92,7 +92,7 @@ def test_uninstalling_in_the_documented_order_leaves_nothing_and_installing_agai
 
 
 def left(cluster: Cluster) -> list[str]:
-    """The installed objects that the API server still has."""
+    """Return the installed objects that still exist."""
     return cluster.kubectl(
         "get", "-k", str(cluster.manifests), "--ignore-not-found", "--output=name"
     ).splitlines()

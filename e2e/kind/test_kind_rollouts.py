@@ -1,8 +1,7 @@
-"""Replicas come and go under load: no seat is lost, the limit holds at every version, nobody is disturbed.
+"""Rollouts under load: no seat is lost, no revision exceeds the limit, no worker is disturbed.
 
-Thirty workers arrive one after the other and take every seat there is, while the installed controller is
-replaced, killed or asked to stop. An independent watch sees every version of every ledger, another one every
-version of every worker's Pod.
+Thirty workers arrive one after the other and take all seats, while the installed controller is replaced,
+killed or stopped. Independent watches observe every version of every ledger and of every worker's Pod.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ pytestmark = pytest.mark.timeout(400)
 
 
 def small_worker(number: int) -> Object:
-    """A worker of which ten fit on any node."""
+    """Return a worker of which ten fit on each node."""
     made = workload(f"worker-{number:02}")
     requests = {"memory": "64Mi", "cpu": "20m"}
     made["spec"]["template"]["spec"]["containers"][0]["resources"] = {"requests": requests}
@@ -55,8 +54,8 @@ def installed(start: Start, cluster: Cluster) -> RunningDeployment:
 
 @contextmanager
 def storm(cluster: Cluster, openrl: WorkloadClient) -> Iterator[Callable[[], None]]:
-    """Let the first workers in; yield what lets in the others. At the end, all must be as if nothing was."""
-    assert WORKERS == NODES * GPUS * LIMIT, "every seat is taken in the end"
+    """Create the first workers, yield a function that creates the others, and check the result."""
+    assert WORKERS == NODES * GPUS * LIMIT, "all seats are needed"
     with witnessed_ledgers(cluster) as ledgers, witnessed_pods(cluster, WORKER_NAMESPACE) as workers:
         for number in range(BEFORE):
             openrl.submit(small_worker(number))
@@ -90,7 +89,7 @@ def test_a_rolling_update_during_a_storm_loses_no_seat_and_disturbs_no_worker(
         running.await_rollout()
 
     replaced = [pod for pod in running.pods.pods if pod.name in before]
-    assert [pod.exit_code for pod in replaced] == [0, 0], "both were replaced, and ended in order"
+    assert [pod.exit_code for pod in replaced] == [0, 0], "both were replaced, and exited with status 0"
     assert running.await_leader() not in before
 
 
@@ -130,14 +129,16 @@ def test_a_leader_that_is_asked_to_stop_under_load_ends_with_zero_and_hands_over
         leader = running.await_leader()
         cluster.api.delete(f"{CONTROLLER_PODS}/{leader}")
         goes_on()
-        wait_until(lambda: running.pods.named(leader).gone, "the leader stays", timeout_seconds=GRACE_SECONDS)
+        wait_until(
+            lambda: running.pods.named(leader).gone, "the leader is left", timeout_seconds=GRACE_SECONDS
+        )
 
     stopped = running.pods.named(leader)
     assert stopped.exit_code == 0
-    assert stopped.asked_to_go is not None
+    assert stopped.deletion_requested is not None
     assert stopped.ended is not None
-    assert (stopped.ended - stopped.asked_to_go).total_seconds() < GRACE_SECONDS
+    assert (stopped.ended - stopped.deletion_requested).total_seconds() < GRACE_SECONDS
     lease = cluster.api.get(LEASE)["spec"]
     acquired = datetime.fromisoformat(lease["acquireTime"])
     assert running.leader != leader
-    assert (acquired - stopped.ended).total_seconds() < LEASE_SECONDS, "the lease was given back"
+    assert (acquired - stopped.ended).total_seconds() < LEASE_SECONDS, "the lease was released"

@@ -1,7 +1,7 @@
-"""The programs that a kind cluster is made with: docker, kind, kubectl and, where there is one, the kit.
+"""The external programs: docker, kind, kubectl and the kit.
 
-A program runs in the guard's process group: Ctrl-C in a terminal reaches the tests only, which then undo
-what was begun. One that fails is a single line; the end of what it printed goes along as a note.
+They run in the guard's process group, so that Ctrl-C in a terminal interrupts only the tests, which then
+clean up. A failed program is reported in one line, with the end of its output as a note.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ END_SECONDS = 20
 
 
 class ToolFailed(ControlPlaneError):
-    """A program ended with a status other than 0, or not in time."""
+    """A program failed or timed out."""
 
 
 @dataclass(frozen=True)
 class Tools:
-    """The environment in which docker, kind and kubectl are found and meet the same daemon."""
+    """The environment in which docker, kind and kubectl are found and use the same daemon."""
 
     environment: Mapping[str, str]
     process_group: int | None = None
 
     def path(self, program: str) -> Path:
-        """Where a program is. Raises MissingTool."""
+        """Return the path of a program. Raises `MissingTool`."""
         found = shutil.which(program, path=self.environment.get("PATH"))
         if found is None:
-            raise MissingTool(f"{program} is not on the PATH: the kind scenarios need it")
+            raise MissingTool(f"{program} is not on the PATH, but the kind scenarios need it")
         return Path(found)
 
     def run(self, program: str | Path, *arguments: str, timeout_seconds: float, shown: bool = False) -> str:
-        """Run to the end; return its standard output. `shown`: its progress goes to our standard error."""
+        """Run a program and return its standard output. With `shown`, its progress goes to standard error."""
         command = [str(program if isinstance(program, Path) else self.path(program)), *arguments]
         return _run(command, self.environment, self.process_group, timeout_seconds, shown=shown)
 
     def docker_answers(self) -> bool:
-        """Whether there is a Docker daemon behind the client."""
+        """Whether a Docker daemon is running."""
         try:
             self.run("docker", "version", timeout_seconds=DOCKER_SECONDS)
         except ControlPlaneError:
@@ -88,7 +88,7 @@ def _run(
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """Let a program undo what it can before it is killed."""
+    """Stop a program with time to clean up, and kill it after that."""
     process.terminate()
     try:
         process.wait(END_SECONDS)
@@ -97,5 +97,5 @@ def _end(process: subprocess.Popen[str]) -> None:
 
 
 def own_environment() -> dict[str, str]:
-    """Return this process's environment: what plain kind runs in."""
+    """Return this process's environment, for plain kind."""
     return dict(os.environ)

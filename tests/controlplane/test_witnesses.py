@@ -13,7 +13,7 @@ def ledger(name: str, *workers: str) -> dict[str, Any]:
 def witness(*revisions: dict[str, Any]) -> LedgerWitness:
     made = LedgerWitness()
     for revision in revisions:
-        made.see("MODIFIED", revision)
+        made.record("MODIFIED", revision)
     return made
 
 
@@ -48,8 +48,8 @@ def container(restarts: int = 0, **state: Any) -> dict[str, Any]:
 
 def test_a_pod_that_goes_before_it_has_a_node_disturbs_nobody() -> None:
     seen = PodWitness()
-    seen.see("ADDED", pod())
-    seen.see("DELETED", pod())
+    seen.record("ADDED", pod())
+    seen.record("DELETED", pod())
 
     assert seen.disturbed() == []
 
@@ -60,9 +60,9 @@ def test_a_pod_with_a_node_is_disturbed_by_its_end_and_by_a_restart() -> None:
         ("MODIFIED", pod(node="n", **container(restarts=1, running={}))),
     ):
         seen = PodWitness()
-        seen.see("ADDED", pod(node="n", **container(running={})))
+        seen.record("ADDED", pod(node="n", **container(running={})))
         assert seen.disturbed() == []
-        seen.see(kind, version)
+        seen.record(kind, version)
         assert seen.disturbed() == ["p"]
 
 
@@ -70,18 +70,18 @@ def test_a_grace_period_begins_when_the_deletion_is_asked_for() -> None:
     seen = PodWitness()
     ending = pod(node="n", **container(terminated={"exitCode": 3, "finishedAt": "2026-01-01T00:00:07Z"}))
     ending["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:30Z", "deletionGracePeriodSeconds": 25}
-    seen.see("MODIFIED", ending)
+    seen.record("MODIFIED", ending)
 
     ended = seen.named("p")
     assert ended.exit_code == 3
     assert ended.ended is not None
-    assert ended.asked_to_go is not None
-    assert (ended.ended - ended.asked_to_go).total_seconds() == 2
+    assert ended.deletion_requested is not None
+    assert (ended.ended - ended.deletion_requested).total_seconds() == 2
 
 
 def test_an_end_that_the_kubelet_knows_nothing_of_is_no_exit_status() -> None:
     seen = PodWitness()
     unknown = {"exitCode": 137, "reason": "ContainerStatusUnknown", "startedAt": None, "finishedAt": None}
-    seen.see("MODIFIED", pod(node="n", **container(terminated=unknown)))
+    seen.record("MODIFIED", pod(node="n", **container(terminated=unknown)))
 
     assert (seen.named("p").exit_code, seen.named("p").ended) == (None, None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from e2e.controlplane import CONTROLLER_USER, WORKER_NAMESPACE, Request, RequestKind
-from e2e.harness.rights import UNSEEN, Right, granted, used
+from e2e.harness.rights import UNAUDITED, Right, granted, used
 from tests.manifests.rights import CLUSTER, CONTRACT
 from tests.manifests.tree import CONTROLLER_NAMESPACE, objects
 
@@ -30,7 +30,7 @@ def test_the_shipped_rights_are_those_of_the_contract_by_binding() -> None:
         for (namespace, resource, name), verbs in CONTRACT.items()
         for verb in verbs
     } == SHIPPED
-    assert UNSEEN.keys() <= SHIPPED
+    assert UNAUDITED.keys() <= SHIPPED
 
 
 def test_a_right_counts_for_the_binding_that_allowed_the_request() -> None:
