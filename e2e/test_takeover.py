@@ -1,7 +1,7 @@
-"""A cluster of an earlier controller is taken over: no seat is moved, no Pod restarted (contract §2.3).
+"""A cluster of an earlier controller is taken over: no seat moves, no Pod restarts (contract §2.3).
 
-The cases are those of `e2e.takeover`; claims are allocated, Pods scheduled and orphans collected by the real
-components. The controller looks at everything again each second, so that rest is not for want of a cause.
+The cases are those of `e2e.takeover`. The real components allocate claims, schedule Pods and collect garbage.
+The retry interval is one second, so that a quiet period proves that there is nothing left to do.
 """
 
 from __future__ import annotations
@@ -21,8 +21,17 @@ from e2e.harness.in_pod import LEASE, controller_in_a_pod
 from e2e.harness.invariants import violations
 from e2e.harness.program import running_controller
 from e2e.harness.workloads import CLAIMS, LEDGERS, PODS, WORKLOADS, WorkloadClient, workload
-from e2e.takeover.case import Case, Names, Object, cases, finish, lay_down, moved_claims, pods_to_come
-from e2e.takeover.comparing import Picture, faults
+from e2e.takeover.case import (
+    Case,
+    Names,
+    Object,
+    cases,
+    create_objects,
+    end_objects,
+    misplaced_claims,
+    pending_pods,
+)
+from e2e.takeover.comparing import Snapshot, differences
 
 pytest_plugins = ("e2e.controlplane.fixtures",)
 pytestmark = pytest.mark.timeout(150)
@@ -31,12 +40,12 @@ COLLECTIONS = {"Workload": WORKLOADS, "ClaimLedger": LEDGERS, "ResourceClaim": C
 ARRANGE_SECONDS = 30
 TAKEN_OVER_SECONDS = 45
 SWEPT_SECONDS = 150
-"""Two minutes of suspicion, and what comes after."""
-REST_SECONDS = 4
-RESTS_WITHIN_SECONDS = 30
+"""The two minutes for which the sweep suspects an orphan, and time for the release."""
+QUIET_SECONDS = 4
+QUIET_WITHIN_SECONDS = 30
 WRITES = frozenset({"create", "update", "patch", "delete"})
-TOLD = frozenset({"events", "leases"})
-"""Resources that are written to without anything being decided."""
+NOT_DECISIONS = frozenset({"events", "leases"})
+"""Resources that are also written without a placement decision."""
 CASES = {case.name: case for case in cases()}
 QUICK = {name: case for name, case in CASES.items() if not case.expectation.swept}
 
@@ -51,7 +60,7 @@ class RealStage:
         return f"<RealStage {self._api!r}>"
 
     def create(self, item: Object) -> str:
-        # Not strict: an earlier controller's fields are what this is about.
+        # Not strict, because fixtures contain fields of earlier controllers.
         created = self._api.request("POST", COLLECTIONS[item["kind"]], item)
         return str(created["metadata"]["uid"])
 
@@ -70,41 +79,41 @@ class RealStage:
 
 
 class LeftBehind:
-    """One case on a cluster, as it was when the earlier controller stopped."""
+    """One case on a cluster, in the state in which the earlier controller stopped."""
 
     def __init__(self, cluster: Cluster, case: Case) -> None:
         self._cluster = cluster
         self._case = case
         self._stage = RealStage(cluster.api)
-        # Allocations are written by hand: that takes nodes and devices of these very names.
+        # The fixture contains allocations, which need nodes and devices with exactly these names.
         api = local(cluster).api
         ensure_device_class(api)
         for node, devices in case.nodes.items():
             add_node(api, node, NodeShape(gpus=devices))
-        self._names: Names = lay_down(case, self._stage)
+        self._names: Names = create_objects(case, self._stage)
         wait_until(
-            lambda: not list(pods_to_come(case, self._stage)),
+            lambda: not list(pending_pods(case, self._stage)),
             f"{case}: Pods are not where the fixture has them",
             timeout_seconds=ARRANGE_SECONDS,
         )
-        assert moved_claims(case, self._stage, self._names) == []
-        finish(case, self._stage, self._names)
+        assert misplaced_claims(case, self._stage, self._names) == []
+        end_objects(case, self._stage, self._names)
         self._await_garbage_collection()
-        self._before = Picture.of(self._stage)
+        self._before = Snapshot.of(self._stage)
 
     def __repr__(self) -> str:
         return f"<LeftBehind {self._case}>"
 
     def await_taken_over(self) -> None:
-        """Return once nothing is left to complain of."""
+        """Wait until there are no differences and no violations."""
         found: list[str] = []
-        excused = self._names.of(list(self._case.expectation.excused))
+        ignored = self._names.translate(list(self._case.expectation.ignored_violations))
         openrl = WorkloadClient(self._cluster.api)
 
         def done() -> bool:
-            found[:] = faults(self._case, self._names, self._before, Picture.of(self._stage))
-            # A ledger above the limit stays above it.
-            found.extend(text for text in violations(openrl, limit=0) if text not in excused)
+            found[:] = differences(self._case, self._names, self._before, Snapshot.of(self._stage))
+            # The limit is not checked, because a ledger above it stays above it.
+            found.extend(text for text in violations(openrl, limit=0) if text not in ignored)
             return not found
 
         seconds = SWEPT_SECONDS if self._case.expectation.swept else TAKEN_OVER_SECONDS
@@ -114,10 +123,10 @@ class LeftBehind:
             raise AssertionError("\n".join(found)) from error
 
     def _await_garbage_collection(self) -> None:
-        """The claim of a ledger that was removed is asked to end by the garbage collector."""
+        """Wait until the garbage collector has deleted the claims of removed ledgers."""
         gone = {
             name.replace("ledger-", "claim-", 1).split("/")[1]
-            for name in self._names.of([*self._case.removed])
+            for name in self._names.translate([*self._case.removed])
         }
 
         def ending() -> bool:
@@ -128,7 +137,7 @@ class LeftBehind:
 
 
 def flags(case: Case, **more: str) -> Mapping[str, str]:
-    """A waiter's time has been running since the earlier controller's days: here it has no end."""
+    """Return the flags of a case. There is no timeout, because workers have waited before."""
     named = {f"--{name.replace('_', '-')}": value for name, value in more.items()}
     return {
         "--retry-interval": "1s",
@@ -138,57 +147,59 @@ def flags(case: Case, **more: str) -> Mapping[str, str]:
     }
 
 
-def written(cluster: Cluster, since: int) -> dict[RequestKind, int]:
-    """What controllers wrote after a mark, but for Events and the lease."""
+def count_writes(cluster: Cluster, since: int) -> dict[RequestKind, int]:
+    """Count the writes of controllers after a mark, except of Events and the lease."""
     counts = cluster.audit.counts(since=since, user=CONTROLLER_USER)
-    return {kind: n for kind, n in counts.items() if kind.verb in WRITES and kind.resource not in TOLD}
+    return {
+        kind: n for kind, n in counts.items() if kind.verb in WRITES and kind.resource not in NOT_DECISIONS
+    }
 
 
-def await_rest(cluster: Cluster) -> None:
-    """Return once nothing has been written for a while; a controller that goes on writing never rests."""
+def await_quiet(cluster: Cluster) -> None:
+    """Wait until the controller has written nothing for a while."""
     last: list[object] = []
 
-    def rests() -> bool:
+    def is_quiet() -> bool:
         mark = cluster.audit.mark()
-        pause_briefly(REST_SECONDS)
-        last[:] = [written(cluster, mark)]
+        pause_briefly(QUIET_SECONDS)
+        last[:] = [count_writes(cluster, mark)]
         return last == [{}]
 
     try:
-        wait_until(rests, "the controller does not rest", timeout_seconds=RESTS_WITHIN_SECONDS)
+        wait_until(is_quiet, "the controller does not become quiet", timeout_seconds=QUIET_WITHIN_SECONDS)
     except Exception as error:
         raise AssertionError(f"still written: {last}") from error
 
 
 @pytest.mark.parametrize("case", QUICK.values(), ids=str)
-def test_what_is_seated_stays_and_then_all_is_quiet(cluster: Cluster, start: Start, case: Case) -> None:
+def test_seats_are_kept_and_the_controller_becomes_quiet(cluster: Cluster, start: Start, case: Case) -> None:
     left = LeftBehind(cluster, case)
     mark = cluster.audit.mark()
 
     start(flags(case))
 
     left.await_taken_over()
-    await_rest(cluster)
-    left.await_taken_over()  # still
+    await_quiet(cluster)
+    left.await_taken_over()  # unchanged after the quiet period
     if case.expectation.writes_nothing:
-        assert written(cluster, mark) == {}
+        assert count_writes(cluster, mark) == {}
 
 
 @pytest.mark.timeout(240)
-def test_true_orphans_are_released_and_nothing_else(cluster: Cluster, start: Start) -> None:
+def test_only_real_orphans_are_released(cluster: Cluster, start: Start) -> None:
     case = CASES["orphans"]
     left = LeftBehind(cluster, case)
 
     start(flags(case))
 
     left.await_taken_over()
-    await_rest(cluster)
+    await_quiet(cluster)
 
 
 @pytest.mark.parametrize(
-    "case", [case for case in CASES.values() if case.expectation.newcomer_on_its_own], ids=str
+    "case", [case for case in CASES.values() if case.expectation.newcomer_gets_own_claim], ids=str
 )
-def test_nobody_joins_a_full_or_ending_claim(
+def test_no_worker_joins_a_full_or_terminating_claim(
     cluster: Cluster, openrl: WorkloadClient, start: Start, case: Case
 ) -> None:
     left = LeftBehind(cluster, case)
@@ -202,7 +213,7 @@ def test_nobody_joins_a_full_or_ending_claim(
     assert openrl.seats() == {**before, status["claimName"]: ["newcomer"]}
 
 
-def test_other_limits_change_nothing_for_those_who_are_seated(cluster: Cluster, tmp_path: Path) -> None:
+def test_another_limit_changes_no_existing_seat(cluster: Cluster, tmp_path: Path) -> None:
     case = CASES["placed"]
     left = LeftBehind(cluster, case)
     mark = cluster.audit.mark()
@@ -213,12 +224,12 @@ def test_other_limits_change_nothing_for_those_who_are_seated(cluster: Cluster, 
             assert controller.stop() == 0
 
     left.await_taken_over()
-    assert written(cluster, mark) == {}
+    assert count_writes(cluster, mark) == {}
 
 
 @pytest.mark.parametrize("name", ["placed", "lost-records", "mid-fallback"])
-def test_a_standby_goes_on_where_a_leader_was_killed(cluster: Cluster, tmp_path: Path, name: str) -> None:
-    """Two replicas as in Pods, with the shipped rights on the lease; the one that leads dies at once."""
+def test_a_standby_continues_after_the_leader_is_killed(cluster: Cluster, tmp_path: Path, name: str) -> None:
+    """Two replicas run as in Pods, with the shipped permissions on the lease; the leader is killed."""
     case = CASES[name]
     left = LeftBehind(cluster, case)
     cluster.api.delete(LEASE)
@@ -232,13 +243,13 @@ def test_a_standby_goes_on_where_a_leader_was_killed(cluster: Cluster, tmp_path:
         other.await_logged("Started reconciling")
 
         left.await_taken_over()
-        await_rest(cluster)
+        await_quiet(cluster)
         assert await_leader(cluster, replicas) == pod
         assert other.stop() == 0
 
 
 def await_leader(cluster: Cluster, pods: Iterable[str]) -> str:
-    """The Pod that holds the lease, once it is one of these."""
+    """Wait until one of these Pods holds the lease, and return its name."""
 
     def leader() -> str | None:
         spec = (cluster.api.find(LEASE) or {}).get("spec", {})

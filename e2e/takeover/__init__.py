@@ -1,7 +1,6 @@
-"""Clusters as an earlier controller of the same contract leaves them, to be taken over.
+"""Clusters as an earlier controller of the same contract leaves them, for the tests of a takeover.
 
-A case is one YAML file in `fixtures`: the objects as `kubectl get -o yaml` would show them, and what must
-have become of them once today's controller has come to rest. `case` reads and lays them down, `comparing`
-looks for what changed and should not have. Neither knows which API server it works on: real and simulated
-ones use the same cases.
+A case is one YAML file in `fixtures`: the objects in the form of `kubectl get -o yaml`, and the expected
+result once today's controller has settled. `case` creates the objects, `comparing` finds unexpected changes.
+Both work on real and simulated API servers.
 """

@@ -1,11 +1,11 @@
-"""Reading a case and laying its objects down on an API server.
+"""Reads a case and creates its objects on an API server.
 
-UIDs are the server's to give. In a fixture they are written out all the same, and so are the names that hold
-the first eight characters of one: as objects are created, each UID of the file is replaced by the real one,
-wherever it stands. A UID that no object of the file has belongs to something that is gone, and stays.
+The server chooses UIDs, but a fixture writes them out, and with them the names that contain their first eight
+characters. As objects are created, each UID of the file is replaced by the real one wherever it occurs. A UID
+without an object in the file belongs to a deleted object and is not replaced.
 
-Pods are left to kube-scheduler, which finds their claims allocated already. What a fixture shows ended or
-being deleted is ended or deleted only when every Pod is where it shall be: see `lay_down` and `finish`.
+kube-scheduler binds the Pods, whose claims are already allocated. Objects that a fixture shows as ended or
+terminating are ended or deleted only after every Pod is in place: see `create_objects` and `end_objects`.
 """
 
 from __future__ import annotations
@@ -22,53 +22,53 @@ FIXTURES = Path(__file__).with_name("fixtures")
 KINDS = ("Workload", "ClaimLedger", "ResourceClaim", "Pod")
 FINAL = ("Succeeded", "Failed")
 SHORT_CHARACTERS = 8
-"""So much of a UID is in the name of a claim."""
+"""The length of the UID prefix in a claim's name."""
 
 Object = dict[str, Any]
 T = TypeVar("T")
 
 
 class Stage(Protocol):
-    """An API server, seen from outside. Kinds are those of `KINDS`, all in the workers' namespace."""
+    """An API server. Kinds are those of `KINDS`, all objects are in the workers' namespace."""
 
     def create(self, item: Object) -> str:
-        """Create an object, without its status; return its UID."""
+        """Create an object without its status, and return its UID."""
 
     def write_status(self, kind: str, name: str, status: Object) -> None:
         """Write the status of an object."""
 
     def delete(self, kind: str, name: str) -> None:
-        """Ask for the deletion of an object."""
+        """Delete an object."""
 
     def remove(self, kind: str, name: str) -> None:
-        """Delete an object, its finalizers first."""
+        """Delete an object after its finalizers."""
 
     def items(self, kind: str) -> list[Object]:
-        """All objects of a kind."""
+        """Return all objects of a kind."""
 
 
 @dataclass(frozen=True)
 class Expectation:
-    """What becomes of a case, in the names of its file. Whatever is not named here must stay as it is."""
+    """The expected result, in the names of the file. Everything that is not named must stay unchanged."""
 
     writes_nothing: bool = False
-    """The controller finds nothing to do."""
+    """The controller must not write."""
     swept: bool = False
-    """It takes the sweep, and with it two minutes."""
-    newcomer_on_its_own: bool = False
-    """A worker that comes now is not seated on a claim of this case."""
+    """The sweep is needed, which takes two minutes."""
+    newcomer_gets_own_claim: bool = False
+    """A new worker must not join a claim of this case."""
     phases: Mapping[str, str] | None = None
-    """The phase of every worker; without it all run."""
-    goes: tuple[str, ...] = ()
-    """Objects (`<kind>/<name>`) and seats (`seat/<claim>/<worker>`) that are released."""
+    """The phase of every worker, by default Running."""
+    released: tuple[str, ...] = ()
+    """Objects (`<kind>/<name>`) and seats (`seat/<claim>/<worker>`) that must be released."""
     created: tuple[str, ...] = ()
-    """Objects that come."""
-    restored: tuple[str, ...] = ()
-    """Seats that come."""
+    """Objects that must be created."""
+    restored_seats: tuple[str, ...] = ()
+    """Seats that must be booked again."""
     moving: Mapping[str, str] | None = None
-    """Workers that were on their way, and the claims where they end (empty: any)."""
-    excused: tuple[str, ...] = ()
-    """Violations of the invariants that are not ours to end."""
+    """Workers that were moving, and the claims that they must end on (empty: any)."""
+    ignored_violations: tuple[str, ...] = ()
+    """Violations of the invariants that the controller cannot repair."""
 
 
 @dataclass(frozen=True)
@@ -77,11 +77,11 @@ class Case:
 
     name: str
     nodes: Mapping[str, int]
-    """The devices of each node."""
+    """The number of devices of each node."""
     limit: int
     objects: tuple[Object, ...]
     removed: tuple[str, ...]
-    """Objects that were there, and are gone when the controller comes."""
+    """Objects that are deleted before the controller starts."""
     expectation: Expectation
 
     def __str__(self) -> str:
@@ -89,7 +89,7 @@ class Case:
 
 
 class Names:
-    """From the UIDs of a file to those that a server gave."""
+    """The UIDs of a file and those that the server chose."""
 
     def __init__(self) -> None:
         self._given: dict[str, str] = {}
@@ -97,12 +97,12 @@ class Names:
     def __repr__(self) -> str:
         return f"<Names uids={len(self._given)}>"
 
-    def learn(self, written: str, given: str) -> None:
-        """The object with this UID in the file got that one."""
+    def add(self, written: str, given: str) -> None:
+        """Record the UID that the server chose for a UID of the file."""
         self._given[written] = given
 
-    def of(self, value: T) -> T:
-        """The value with every UID, and every name made of one, as the server has it."""
+    def translate(self, value: T) -> T:
+        """Return a value with the server's UIDs, and with the names that contain them."""
         text = json.dumps(value)
         for written, given in self._given.items():
             text = text.replace(written, given)
@@ -112,7 +112,7 @@ class Names:
 
 
 def cases() -> list[Case]:
-    """Every case, by name."""
+    """Return all cases, ordered by name."""
     return [load(path) for path in sorted(FIXTURES.glob("*.yaml"))]
 
 
@@ -126,27 +126,27 @@ def load(path: Path) -> Case:
 
 
 def identity(item: Object) -> str:
-    """`<kind>/<name>`."""
+    """Return `<kind>/<name>`."""
     return f"{item['kind']}/{item['metadata']['name']}"
 
 
-def lay_down(case: Case, stage: Stage) -> Names:
-    """Create the objects in their order, and write the statuses of Workloads and claims."""
+def create_objects(case: Case, stage: Stage) -> Names:
+    """Create the objects in order, and write the statuses of Workloads and claims."""
     names = Names()
     for written in case.objects:
-        item = names.of(written)
+        item = names.translate(written)
         status = item.pop("status", None) if item["kind"] != "ClaimLedger" else None
         uid = item["metadata"].pop("uid")
         item["metadata"].pop("deletionTimestamp", None)
-        # The name of an own claim is made of the UID that its Workload is about to get: nothing else is.
-        names.learn(uid, stage.create(item))
+        # A dedicated claim's name contains the UID of its Workload, so the Workload comes first.
+        names.add(uid, stage.create(item))
         if status is not None and item["kind"] != "Pod":
-            stage.write_status(item["kind"], item["metadata"]["name"], names.of(status))
+            stage.write_status(item["kind"], item["metadata"]["name"], names.translate(status))
     return names
 
 
-def pods_to_come(case: Case, stage: Stage) -> Iterator[str]:
-    """The Pods that are not yet where the fixture has them: running, or refused by kube-scheduler."""
+def pending_pods(case: Case, stage: Stage) -> Iterator[str]:
+    """Yield the Pods that do not have the state of the fixture yet: Running, or unschedulable."""
     found = {pod["metadata"]["name"]: pod for pod in stage.items("Pod")}
     for written in case.objects:
         if written["kind"] != "Pod":
@@ -161,31 +161,31 @@ def pods_to_come(case: Case, stage: Stage) -> Iterator[str]:
             yield written["metadata"]["name"]
 
 
-def moved_claims(case: Case, stage: Stage, names: Names) -> list[str]:
-    """Claims that are not allocated as the fixture has them: what is to be taken over is something else."""
+def misplaced_claims(case: Case, stage: Stage, names: Names) -> list[str]:
+    """Return the claims whose allocation differs from the fixture, which makes the case invalid."""
     found = {claim["metadata"]["name"]: claim for claim in stage.items("ResourceClaim")}
     return [
         name
         for written in case.objects
         if written["kind"] == "ResourceClaim"
-        and (name := names.of(written["metadata"]["name"]))
+        and (name := names.translate(written["metadata"]["name"]))
         and _results(found[name]) != _results(written)
     ]
 
 
-def finish(case: Case, stage: Stage, names: Names) -> None:
-    """End, delete and remove what the fixture shows ended, being deleted or gone."""
+def end_objects(case: Case, stage: Stage, names: Names) -> None:
+    """End, delete and remove the objects that the fixture shows as ended, terminating or removed."""
     for written in case.objects:
-        kind, name = written["kind"], names.of(written["metadata"]["name"])
+        kind, name = written["kind"], names.translate(written["metadata"]["name"])
         if kind == "Pod" and written["status"]["phase"] in FINAL:
             stage.write_status(kind, name, written["status"])
         if "deletionTimestamp" in written["metadata"]:
             stage.delete(kind, name)
-    for each in names.of(list(case.removed)):
+    for each in names.translate(list(case.removed)):
         stage.remove(*each.split("/"))
 
 
 def _results(claim: Object) -> list[tuple[str, str]]:
-    """The devices of a claim's allocation, by pool."""
+    """Return the allocated devices of a claim, with their pools."""
     allocation = claim.get("status", {}).get("allocation") or {"devices": {"results": []}}
     return [(result["pool"], result["device"]) for result in allocation["devices"]["results"]]

@@ -1,8 +1,7 @@
-"""What changed between two looks at the workers' namespace, and should not have.
+"""Finds unexpected changes between two snapshots of the workers' namespace.
 
-Everything that a case does not name must be the same object as before (by its UID), with the same seats to
-the last unknown field, the same allocation, and the same Pods that nobody restarted. Each fault is one
-sentence.
+Everything that a case does not name must be the same object as before (by UID), with the same seats including
+unknown fields, the same allocation, and the same Pods without restarts. Each difference is one sentence.
 """
 
 from __future__ import annotations
@@ -16,19 +15,19 @@ VOLATILE = ("resourceVersion", "generation", "managedFields")
 
 
 @dataclass(frozen=True)
-class Picture:
-    """The workers' namespace at one time, by `<kind>/<name>`."""
+class Snapshot:
+    """The objects of the workers' namespace at one time, by `<kind>/<name>`."""
 
     objects: Mapping[str, Object]
 
     @classmethod
-    def of(cls, stage: Stage) -> Picture:
-        """Look at everything now."""
+    def of(cls, stage: Stage) -> Snapshot:
+        """Read all objects."""
         items = [{**item, "kind": kind} for kind in KINDS for item in stage.items(kind)]
         return cls({identity(item): item for item in items})
 
     def seats(self) -> dict[str, Object]:
-        """Every seat, by `seat/<claim>/<worker>`."""
+        """Return every seat, by `seat/<claim>/<worker>`."""
         return {
             f"seat/{ledger['spec']['claimName']}/{seat['workload']}": seat
             for ledger in self.objects.values()
@@ -37,7 +36,7 @@ class Picture:
         }
 
     def phases(self) -> dict[str, str]:
-        """The phase of every worker."""
+        """Return the phase of every worker."""
         return {
             item["metadata"]["name"]: item.get("status", {}).get("phase", "")
             for item in self.objects.values()
@@ -45,14 +44,14 @@ class Picture:
         }
 
 
-def faults(case: Case, names: Names, before: Picture, after: Picture) -> list[str]:
-    """What is not as the case wants it."""
+def differences(case: Case, names: Names, before: Snapshot, after: Snapshot) -> list[str]:
+    """Return the differences from the expected result."""
     expected = case.expectation
     phases = expected.phases or dict.fromkeys(before.phases(), "Running")
-    moving = names.of(dict(expected.moving or {}))
+    moving = names.translate(dict(expected.moving or {}))
     comparison = _Comparison(
-        goes=frozenset(names.of(list(expected.goes))),
-        created=frozenset(names.of([*expected.created, *expected.restored])),
+        released=frozenset(names.translate(list(expected.released))),
+        created=frozenset(names.translate([*expected.created, *expected.restored_seats])),
         moving=moving,
     )
     found = [*comparison.objects(before, after), *comparison.seats(before, after)]
@@ -67,34 +66,34 @@ def faults(case: Case, names: Names, before: Picture, after: Picture) -> list[st
 
 @dataclass(frozen=True)
 class _Comparison:
-    goes: frozenset[str]
+    released: frozenset[str]
     created: frozenset[str]
     moving: Mapping[str, str]
 
-    def objects(self, before: Picture, after: Picture) -> Iterator[str]:
+    def objects(self, before: Snapshot, after: Snapshot) -> Iterator[str]:
         for name, old in before.objects.items():
             new = after.objects.get(name)
-            if name in self.goes:
+            if name in self.released:
                 if new is not None:
-                    yield f"{name} is there still"
+                    yield f"{name} still exists"
             elif not self._moves(old):
                 yield from self._changes(name, old, new)
         for name, new in after.objects.items():
             if name not in before.objects and name not in self.created and not self._moves(new):
-                yield f"{name} came"
+                yield f"{name} was created"
 
-    def seats(self, before: Picture, after: Picture) -> Iterator[str]:
+    def seats(self, before: Snapshot, after: Snapshot) -> Iterator[str]:
         old, new = before.seats(), after.seats()
         for name in sorted({*old, *new}):
             if name.rpartition("/")[2] in self.moving or name in self.created:
                 continue
             ledger = name.split("/")[1].replace("claim-", "ClaimLedger/ledger-", 1)
-            released = name in self.goes or ledger in self.goes
+            released = name in self.released or ledger in self.released
             if released is (name in new) or (not released and old.get(name) != new.get(name)):
                 yield f"{name} was {old.get(name)} and is {new.get(name)}"
 
     def _moves(self, item: Object) -> bool:
-        """Whether an object belongs to a worker that is on its way."""
+        """Whether an object belongs to a worker that was moving."""
         name = item["metadata"]["name"]
         workers = {owner["name"] for owner in item["metadata"].get("ownerReferences", ())}
         own = any(name.startswith((f"claim-{worker}-", f"ledger-{worker}-")) for worker in self.moving)
@@ -102,10 +101,10 @@ class _Comparison:
 
     def _changes(self, name: str, old: Object, new: Object | None) -> Iterator[str]:
         if new is None:
-            yield f"{name} went"
+            yield f"{name} was deleted"
             return
         if old["metadata"]["uid"] != new["metadata"]["uid"]:
-            yield f"{name} is another one"
+            yield f"{name} was replaced"
         if "deletionTimestamp" in new["metadata"] and "deletionTimestamp" not in old["metadata"]:
             yield f"{name} is being deleted"
         for what, view in _VIEWS[old["kind"]].items():
@@ -114,7 +113,7 @@ class _Comparison:
 
 
 def _assignment(workload: Object) -> object:
-    """`None` where the status lost it."""
+    """Return claim and assignment ID, or `None` if the status has lost them."""
     status = workload.get("status", {})
     named = (status.get("claimName"), status.get("assignmentID"))
     return named if all(named) else None
@@ -124,8 +123,8 @@ def _spec(item: Object) -> object:
     return item.get("spec")
 
 
-def beside_the_seats(ledger: Object) -> object:
-    """All of a ledger but its seats and what the server counts."""
+def without_seats(ledger: Object) -> object:
+    """Return a ledger without its seats and server-managed fields."""
     metadata = {key: value for key, value in ledger["metadata"].items() if key not in VOLATILE}
     spec = {key: value for key, value in ledger["spec"].items() if key != "seats"}
     return {**ledger, "metadata": metadata, "spec": spec}
@@ -141,7 +140,7 @@ def _restarts(pod: Object) -> object:
 
 _VIEWS: Mapping[str, Mapping[str, Callable[[Object], object]]] = {
     "Workload": {"spec": _spec, "assignment": _assignment},
-    "ClaimLedger": {"what is beside the seats": beside_the_seats},
+    "ClaimLedger": {"everything except seats": without_seats},
     "ResourceClaim": {"spec": _spec, "allocation": _allocation},
     "Pod": {"spec": _spec, "restarts": _restarts},
 }

@@ -282,7 +282,7 @@ def _claims(ledgers: list[Document], claims: list[Document], pods: list[Document
             yield f"{claim['metadata']['name']} has no ledger"
         # One that was deleted by hand stays until the Pods that run on it have ended.
         if "deletionTimestamp" in claim["metadata"] and claim["metadata"]["name"] not in used:
-            yield f"{claim['metadata']['name']} is still ending"
+            yield f"{claim['metadata']['name']} is still terminating"
 
 
 def _host_memory(cluster: SimulatedCluster, ledgers: list[Document], claims: list[Document]) -> Iterator[str]:

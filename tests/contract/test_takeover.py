@@ -11,8 +11,17 @@ import anyio
 import pytest
 
 from controller.config.settings import Settings
-from e2e.takeover.case import Case, Names, Object, cases, finish, lay_down, moved_claims, pods_to_come
-from e2e.takeover.comparing import Picture, beside_the_seats, faults
+from e2e.takeover.case import (
+    Case,
+    Names,
+    Object,
+    cases,
+    create_objects,
+    end_objects,
+    misplaced_claims,
+    pending_pods,
+)
+from e2e.takeover.comparing import Snapshot, differences, without_seats
 from informers.api import ObjectKey
 from simulation.apiserver.kinds import CLAIMS, LEDGERS, PODS, WORKLOADS
 from simulation.checks.invariants import InvariantChecker, violations_at_rest
@@ -63,18 +72,18 @@ class SimulatedStage:
         return self._server.documents(BY_KIND[kind], self._namespace)
 
 
-async def left_behind(cluster: SimulatedCluster, case: Case) -> tuple[SimulatedStage, Names, Picture]:
+async def left_behind(cluster: SimulatedCluster, case: Case) -> tuple[SimulatedStage, Names, Snapshot]:
     """The cluster as the earlier controller left it."""
     cluster.fleet.ensure_device_class()
     for name, devices in case.nodes.items():
         cluster.fleet.add_node(name, NodeShape(gpus=devices))
     stage = SimulatedStage(cluster)
-    names = lay_down(case, stage)
-    await cluster.wait_until(lambda: not list(pods_to_come(case, stage)), "Pods are not where they shall be")
-    assert moved_claims(case, stage, names) == []
-    finish(case, stage, names)
+    names = create_objects(case, stage)
+    await cluster.wait_until(lambda: not list(pending_pods(case, stage)), "Pods are not where they shall be")
+    assert misplaced_claims(case, stage, names) == []
+    end_objects(case, stage, names)
     await cluster.settle()
-    return stage, names, Picture.of(stage)
+    return stage, names, Snapshot.of(stage)
 
 
 def settings_of(case: Case, **changes: object) -> Settings:
@@ -84,9 +93,9 @@ def settings_of(case: Case, **changes: object) -> Settings:
 
 
 def broken_invariants(cluster: SimulatedCluster, case: Case, names: Names) -> list[str]:
-    excused = names.of(list(case.expectation.excused))
+    ignored_violations = names.translate(list(case.expectation.ignored_violations))
     # A ledger above the limit stays above it.
-    return [sentence for sentence in violations_at_rest(cluster) if sentence not in excused]
+    return [sentence for sentence in violations_at_rest(cluster) if sentence not in ignored_violations]
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=str)
@@ -100,7 +109,7 @@ async def test_what_is_seated_stays_what_is_orphaned_goes_and_then_all_is_quiet(
             await anyio.sleep(SWEPT_SECONDS)
         await cluster.settle()
 
-        assert faults(case, names, before, Picture.of(stage)) == []
+        assert differences(case, names, before, Snapshot.of(stage)) == []
         assert broken_invariants(cluster, case, names) == []
         if case.expectation.writes_nothing:
             assert deeds(cluster, mark) == []
@@ -111,7 +120,7 @@ async def test_what_is_seated_stays_what_is_orphaned_goes_and_then_all_is_quiet(
 
 
 @pytest.mark.parametrize(
-    "case", [case for case in CASES.values() if case.expectation.newcomer_on_its_own], ids=str
+    "case", [case for case in CASES.values() if case.expectation.newcomer_gets_own_claim], ids=str
 )
 async def test_nobody_joins_a_full_or_ending_claim(cluster: SimulatedCluster, case: Case) -> None:
     await left_behind(cluster, case)
@@ -135,9 +144,9 @@ async def test_a_newcomers_seat_changes_no_seat_beside_it(cluster: SimulatedClus
 
     joined = cluster.workloads.status("newcomer")["claimName"]
     assert len(cluster.workloads.seats()[joined]) == 3
-    assert Picture.of(stage).seats().items() >= before.seats().items()
+    assert Snapshot.of(stage).seats().items() >= before.seats().items()
     ledger = f"ClaimLedger/{ledger_key(joined).name}"
-    assert beside_the_seats(Picture.of(stage).objects[ledger]) == beside_the_seats(before.objects[ledger])
+    assert without_seats(Snapshot.of(stage).objects[ledger]) == without_seats(before.objects[ledger])
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=str)
@@ -154,7 +163,7 @@ async def test_two_controllers_take_over_as_one_does(cluster: SimulatedCluster, 
             await anyio.sleep(SWEPT_SECONDS)
         await cluster.settle()
 
-        assert faults(case, names, before, Picture.of(stage)) == []
+        assert differences(case, names, before, Snapshot.of(stage)) == []
         assert broken_invariants(cluster, case, names) == []
     assert invariants.violations == []
 
@@ -177,7 +186,7 @@ async def taken_over_twice(case: Case, number: int) -> str:
                 # Renewing the lease is writing: such a cluster never settles.
                 await anyio.sleep(2 * settings.lease_duration_seconds + SWEPT_SECONDS)
                 where = f"{case}, the leader died at {crash_at.hit}"
-                assert faults(case, names, before, Picture.of(stage)) == [], where
+                assert differences(case, names, before, Snapshot.of(stage)) == [], where
                 assert broken_invariants(cluster, case, names) == [], where
         assert invariants.violations == [], where
         return crash_at.hit
@@ -200,5 +209,5 @@ async def test_other_limits_change_nothing_for_those_who_are_seated(cluster: Sim
         async with simulated_controller(cluster, settings_of(case, max_seats_per_claim=limit)):
             await cluster.settle()
 
-    assert faults(case, names, before, Picture.of(stage)) == []
+    assert differences(case, names, before, Snapshot.of(stage)) == []
     assert deeds(cluster, mark) == []
