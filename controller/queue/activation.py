@@ -1,8 +1,9 @@
-"""Who may take what has become free: the oldest workers that fit, found without waking the others.
+"""Which waiting workers can use what became free: the oldest ones that fit.
 
-Everybody who waits is considered, and nobody is looked at in vain: workers of one lane ask for the same, so
-once the first of them finds nothing, the others find nothing either. What a worker would take is reserved
-while the next ones are considered, and given back at the end: a what-if on the fleet in one step of the loop.
+Workers of one equivalence class have equal requests. Once one of them finds no seat, the others of its class
+find none either and are not checked. The seat that a worker would choose is reserved while younger workers
+choose, and every reservation is cancelled at the end. A plan therefore leaves the fleet unchanged, and is
+made without awaiting.
 """
 
 from __future__ import annotations
@@ -20,21 +21,21 @@ from placement.fleet import Fleet
 from placement.types import Amounts, PlacementRequest, Role, SeatInfo, Toleration
 
 EquivalenceClass = tuple[Role, int, Amounts, tuple[Toleration, ...]]
-"""What a worker that shares asks for, as far as the choice of a seat depends on it."""
+"""Everything in a shareable worker's request that decides which seats fit it."""
 
-_ANYBODY = "anybody of the lane"
-"""In place of a UID: a worker that is on no claim and that no claim has refused."""
+_ANY_WORKER = "any worker of the class"
+"""Stands for the UID of a worker that has no seat and that no claim has refused."""
 
 
 def equivalence_class_of(request: PlacementRequest | None) -> EquivalenceClass | None:
-    """The lane that a worker waits in; `None` for those that can take no seat."""
+    """Return the equivalence class of a request, `None` for a worker that cannot share a claim."""
     if request is None or not request.shareable:
         return None
     return (request.role, request.memory_bytes, request.host, request.tolerations)
 
 
 def reservation_of(request: PlacementRequest) -> SeatInfo:
-    """The hold on a seat that a worker has chosen and not booked yet."""
+    """Return the reservation for a seat that a worker has chosen and not booked yet."""
     return SeatInfo(
         worker=request.worker,
         worker_uid=request.worker_uid,
@@ -46,7 +47,7 @@ def reservation_of(request: PlacementRequest) -> SeatInfo:
 
 
 class ActivationPlanner:
-    """Finds the workers that the free seats go to."""
+    """Finds the waiting workers that free seats go to."""
 
     def __init__(
         self,
@@ -63,70 +64,69 @@ class ActivationPlanner:
         self._refused = refused
 
     def __repr__(self) -> str:
-        return f"<HandOut to {self._scheduling_queue!r}>"
+        return f"<ActivationPlanner {self._scheduling_queue!r}>"
 
     def plan(self, skipped: Collection[ObjectKey] = ()) -> list[ObjectKey]:
-        """The workers that would take a seat now, oldest first, were all of them to choose in that order."""
-        lanes = [
-            entries
-            for equivalence_class, entries in self._scheduling_queue.by_equivalence_class().items()
-            if equivalence_class is not None
-        ]
-        heads = [(entries[0], number) for number, entries in enumerate(lanes)]
-        positions = [0] * len(lanes)
+        """Return the workers that would each book a seat now, if all chose in creation order."""
+        classes = self._scheduling_queue.by_equivalence_class()
+        entries = [workers for equivalence_class, workers in classes.items() if equivalence_class is not None]
+        heads = [(workers[0], number) for number, workers in enumerate(entries)]
+        positions = [0] * len(entries)
         heapify(heads)
-        takers: list[ObjectKey] = []
-        held: list[tuple[str, SeatInfo]] = []
+        planned: list[ObjectKey] = []
+        reserved: list[tuple[str, SeatInfo]] = []
         while heads:
             (_, key), number = heappop(heads)
-            if self._consider(key, skipped, takers, held):
+            if self._choose(key, skipped, planned, reserved):
                 positions[number] += 1
-                if positions[number] < len(lanes[number]):
-                    heappush(heads, (lanes[number][positions[number]], number))
-        for claim, hold in held:
-            self._fleet.cancel_reservation(claim, hold.assignment_id)
-        return takers
+                if positions[number] < len(entries[number]):
+                    heappush(heads, (entries[number][positions[number]], number))
+        for claim, reservation in reserved:
+            self._fleet.cancel_reservation(claim, reservation.assignment_id)
+        return planned
 
     def explainable(self, keys: Iterable[ObjectKey]) -> list[ObjectKey]:
-        """Those of them who can name by now what is in their way. Who asks for the same is one look."""
+        """Return those of these workers whose wait has a known cause by now."""
         answers: dict[PlacementRequest, bool] = {}
-        found = []
+        explainable = []
         for key in keys:
-            workload = self._caches.workloads.store.get(key)
-            request = self._requests.of(workload) if workload is not None else None
+            _, request = self._request_of(key)
             if request is None:
                 continue
-            asked = replace(request, worker=_ANYBODY, worker_uid=_ANYBODY, owner_key=_ANYBODY)
+            # Equal requests have equal causes: explain each one once.
+            asked = replace(request, worker=_ANY_WORKER, worker_uid=_ANY_WORKER, owner_key=_ANY_WORKER)
             if asked not in answers:
                 answers[asked] = not self._fleet.explain(asked).lacks_causes
             if answers[asked]:
-                found.append(key)
-        return found
+                explainable.append(key)
+        return explainable
 
-    def _consider(
+    def _choose(
         self,
         key: ObjectKey,
         skipped: Collection[ObjectKey],
-        takers: list[ObjectKey],
-        held: list[tuple[str, SeatInfo]],
+        planned: list[ObjectKey],
+        reserved: list[tuple[str, SeatInfo]],
     ) -> bool:
-        """Let one worker choose; returns whether the next one of its lane may find something too."""
-        workload = self._caches.workloads.store.get(key)
-        request = self._requests.of(workload) if workload is not None else None
-        if workload is None or request is None or key in skipped or self._is_seated(workload):
+        """Reserve a seat for one worker. Return whether the next one of its class may find a seat too."""
+        workload, request = self._request_of(key)
+        if workload is None or request is None or key in skipped or self._has_allocated_claim(workload):
             return True
         offer = self._fleet.select(request, self._refused(request.worker_uid))
         if offer is None:
-            # What refused it, or what it is about to sit on, may still be open to the others.
-            return self._fleet.select(replace(request, worker_uid=_ANYBODY)) is not None
-        hold = reservation_of(request)
-        self._fleet.reserve(offer.claim, hold)
-        held.append((offer.claim, hold))
-        takers.append(key)
+            # Claims that refused this worker, or on which it already has a seat, may accept the others.
+            return self._fleet.select(replace(request, worker_uid=_ANY_WORKER)) is not None
+        reservation = reservation_of(request)
+        self._fleet.reserve(offer.claim, reservation)
+        reserved.append((offer.claim, reservation))
+        planned.append(key)
         return True
 
-    def _is_seated(self, workload: Workload) -> bool:
-        """Whether it has a seat on an allocated claim already: it waits for its Pod only."""
+    def _request_of(self, key: ObjectKey) -> tuple[Workload | None, PlacementRequest | None]:
+        workload = self._caches.workloads.store.get(key)
+        return workload, self._requests.of(workload) if workload is not None else None
+
+    def _has_allocated_claim(self, workload: Workload) -> bool:
         name = workload.status.claim_name
         claim = self._caches.claims.store.get(ObjectKey(workload.metadata.namespace, name)) if name else None
         return claim is not None and claim.allocated

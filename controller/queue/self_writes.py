@@ -1,13 +1,13 @@
-"""What a process hears of its own writes, told apart from what others do.
+"""Separation of the effects of this process's own writes from those of other writers.
 
-A reconcile that books a seat hears of it: by the answer, which enters the cache at once, or by the watch,
-which may be faster. If a later step fails, that echo must not replace the back-off, or a busy server
-would be stormed. What a ledger or claim tells of a worker in work is therefore kept until the
-reconcile has ended: if it went well the worker is looked at again, if it failed it is retried anyway.
+A reconcile that books a seat causes an event about its own Workload: by the answer to the write, or by the
+watch, which may be faster. If a later step fails, that event must not replace the back-off, or a busy server
+would be flooded. Ledger and claim events about a Workload are therefore held until its reconcile has ended.
+After a success they enqueue the Workload; after a failure it is retried anyway.
 
-A status is an echo in the version that this process wrote. Any other one is somebody else's, and may be
-older than what its Pod showed before: nobody comes back to it unless the worker is looked at. That is done
-after a while: two processes of which one is behind would otherwise answer each other's writes for ever.
+A status event is our own if this process wrote that version. A status by another process may be older than
+what the Pod has shown before, and no later event would correct it. Such a Workload is reconciled after a
+delay. Without the delay, two processes of which one lags would answer each other's writes forever.
 """
 
 from __future__ import annotations
@@ -20,55 +20,57 @@ from informers.api import ObjectKey
 
 
 @dataclass
-class _Told:
-    """What was told of a worker while it was in work."""
+class _Held:
+    """Events about one Workload that arrived during its reconcile."""
 
-    by_others: bool = False
-    versions: dict[str, None] = field(default_factory=dict)
+    by_ledger_or_claim: bool = False
+    status_versions: dict[str, None] = field(default_factory=dict)
     """Versions of its status that this process is not known to have written."""
 
 
 class SelfWriteFilter:
-    """Which workers are being worked on, and what was told of them meanwhile."""
+    """Holds events about Workloads while they are reconciled."""
 
-    def __init__(self, look_at: Callable[[ObjectKey], None], look_later: Callable[[ObjectKey], None]) -> None:
-        self._look_at = look_at
-        self._look_later = look_later
-        self._in_work: dict[ObjectKey, _Told] = {}
+    def __init__(
+        self, activate: Callable[[ObjectKey], None], activate_later: Callable[[ObjectKey], None]
+    ) -> None:
+        self._activate = activate
+        self._activate_later = activate_later
+        self._reconciling: dict[ObjectKey, _Held] = {}
 
     def __repr__(self) -> str:
-        return f"<Echoes in_work={len(self._in_work)}>"
+        return f"<SelfWriteFilter reconciling={len(self._reconciling)}>"
 
     @contextmanager
     def reconciling(self, key: ObjectKey) -> Iterator[None]:
-        """The block is a reconcile of this worker; raising means that it is retried with back-off."""
-        self._in_work[key] = told = _Told()
+        """Hold events about this Workload while the block runs; drop them if it raises."""
+        self._reconciling[key] = held = _Held()
         try:
             yield
         except BaseException:
-            del self._in_work[key]
+            del self._reconciling[key]
             raise
-        del self._in_work[key]
-        if told.by_others:
-            self._look_at(key)
-        elif told.versions:
-            self._look_later(key)
+        del self._reconciling[key]
+        if held.by_ledger_or_claim:
+            self._activate(key)
+        elif held.status_versions:
+            self._activate_later(key)
 
     def notify(self, key: ObjectKey) -> None:
-        """A ledger or claim says something about this worker: look at it, now or after the reconcile."""
-        if key in self._in_work:
-            self._in_work[key].by_others = True
+        """Handle a ledger or claim event about this Workload."""
+        if key in self._reconciling:
+            self._reconciling[key].by_ledger_or_claim = True
         else:
-            self._look_at(key)
+            self._activate(key)
 
     def notify_status(self, key: ObjectKey, version: str) -> None:
-        """The status of this worker changed in that version: look at it later, unless we wrote it."""
-        if key in self._in_work:
-            self._in_work[key].versions[version] = None
+        """Handle a status event of this version."""
+        if key in self._reconciling:
+            self._reconciling[key].status_versions[version] = None
         else:
-            self._look_later(key)
+            self._activate_later(key)
 
     def record_write(self, key: ObjectKey, version: str) -> None:
-        """That version of the status is this process's, by the answer to its write, which is told by now."""
-        if key in self._in_work:
-            self._in_work[key].versions.pop(version, None)
+        """Record that this process wrote the status of this version; its event has been handled by now."""
+        if key in self._reconciling:
+            self._reconciling[key].status_versions.pop(version, None)

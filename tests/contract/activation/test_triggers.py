@@ -5,7 +5,7 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from controller.queue.triggers import OTHERS_STATUS_SECONDS
+from controller.queue.triggers import FOREIGN_STATUS_DELAY_SECONDS
 from simulation.apiserver.kinds import CLAIMS, EVENTS, LEDGERS, PODS, WORKLOADS
 from simulation.checks.invariants import violations_at_rest
 from simulation.cluster.controller_process import simulated_controller
@@ -58,7 +58,7 @@ async def test_a_change_of_spec_deletion_or_status_is_looked_at_an_own_write_of_
         edit_status(cluster, "worker", phase="Placing")
         await soon()
         assert looked == [], "two processes of which one is behind do not answer each other at once"
-        await anyio.sleep(OTHERS_STATUS_SECONDS)
+        await anyio.sleep(FOREIGN_STATUS_DELAY_SECONDS)
         assert looked == ["worker"]
         assert row(cluster, "worker")[0] == "Running"
         looked.clear()
@@ -105,7 +105,7 @@ async def test_of_those_whose_status_is_looked_at_later_the_oldest_comes_first(
         looked = looks_of(process)
         edit_status(cluster, "a-younger", phase="Placing")
         edit_status(cluster, "z-older", phase="Placing")
-        await anyio.sleep(OTHERS_STATUS_SECONDS)
+        await anyio.sleep(FOREIGN_STATUS_DELAY_SECONDS)
         await soon()
         assert looked == ["z-older", "a-younger"]
 

@@ -1,4 +1,4 @@
-"""Who gets what has become free: the oldest workers that fit, as a what-if that changes nothing."""
+"""Which workers a plan activates: the oldest that fit, without any change of the fleet."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ def names(keys: Iterable[ObjectKey]) -> list[str]:
 
 
 def one_shared_device(limit: int) -> Parts:
-    """A device with one worker on it, and room for `limit` in all."""
+    """A device with one worker, for `limit` workers in total."""
     parts = Parts(max_seats_per_claim=limit)
     parts.host()
     parts.shared("claim-a")
     return parts
 
 
-def test_seats_go_to_the_oldest_first_and_only_as_many_as_there_are() -> None:
+def test_as_many_of_the_oldest_workers_are_planned_as_seats_are_free() -> None:
     parts = one_shared_device(3)
     for name, age in (("young", 3), ("old", 1), ("middle", 2)):
         parts.waiting(name, age)
     assert names(parts.activation_planner.plan()) == ["old", "middle"]
 
 
-def test_age_counts_across_lanes() -> None:
+def test_age_counts_across_equivalence_classes() -> None:
     parts = one_shared_device(4)
     parts.waiting("third", 3, accelerator={"memory": "30Gi"})
     parts.waiting("second", 2)
@@ -62,30 +62,30 @@ def test_a_worker_that_does_not_fit_blocks_no_younger_one() -> None:
     assert names(parts.activation_planner.plan()) == ["fits"]
 
 
-def test_host_memory_is_handed_out_once() -> None:
+def test_host_memory_is_planned_only_once() -> None:
     parts = one_shared_device(0)
     for age in range(4):
         parts.waiting(f"w{age}", age, template=template(container(memory="30Gi")))
     assert names(parts.activation_planner.plan()) == ["w0", "w1"]
 
 
-def test_a_worker_that_a_claim_refused_leaves_it_to_the_next_of_its_lane() -> None:
+def test_a_claim_that_refused_a_worker_goes_to_the_next_of_its_class() -> None:
     parts = one_shared_device(2)
     parts.local_state.refused.add("uid-refused", claim("claim-a", allocated=allocation()))
-    # As the cache shows it, so that the refusal stands.
+    # The claim equals the cached one: a changed claim would end the refusal.
     parts.waiting("refused", 1)
     parts.waiting("next", 2)
     assert names(parts.activation_planner.plan()) == ["next"]
 
 
-def test_a_worker_that_waits_for_its_pod_on_an_allocated_claim_is_skipped() -> None:
+def test_a_worker_that_waits_for_its_pod_on_an_allocated_claim_is_not_planned() -> None:
     parts = one_shared_device(3)
     parts.waiting("seated", 1, status={"claimName": "claim-a", "assignmentID": "x"})
     parts.waiting("next", 2)
     assert names(parts.activation_planner.plan()) == ["next"]
 
 
-def test_a_worker_with_a_pending_claim_of_its_own_is_not_skipped() -> None:
+def test_a_worker_with_a_pending_claim_of_its_own_is_planned() -> None:
     parts = one_shared_device(2)
     parts.put(ledger("claim-own", seat("own")), claim("claim-own"))
     parts.waiting("own", 1, status={"claimName": "claim-own", "assignmentID": "x"})
@@ -93,8 +93,10 @@ def test_a_worker_with_a_pending_claim_of_its_own_is_not_skipped() -> None:
     assert names(parts.activation_planner.plan()) == ["own"]
 
 
-@pytest.mark.parametrize("booked", [False, True], ids=["its booking is under way", "its status is to come"])
-def test_a_worker_that_is_just_taking_a_seat_leaves_the_next_one_to_its_lane(*, booked: bool) -> None:
+@pytest.mark.parametrize(
+    "booked", [False, True], ids=["its booking is in flight", "its status is not written yet"]
+)
+def test_a_worker_that_is_booking_a_seat_leaves_the_next_one_to_its_class(*, booked: bool) -> None:
     parts = one_shared_device(3)
     parts.waiting("busy", 1)
     parts.waiting("next", 2)
@@ -107,18 +109,18 @@ def test_a_worker_that_is_just_taking_a_seat_leaves_the_next_one_to_its_lane(*, 
     assert names(parts.activation_planner.plan()) == ["next"]
 
 
-def test_one_that_was_passed_over_leaves_the_seat_to_the_next() -> None:
+def test_a_skipped_worker_leaves_the_seat_to_the_next() -> None:
     parts = one_shared_device(2)
     first = parts.waiting("first", 1)
     parts.waiting("second", 2)
     assert names(parts.activation_planner.plan([first])) == ["second"]
 
 
-def test_the_what_if_leaves_the_fleet_as_it_was() -> None:
+def test_a_plan_leaves_the_fleet_unchanged() -> None:
     parts = one_shared_device(3)
     for age in range(5):
         parts.waiting(f"w{age}", age)
-    request = parts.requests.of(workload("somebody"))
+    request = parts.requests.of(workload("another"))
     assert request is not None
     before = (parts.fleet.statistics(), free_on(parts.fleet, "node"), parts.fleet.select(request))
     assert len(parts.activation_planner.plan()) == 2
@@ -126,12 +128,12 @@ def test_the_what_if_leaves_the_fleet_as_it_was() -> None:
     assert names(parts.activation_planner.plan()) == ["w0", "w1"]
 
 
-def test_workers_that_cannot_share_stand_in_no_lane() -> None:
+def test_workers_that_cannot_share_have_no_equivalence_class() -> None:
     parts = Parts()
     multi = workload(accelerator={"mode": "MultiGPU", "memory": "1Gi", "devices": 2})
-    for lonely in (workload(exclusive=True), multi, workload(accelerator={"memory": "junk"})):
-        parts.requests.forget(lonely)
-        assert equivalence_class_of(parts.requests.of(lonely)) is None
+    for unshareable in (workload(exclusive=True), multi, workload(accelerator={"memory": "junk"})):
+        parts.requests.forget(unshareable)
+        assert equivalence_class_of(parts.requests.of(unshareable)) is None
 
 
 WAITER = st.fixed_dictionaries(
@@ -148,7 +150,7 @@ WAITER = st.fixed_dictionaries(
 
 @settings(deadline=None)
 @given(limit=st.integers(1, 4), taken=st.integers(1, 2), waiters=st.lists(WAITER, max_size=7))
-def test_it_finds_whom_asking_everybody_in_turn_would_find(
+def test_a_plan_equals_letting_each_worker_choose_in_turn(
     limit: int, taken: int, waiters: list[dict[str, Any]]
 ) -> None:
     refused = {f"uid-w{number}": tuple(sorted(w["refused"])) for number, w in enumerate(waiters)}
@@ -172,7 +174,7 @@ def test_it_finds_whom_asking_everybody_in_turn_would_find(
         request = request_of(parts, key)
         if waiter["on"] == "booking" and request.shareable:
             parts.fleet.reserve("claim-1", reservation_of(request))
-    assert names(parts.activation_planner.plan()) == asking_everybody(parts, refused)
+    assert names(parts.activation_planner.plan()) == choosing_in_turn(parts, refused)
 
 
 def request_of(parts: Parts, key: ObjectKey) -> PlacementRequest:
@@ -182,8 +184,8 @@ def request_of(parts: Parts, key: ObjectKey) -> PlacementRequest:
     return request
 
 
-def asking_everybody(parts: Parts, refused: dict[str, tuple[str, ...]]) -> list[str]:
-    """Let everybody who waits choose, oldest first, on the same fleet, for good."""
+def choosing_in_turn(parts: Parts, refused: dict[str, tuple[str, ...]]) -> list[str]:
+    """Let each waiting worker choose and keep a seat, oldest first."""
     found = []
     for key in parts.scheduling_queue:
         waiting = parts.caches.workloads.store.get(key)
@@ -192,7 +194,6 @@ def asking_everybody(parts: Parts, refused: dict[str, tuple[str, ...]]) -> list[
         request = request_of(parts, key)
         offer = parts.fleet.select(request, refused[request.worker_uid])
         if offer is not None:
-            hold = reservation_of(request)
-            parts.fleet.reserve(offer.claim, hold)
+            parts.fleet.reserve(offer.claim, reservation_of(request))
             found.append(key.name)
     return found

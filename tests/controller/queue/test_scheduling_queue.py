@@ -1,4 +1,4 @@
-"""The order in which waiting workers are served, and who yields to whom."""
+"""The order of the scheduling queue, and which worker yields to which."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.queue.scheduling_queue import CreationOrder, SchedulingQueue, SchedulingQueueStatistics
+from controller.queue.scheduling_queue import CreationOrder, SchedulingQueue
 from informers.api import ObjectKey
 
 
@@ -26,7 +26,7 @@ def names(keys: Iterable[ObjectKey]) -> list[str]:
 
 @pytest.fixture
 def scheduling_queue() -> SchedulingQueue:
-    """Four workers in two lanes."""
+    """Four workers in two equivalence classes."""
     scheduling_queue = SchedulingQueue()
     for name, minute, equivalence_class in (
         ("d", 3, "big"),
@@ -38,46 +38,46 @@ def scheduling_queue() -> SchedulingQueue:
     return scheduling_queue
 
 
-def test_who_cannot_say_what_is_in_its_way_is_known_until_looked_at_or_gone(
+def test_an_unexplained_worker_is_listed_until_it_is_reconciled_or_removed(
     scheduling_queue: SchedulingQueue,
 ) -> None:
-    for name in ("d", "a", "c", "nobody"):
+    for name in ("d", "a", "c", "absent"):
         scheduling_queue.mark_unexplained(key(name))
     assert names(scheduling_queue.unexplained()) == ["c", "a", "d"]
     scheduling_queue.start(key("a"))
     scheduling_queue.remove(key("c"))
     assert names(scheduling_queue.unexplained()) == ["d"]
-    assert scheduling_queue.statistics().unexplained == 1
+    assert "unexplained=1" in repr(scheduling_queue)
 
 
-def test_the_oldest_is_first_across_lanes_and_names_break_ties(scheduling_queue: SchedulingQueue) -> None:
+def test_workers_are_ordered_by_age_across_classes_and_names_break_ties(
+    scheduling_queue: SchedulingQueue,
+) -> None:
     assert names(scheduling_queue) == ["b", "c", "a", "d"]
-    lanes = {
+    classes = {
         equivalence_class: names(k for _, k in entries)
         for equivalence_class, entries in scheduling_queue.by_equivalence_class().items()
     }
-    assert lanes == {"small": ["b", "a"], "big": ["c", "d"]}
+    assert classes == {"small": ["b", "a"], "big": ["c", "d"]}
 
 
-def test_joining_again_moves_nobody(scheduling_queue: SchedulingQueue) -> None:
+def test_adding_a_worker_again_changes_nothing(scheduling_queue: SchedulingQueue) -> None:
     scheduling_queue.mark_activated([key("b")])
     scheduling_queue.add(key("b"), since(1, "b"), "small")
     assert names(scheduling_queue) == ["b", "c", "a", "d"]
-    assert scheduling_queue.statistics().activated == 1
+    assert "activated=1" in repr(scheduling_queue)
 
 
-def test_another_workload_of_the_same_name_stands_where_its_age_puts_it(
+def test_another_workload_of_the_same_name_is_queued_by_its_own_age(
     scheduling_queue: SchedulingQueue,
 ) -> None:
     scheduling_queue.mark_activated([key("b")])
     scheduling_queue.add(key("b"), since(9, "b"), "big")
     assert names(scheduling_queue) == ["c", "a", "d", "b"]
-    assert scheduling_queue.statistics() == SchedulingQueueStatistics(
-        waiting=4, lanes=2, activated=0, unexplained=0
-    )
+    assert repr(scheduling_queue) == "<SchedulingQueue waiting=4 classes=2 activated=0 unexplained=0>"
 
 
-def test_the_last_to_leave_a_lane_closes_it(scheduling_queue: SchedulingQueue) -> None:
+def test_removing_the_last_worker_of_a_class_removes_the_class(scheduling_queue: SchedulingQueue) -> None:
     scheduling_queue.remove(key("a"))
     scheduling_queue.remove(key("b"))
     assert "small" not in scheduling_queue.by_equivalence_class()
@@ -85,14 +85,14 @@ def test_the_last_to_leave_a_lane_closes_it(scheduling_queue: SchedulingQueue) -
     assert len(scheduling_queue) == 2
 
 
-def test_leaving_twice_or_without_having_joined_is_harmless(scheduling_queue: SchedulingQueue) -> None:
+def test_removing_an_absent_worker_is_harmless(scheduling_queue: SchedulingQueue) -> None:
     assert not scheduling_queue.remove(key("a"))
     assert not scheduling_queue.remove(key("a"))
-    assert not scheduling_queue.remove(key("stranger"))
+    assert not scheduling_queue.remove(key("absent"))
     assert key("a") not in scheduling_queue
 
 
-def test_a_worker_yields_to_older_ones_that_were_woken_and_not_looked_at(
+def test_a_worker_yields_to_older_activated_ones_that_were_not_reconciled_yet(
     scheduling_queue: SchedulingQueue,
 ) -> None:
     scheduling_queue.mark_activated([key("d"), key("a"), key("c")])
@@ -104,10 +104,10 @@ def test_a_worker_yields_to_older_ones_that_were_woken_and_not_looked_at(
     assert names(scheduling_queue.older_activated(key("d"), since(3, "d"))) == ["a"]
 
 
-def test_nobody_yields_to_one_that_does_not_wait(scheduling_queue: SchedulingQueue) -> None:
-    scheduling_queue.mark_activated([key("stranger"), key("b")])
-    assert scheduling_queue.statistics().activated == 1
-    assert scheduling_queue.remove(key("b")), "it was woken and never looked"
+def test_no_worker_yields_to_one_that_does_not_wait(scheduling_queue: SchedulingQueue) -> None:
+    scheduling_queue.mark_activated([key("absent"), key("b")])
+    assert "activated=1" in repr(scheduling_queue)
+    assert scheduling_queue.remove(key("b")), "it was activated and never reconciled"
     assert scheduling_queue.older_activated(key("d"), since(3, "d")) == []
 
 
@@ -117,7 +117,7 @@ def test_nobody_yields_to_one_that_does_not_wait(scheduling_queue: SchedulingQue
         max_size=30,
     )
 )
-def test_the_line_is_in_order_after_any_coming_and_going(
+def test_the_queue_is_sorted_after_any_sequence_of_adds_and_removals(
     moves: list[tuple[str, int, str | None]],
 ) -> None:
     scheduling_queue = SchedulingQueue()
@@ -131,4 +131,4 @@ def test_the_line_is_in_order_after_any_coming_and_going(
             expected[name] = since(minute, name)
     assert names(scheduling_queue) == sorted(expected, key=lambda name: expected[name])
     assert len(scheduling_queue) == len(expected)
-    assert all(scheduling_queue.by_equivalence_class().values()), "a lane is empty"
+    assert all(scheduling_queue.by_equivalence_class().values()), "a class is empty"

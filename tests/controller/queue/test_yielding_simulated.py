@@ -1,4 +1,4 @@
-"""What a younger worker does while an older one that was woken for the same seat is being worked on."""
+"""A younger worker while an older one that was activated for the same seat is reconciled."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def anyio_backend() -> VirtualBackend:
     return VIRTUAL_BACKEND
 
 
-async def test_it_does_not_spin_until_the_older_one_is_done() -> None:
+async def test_a_yielding_worker_does_not_spin_until_the_older_one_is_done() -> None:
     faults = Faults()
     async with SimulatedCluster() as cluster:
         cluster.fleet.add_nodes(1)
         async with simulated_controller(cluster, interceptor=faults) as process:
-            # The older worker's own claim is cut, and the call for its Pod takes long. Meanwhile another
-            # one's claim is allocated: the older is woken for a seat there, and not looked at yet.
+            # The older worker has its own claim, and creating its Pod takes long. Meanwhile another claim is
+            # allocated: the older worker is activated for a seat there and not reconciled yet.
             faults.add(Delay(before_seconds=5), verb="create", kind=PODS)
             cluster.workloads.submit(workload("older"))
             await anyio.sleep(0.1)
@@ -44,7 +44,7 @@ async def test_it_does_not_spin_until_the_older_one_is_done() -> None:
 
 
 async def turns() -> None:
-    """Let everything run that can, without any time passing."""
+    """Run everything that is ready, without any time passing."""
     for _ in range(2_000):
         await checkpoint()
 

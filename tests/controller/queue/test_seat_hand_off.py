@@ -1,4 +1,4 @@
-"""A freed seat reaches somebody: whoever was woken for it and does not take it leaves it to the next."""
+"""A freed seat goes to the next waiting worker if the one activated for it does not book it."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from tests.controller.build import (
 pytestmark = pytest.mark.anyio
 
 
-class Woken:
-    """The wake-ups of some parts, and whom they have put into the queue."""
+class Activations:
+    """The queue triggers on some parts, and the Workloads that they have enqueued."""
 
     def __init__(self, parts: Parts) -> None:
         self._queue: WorkQueue[ObjectKey] = WorkQueue("test", RetryLimiter.with_defaults(Random(0)))
@@ -46,7 +46,7 @@ class Woken:
         self.triggers.subscribe(parts.fleet_updater)
 
     async def names(self) -> list[str]:
-        """Who is in the queue at the end of this turn of the loop; it is empty afterwards."""
+        """Drain the queue at the end of this iteration of the event loop."""
         await checkpoint()
         await checkpoint()
         names = []
@@ -57,19 +57,19 @@ class Woken:
         return names
 
 
-async def seat_freed_for_two() -> tuple[Parts, Woken]:
-    """Two workers wait for a full device, and the older one was woken for the seat that became free."""
+async def seat_freed_for_two() -> tuple[Parts, Activations]:
+    """Two workers wait for a full device; a seat frees and the older one is activated for it."""
     parts = Parts(max_seats_per_claim=2)
     parts.host()
     parts.shared("claim-a", seat("stays"), seat("leaves"))
-    activated = Woken(parts)
+    activations = Activations(parts)
     parts.waiting("old", 1)
     parts.waiting("young", 2)
     assert parts.activation_planner.plan() == []
-    await activated.names()
+    await activations.names()
     parts.put(ledger("claim-a", seat("stays")))
-    assert await activated.names() == ["leaves", "old"]
-    return parts, activated
+    assert await activations.names() == ["leaves", "old"]
+    return parts, activations
 
 
 def cached(parts: Parts, name: str) -> Workload:
@@ -78,48 +78,48 @@ def cached(parts: Parts, name: str) -> Workload:
     return found
 
 
-async def test_the_seat_of_one_that_is_deleted_before_it_looked_goes_to_the_next() -> None:
-    parts, activated = await seat_freed_for_two()
+async def test_the_seat_goes_to_the_next_if_the_worker_is_deleted_before_its_reconcile() -> None:
+    parts, activations = await seat_freed_for_two()
     parts.caches.workloads.store.apply_delete(cached(parts, "old"))
-    assert await activated.names() == ["young"]
+    assert await activations.names() == ["young"]
 
 
-async def test_the_seat_of_one_that_ended_before_it_looked_goes_to_the_next() -> None:
-    parts, activated = await seat_freed_for_two()
+async def test_the_seat_goes_to_the_next_if_the_worker_ended_before_its_reconcile() -> None:
+    parts, activations = await seat_freed_for_two()
     parts.put(workload("old", status={"phase": "Failed"}))
-    assert await activated.names() == ["old", "young"]
+    assert await activations.names() == ["old", "young"]
 
 
-async def test_the_seat_of_one_whose_own_claim_got_a_device_goes_to_the_next() -> None:
-    parts, activated = await seat_freed_for_two()
+async def test_the_seat_goes_to_the_next_if_the_workers_own_claim_got_a_device() -> None:
+    parts, activations = await seat_freed_for_two()
     parts.put(pod("old", claim_name="claim-old", nodeName="node"))
-    assert await activated.names() == ["old", "young"]
+    assert await activations.names() == ["old", "young"]
 
 
-async def test_one_that_has_looked_is_out_of_the_way() -> None:
-    parts, activated = await seat_freed_for_two()
+async def test_a_reconciled_worker_passes_no_seat_on_when_it_is_deleted() -> None:
+    parts, activations = await seat_freed_for_two()
     assert parts.scheduling_queue.start(ObjectKey(NAMESPACE, "old"))
     parts.caches.workloads.store.apply_delete(cached(parts, "old"))
-    assert await activated.names() == []
+    assert await activations.names() == []
 
 
-async def test_one_that_was_seated_already_when_it_was_woken_leaves_the_seat_to_the_next() -> None:
-    """It was taking a seat when another became free, and was taken for one that still needs it."""
+async def test_the_seat_goes_to_the_next_if_the_activated_worker_already_had_one() -> None:
+    """It was booking a seat when another one freed, and was still counted as waiting."""
     parts = Parts()
     parts.host()
     parts.shared("claim-a", seat("a"))
     status = {"phase": "Placing", "claimName": "claim-a", "assignmentID": "assignment-a"}
     seated = workload("a", meta={"finalizers": [FINALIZER]}, status=status)
-    stamps = [{"name": "OPEN_RL_ASSIGNMENT_ID", "value": "assignment-a"}]
-    unbound = pod("a", claim_name="claim-a", containers=[{"name": "worker", "env": stamps}])
+    env = [{"name": "OPEN_RL_ASSIGNMENT_ID", "value": "assignment-a"}]
+    unbound = pod("a", claim_name="claim-a", containers=[{"name": "worker", "env": env}])
     parts.put(seated, unbound)
     key = ObjectKey.of(seated)
-    parts.scheduling_queue.add(key, seated.creation_order, "lane")
+    parts.scheduling_queue.add(key, seated.creation_order, "class")
     skipped: list[str] = []
     reconcile = Reconciler(context(parts, activate_next=lambda w: skipped.append(w.name)))
 
     await reconcile(key)
-    assert skipped == [], "nobody had woken it"
+    assert skipped == [], "it was not activated"
 
     parts.scheduling_queue.mark_activated([key])
     await reconcile(key)
@@ -127,8 +127,8 @@ async def test_one_that_was_seated_already_when_it_was_woken_leaves_the_seat_to_
 
 
 async def test_a_new_workload_of_the_same_name_does_not_inherit_the_seat() -> None:
-    parts, activated = await seat_freed_for_two()
+    parts, activations = await seat_freed_for_two()
     parts.put(
         workload("old", meta=metadata("old", uid="uid-of-another", creationTimestamp="2027-01-01T00:00:00Z"))
     )
-    assert await activated.names() == ["young", "old"]
+    assert await activations.names() == ["young", "old"]
