@@ -1,4 +1,4 @@
-"""The tables of metrics and events in docs/operations.md, from the program's own; `make docs` writes them."""
+"""Generate the tables of metrics and events in docs/operations.md: `make docs`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ EVENTS = ("<!-- events: begin, written by `make docs` -->", "<!-- events: end --
 
 
 def metrics_section() -> str:
-    """One table for each group of metrics."""
+    """Return one table for each group of metrics."""
     lines: list[str] = []
     for group in GROUPS:
         lines += [f"#### {group.title}", "", "| metric | type | labels | meaning |", "|---|---|---|---|"]
@@ -24,14 +24,14 @@ def metrics_section() -> str:
 
 
 def events_section() -> str:
-    """One row for each reason that an Event may have."""
+    """Return a table with one row for each reason of an Event."""
     lines = ["| reason | type | action |", "|---|---|---|"]
     lines += [f"| `{reason}` | {kind.type.value} | `{kind.action}` |" for reason, kind in EVENT_KINDS.items()]
     return "\n".join([*lines, ""])
 
 
-def written_page(page: str) -> str:
-    """The page with its sections as they ought to be."""
+def generated_page(page: str) -> str:
+    """Return the page with its generated sections replaced."""
     for (begin, end), section in ((METRICS, metrics_section()), (EVENTS, events_section())):
         head, _, rest = page.partition(begin)
         _, _, tail = rest.partition(end)
@@ -40,4 +40,4 @@ def written_page(page: str) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(written_page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    PAGE.write_text(generated_page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

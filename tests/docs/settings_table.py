@@ -1,4 +1,4 @@
-"""The tables of settings in docs/configuration.md, made from the program's own; `make docs` writes them."""
+"""Generate the tables of settings in docs/configuration.md: `make docs`."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from controller.config.settings import OPTIONS, HelpSection, Option, Settings
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "configuration.md"
-PIPE = r"\|"  # inside a table, also in code
+PIPE = r"\|"  # escaped inside a table, even in code
 BEGIN, END = "<!-- settings: begin, written by `make docs` -->", "<!-- settings: end -->"
 
 
 def settings_section() -> str:
-    """One table for each group of settings, in the order of the help."""
+    """Return one table for each group of settings, in the order of the help."""
     lines: list[str] = []
     for group in HelpSection:
         lines += [f"### {group.value}", "", "| flag | variable | default | meaning |", "|---|---|---|---|"]
@@ -22,8 +22,8 @@ def settings_section() -> str:
     return "\n".join(lines)
 
 
-def written_page(page: str) -> str:
-    """The page with its section of settings as it ought to be."""
+def generated_page(page: str) -> str:
+    """Return the page with its generated section replaced."""
     head, _, rest = page.partition(BEGIN)
     _, _, tail = rest.partition(END)
     return f"{head}{BEGIN}\n\n{settings_section()}\n{END}{tail}"
@@ -41,4 +41,4 @@ def _code(text: str) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(written_page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    PAGE.write_text(generated_page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

@@ -22,7 +22,7 @@ DASHBOARD = json.loads((MONITORING / "dashboard.json").read_text(encoding="utf-8
 TEXT = PAGE.read_text(encoding="utf-8")
 
 TARGET_LABELS = {"job", "instance", "namespace", "pod", "le"}
-"""What a scrape adds to every series, and what every histogram has."""
+"""Labels that a scrape adds to every series, and the label of histogram buckets."""
 
 EXPORTED_BY_THE_CLIENT = {"process_resident_memory_bytes"}
 
@@ -32,7 +32,7 @@ WORDS = {
 
 
 def series() -> dict[str, set[str]]:
-    """The labels of everything that a query may name: of a histogram only its three series."""
+    """Return the labels of each series that a query may name; a histogram has three series."""
     known: dict[str, set[str]] = {name: set() for name in EXPORTED_BY_THE_CLIENT}
     for each in DEFINITIONS:
         suffixes = ("_bucket", "_sum", "_count") if each.type is MetricType.HISTOGRAM else ("",)
@@ -45,7 +45,7 @@ def alerts() -> list[dict[str, Any]]:
 
 
 def queries() -> Iterator[str]:
-    """Every expression, and what the dashboard's variables ask for."""
+    """Yield every expression of alerts and dashboard, and the definitions of the dashboard's variables."""
     yield from (str(rule["expr"]) for rule in alerts())
     for panel in DASHBOARD["panels"]:
         yield from (str(target["expr"]) for target in panel.get("targets", []))
@@ -55,26 +55,26 @@ def queries() -> Iterator[str]:
 
 
 def names(query: str) -> set[str]:
-    """The metrics that an expression names: words that are no function, label, value or duration."""
+    """Return the metrics in an expression: words that are no function, label, value or duration."""
     bare = re.sub(r'"[^"]*"|\[[^]]*\]|\bby \([^)]*\)|\{[^}]*\}|, \w+\)$', " ", query)
     return set(re.findall(r"[A-Za-z_][A-Za-z0-9_]*", bare)) - WORDS
 
 
 def labels(query: str) -> set[str]:
-    """The labels that an expression selects or groups by."""
+    """Return the labels that an expression selects or groups by."""
     groups = (group.split(",") for group in re.findall(r"\bby \(([^)]*)\)", query))
     selected = re.findall(r'(\w+)=~?"', query)
     return {label.strip() for group in groups for label in group} | set(selected)
 
 
 @pytest.mark.parametrize("query", sorted(set(queries())))
-def test_a_query_names_what_is_exported(query: str) -> None:
+def test_a_query_uses_exported_metrics_and_labels(query: str) -> None:
     known = series()
-    asked = names(query)
+    used = names(query)
 
-    assert asked
-    assert asked <= known.keys()
-    assert labels(query) <= TARGET_LABELS.union(*(known[name] for name in asked))
+    assert used
+    assert used <= known.keys()
+    assert labels(query) <= TARGET_LABELS.union(*(known[name] for name in used))
 
 
 def test_reasons_and_phases_in_queries_exist() -> None:
@@ -88,15 +88,15 @@ def test_reasons_and_phases_in_queries_exist() -> None:
         assert re.search(rf"\b{value}\b", helps), value
 
 
-def test_every_alert_is_tried_on_series_that_make_it_fire_and_on_others() -> None:
-    tried = yaml.safe_load((ROOT / "tests" / "docs" / "alerts.yaml").read_text(encoding="utf-8"))["tests"]
-    cases = {
+def test_every_alert_has_a_case_that_fires_and_one_that_does_not() -> None:
+    cases = yaml.safe_load((ROOT / "tests" / "docs" / "alerts.yaml").read_text(encoding="utf-8"))["tests"]
+    tested = {
         (each["name"], case["expr"], bool(case["exp_samples"]))
-        for each in tried
+        for each in cases
         for case in each["promql_expr_test"]
     }
 
-    assert cases == {
+    assert tested == {
         (f"{rule['alert']} {what}", f"count(({rule['expr']}))", what == "fires")
         for rule in alerts()
         for what in ("fires", "quiet")
@@ -120,7 +120,7 @@ def test_every_alert_is_complete_and_has_a_section() -> None:
         assert anchor in headings(page), anchor
 
 
-def test_the_table_of_alerts_is_that_of_the_rules() -> None:
+def test_the_table_of_alerts_matches_the_rules() -> None:
     row = r"^\| `(OpenRLScheduler\w+)` \| (\w+) \| \[.+\]\(([\w.]*#[\w-]+)\) \|$"
     table = re.findall(row, TEXT, re.MULTILINE)
 
@@ -141,7 +141,7 @@ def test_every_cause_of_a_wait_is_explained() -> None:
     assert set(_CAUSES.values()) <= rows
 
 
-def test_the_dashboard_imports_as_it_is() -> None:
+def test_the_dashboard_can_be_imported() -> None:
     assert DASHBOARD["uid"] == "open-rl-scheduler"
     numbers = [panel["id"] for panel in DASHBOARD["panels"]]
     assert len(numbers) == len(set(numbers))

@@ -94,7 +94,7 @@ def test_flags_of_the_program_exist(page: Path) -> None:
             assert flag in {*known, "--help"}, flag
 
 
-def test_a_reason_that_is_quoted_begins_with_a_code() -> None:
+def test_the_quoted_reason_begins_with_a_code() -> None:
     (quoted,) = matches(r"^```text\n(\w+): .*\n```", README)
 
     assert quoted in {code.value for code in ReasonCode}
