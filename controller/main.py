@@ -69,7 +69,7 @@ async def run(settings: Settings) -> int:
         nondeterminism = Nondeterminism(SystemRandom(), _utc_now, _new_id)
         leadership = Leadership(lease_api, settings, nondeterminism)
         # Events harm nobody, and the last ones are told after the lease was given back.
-        guarded = GuardedApi(api, leadership.may_write, free=(EVENTS,))
+        guarded = GuardedApi(api, leadership.may_write, unguarded=(EVENTS,))
         controller = Controller(guarded, settings, nondeterminism)
         metrics = controller_metrics(controller, leadership)
         metrics.add(request_metrics(api.server, [api.statistics, lease_api.statistics]))

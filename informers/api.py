@@ -1,16 +1,13 @@
-"""The client seam: the few calls that a controller needs of a Kubernetes API server.
+"""The port to a Kubernetes API server, and the identity and version of objects.
 
-Everything above this port runs unchanged on any implementation of it: the adapter for a real server
-(`informers.client.transport`) or an in-memory server. Objects come back decoded by the `Resource` that was
-asked for, straight from bytes into the small structures that its owner declared; bodies to write are
-plain JSON-able mappings. Every method raises the classes of `informers.errors` and nothing else,
-and is bounded in time: no call hangs for ever.
+The rest of the library runs unchanged on any implementation of `Api`: the HTTP client
+(`informers.client.transport`) or an in-memory server. A `Resource` decodes the bytes of its objects straight
+into small structures; request bodies are plain JSON mappings. Every method raises the classes of
+`informers.errors` only, and every call is bounded in time.
 
-What identifies an object, and how two versions of it are put in order.
-
-A key is a value: it may be a dictionary key, an entry of a work queue, a sort key. Since Kubernetes 1.35
-(KEP-5504) the resourceVersions of one resource are decimal numbers that may be compared, also between
-objects. An aggregated API whose versions are opaque is not served: it fails loudly here.
+Keys are values: usable as dictionary keys, work queue items and sort keys. Since Kubernetes 1.35 (KEP-5504)
+the resourceVersions of one resource are decimal numbers that may be compared, also between objects. An
+aggregated API with opaque versions is not supported and fails with `ValueError`.
 """
 
 from __future__ import annotations
@@ -33,11 +30,11 @@ class ObjectMeta(Protocol):
 
     @property
     def namespace(self) -> str:
-        """Namespace, empty for objects of cluster scope."""
+        """Namespace, empty for cluster scope."""
 
     @property
     def uid(self) -> str:
-        """UID, which tells two objects of one name apart."""
+        """UID, which distinguishes successive objects of one name."""
 
     @property
     def resource_version(self) -> str:
@@ -53,15 +50,14 @@ class Object(Protocol):
 
 
 T = TypeVar("T", bound=Object)
-T_co = TypeVar("T_co", bound=Object, covariant=True)
 
 
 @dataclass(frozen=True)
 class Resource(Generic[T]):
-    """One kind of object: where it lives in the API and how its bytes are decoded.
+    """One kind of object: its place in the API and its decoder.
 
-    `decode` takes the JSON text of one object and returns an immutable structure holding only the
-    fields that are used; it raises `ValueError` (or a subclass) for an object that it does not accept.
+    `decode` takes the JSON text of one object and returns an immutable structure with the fields that are
+    used. It raises `ValueError` (or a subclass) for an object that it rejects.
     """
 
     group: str
@@ -73,11 +69,11 @@ class Resource(Generic[T]):
 
     @property
     def api_version(self) -> str:
-        """`group/version` as written in an object's `apiVersion`."""
+        """`group/version`, as in an object's `apiVersion`."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def __str__(self) -> str:
-        """`plural.group`, as kubectl and RBAC messages write it."""
+        """`plural.group`, as in kubectl and RBAC messages."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
 
@@ -91,7 +87,7 @@ class Selectors:
 
 @dataclass(frozen=True)
 class UnreadableObject:
-    """An object that the decoder refused: it exists, but its content is unknown to us."""
+    """An object that the decoder rejected: it exists, but its content is unknown."""
 
     name: str
     namespace: str
@@ -102,7 +98,10 @@ class UnreadableObject:
 
 @dataclass(frozen=True)
 class Page(Generic[T]):
-    """One page of a list. `continue_token` is empty on the last one; so is `items` where others took them."""
+    """One page of a list.
+
+    `continue_token` is empty on the last page. `items` is empty if the caller passed `on_object`.
+    """
 
     items: list[T]
     unreadable: list[UnreadableObject]
@@ -111,7 +110,7 @@ class Page(Generic[T]):
 
 
 class WatchEventType(Enum):
-    """What a line of a watch says. `ERROR` lines are raised as errors and never delivered."""
+    """Type of a watch event. `ERROR` events are raised as errors and never delivered."""
 
     ADDED = "ADDED"
     MODIFIED = "MODIFIED"
@@ -121,7 +120,7 @@ class WatchEventType(Enum):
 
 @dataclass(frozen=True)
 class WatchEvent(Generic[T]):
-    """One line of a watch. Exactly one of `object` and `unreadable` is set, none for a bookmark."""
+    """One watch event. Exactly one of `object` and `unreadable` is set, neither for a bookmark."""
 
     type: WatchEventType
     resource_version: str
@@ -131,14 +130,14 @@ class WatchEvent(Generic[T]):
 
 @dataclass(frozen=True)
 class Preconditions:
-    """What must still hold when a delete is carried out; `None` means unchecked."""
+    """Preconditions of a delete; `None` means unchecked."""
 
     uid: str | None = None
     resource_version: str | None = None
 
 
 class PatchType(Enum):
-    """How a patch's body is applied, by its content type."""
+    """Content type of a patch."""
 
     MERGE = "application/merge-patch+json"
     JSON = "application/json-patch+json"
@@ -148,7 +147,7 @@ class Api(Protocol):
     """The port. `namespace` is empty for cluster scope, and for all namespaces in a list or watch."""
 
     async def get(self, resource: Resource[T], name: str, namespace: str = "") -> T:
-        """Read one object past every cache (a quorum read)."""
+        """Read one object from the server, not from a cache (a quorum read)."""
 
     async def list_page(
         self,
@@ -159,12 +158,12 @@ class Api(Protocol):
         resource_version: str = "",
         limit: int = 0,
         continue_token: str = "",
-        take: Callable[[T], object] | None = None,
+        on_object: Callable[[T], object] | None = None,
     ) -> Page[T]:
-        """Read one page. An empty `resource_version` asks for a consistent list; `limit` 0 for all of it.
+        """Read one page. An empty `resource_version` requests a consistent list; `limit` 0 all of it.
 
-        Each object goes to `take`, where given, as soon as it is decoded, so that nobody has to hold the
-        page; one that fails in the end has been taken in part.
+        `on_object` receives each object as soon as it is decoded, so that no page is held in memory. A page
+        that fails may have delivered a part of its objects.
         """
 
     def watch(
@@ -177,16 +176,16 @@ class Api(Protocol):
         idle_seconds: float,
         selectors: Selectors = Selectors(),
     ) -> AbstractAsyncContextManager[AsyncIterator[WatchEvent[T]]]:
-        """Follow the changes after `resource_version`, bookmarks included.
+        """Watch the changes after `resource_version`, bookmarks included.
 
-        The server is asked to close after `timeout_seconds`; the iterator ends when it does, and raises
-        `OutcomeUnknown` when nothing came for `idle_seconds`, `Gone` on 410 in any of its forms.
+        The server is asked to close after `timeout_seconds`, which ends the iterator. Raises
+        `OutcomeUnknown` after `idle_seconds` without data, and `Gone` on 410 in any of its forms.
         """
 
     async def create(
         self, resource: Resource[T], body: Json, namespace: str = "", *, strict: bool = False
     ) -> T:
-        """Create an object. `strict` refuses unknown and duplicate fields (`fieldValidation=Strict`)."""
+        """Create an object. `strict` rejects unknown and duplicate fields (`fieldValidation=Strict`)."""
 
     async def patch(
         self,
@@ -201,15 +200,9 @@ class Api(Protocol):
         """Patch an object. A `metadata.resourceVersion` in a merge patch makes it conditional."""
 
     async def update(
-        self,
-        resource: Resource[T],
-        name: str,
-        body: Json,
-        namespace: str = "",
-        *,
-        subresource: str = "",
+        self, resource: Resource[T], name: str, body: Json, namespace: str = "", *, subresource: str = ""
     ) -> T:
-        """Replace an object; a stale `metadata.resourceVersion` in the body is a `Conflict`."""
+        """Replace an object. An outdated `metadata.resourceVersion` in the body is a `Conflict`."""
 
     async def delete(
         self,
@@ -219,16 +212,16 @@ class Api(Protocol):
         *,
         preconditions: Preconditions = Preconditions(),
     ) -> T | None:
-        """Delete with the object's own grace period (never forced).
+        """Delete an object with its own grace period (never forced).
 
-        Returns the object as it is being deleted, or `None` where the server answered with a bare
-        `Status` because the object is gone.
+        Returns the terminating object, or `None` if the server replied with a bare `Status` because the
+        object no longer exists.
         """
 
 
 Key = tuple[str, str]
-"""What an `ObjectKey` is equal to. The garbage collector stops following plain tuples of texts, never those
-of a class of their own: what is held by the hundred thousand is keyed by these."""
+"""The plain form of an `ObjectKey`, equal to it. The garbage collector stops tracking plain tuples of strings
+but not tuple subclasses, so collections of a hundred thousand objects use plain keys."""
 
 
 class ObjectKey(NamedTuple):
@@ -239,7 +232,7 @@ class ObjectKey(NamedTuple):
 
     @classmethod
     def of(cls, obj: Object | UnreadableObject) -> Self:
-        """The key of `obj`."""
+        """Return the key of `obj`."""
         named = obj if isinstance(obj, UnreadableObject) else obj.metadata
         return tuple.__new__(cls, (named.namespace, named.name))
 
@@ -248,19 +241,19 @@ class ObjectKey(NamedTuple):
 
 
 def plain_key(obj: Object) -> Key:
-    """The key of `obj`, to be held."""
+    """Return the plain key of `obj`, for large collections."""
     metadata = obj.metadata
     return metadata.namespace, metadata.name
 
 
 def version_number(resource_version: str) -> int:
-    """The number in a resourceVersion; 0, older than everything, for an empty one.
+    """Return the number of a resourceVersion; 0, older than all others, for an empty one.
 
-    Raises `ValueError` for anything that is not a decimal number.
+    Raises `ValueError` if it is not a decimal number.
     """
     return int(resource_version) if resource_version else 0
 
 
 def version_of(obj: Object) -> int:
-    """The number of the last write to `obj`."""
+    """Return the version number of `obj`."""
     return version_number(obj.metadata.resource_version)

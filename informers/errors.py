@@ -1,37 +1,49 @@
-"""What can go wrong between us and an API server, by what the caller has to do about it.
+"""Errors of API requests, classified by what the caller has to do about them.
 
-Foreign exceptions are mapped to these in one place, the adapter that implements `informers.api.Api`.
-Three questions decide the class: was the request refused for good, may it be sent again, and is it
-known whether it took effect. `OutcomeUnknown` is the one that must never be taken for a failed write.
+Foreign exceptions are mapped to these classes in one place, the adapter that implements `informers.api.Api`.
+Three questions select the class: was the request refused permanently, may it be sent again, and is it
+known whether it took effect. `OutcomeUnknown` must never be treated as a failed write.
 """
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 
 class ApiError(Exception):
-    """A request to the API server did not succeed; `status` is the HTTP code where there was an answer."""
+    """A request to the API server failed; `status` is the HTTP code if there was a response."""
 
-    retryable = False
+    retryable: ClassVar[bool] = False
+    default_status: ClassVar[int | None] = None
 
-    def __init__(self, message: str, *, status: int | None = None, reason: str = "") -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int | None = None,
+        reason: str = "",
+        retry_after_seconds: float | None = None,
+    ) -> None:
         super().__init__(message)
         self.message = message
-        self.status = status
+        self.status = self.default_status if status is None else status
         self.reason = reason
+        self.retry_after_seconds = retry_after_seconds
+        """The server's `Retry-After`, sent with 429 and 5xx only."""
 
 
 class BadRequest(ApiError):
-    """400: the server could not read the request."""
+    """400: the server could not parse the request."""
 
 
 class Unauthorized(ApiError):
-    """401: the credentials were refused, after one retry with credentials read again."""
+    """401: the credentials were rejected, also after one retry with reloaded credentials."""
 
     retryable = True
 
 
 class Forbidden(ApiError):
-    """403: no right to do this, or a quota, a Pod security level or a webhook said no."""
+    """403: denied by RBAC, a quota, a Pod security level or a webhook."""
 
 
 class NotFound(ApiError):
@@ -39,83 +51,63 @@ class NotFound(ApiError):
 
 
 class AlreadyExists(ApiError):
-    """409 with reason `AlreadyExists`: a create met an object of that name."""
+    """409 with reason `AlreadyExists`: an object with the name of a create exists."""
 
 
 class Conflict(ApiError):
-    """409 for any other reason: a precondition (version or UID) no longer holds. Read again, decide again."""
+    """409 for any other reason: a precondition (version or UID) no longer holds. Read and decide again."""
 
     retryable = True
 
 
 class Gone(ApiError):
-    """410 (`Gone`, `Expired`): the asked-for resourceVersion or continue token is too old. List again."""
+    """410 (`Gone`, `Expired`): the requested resourceVersion or continue token is too old. List again."""
 
     retryable = True
 
 
 class TooLargeResourceVersion(ApiError):
-    """The server has not reached the asked-for resourceVersion (another replica, or a restored etcd)."""
+    """The server has not reached the requested resourceVersion (another replica, or a restored etcd)."""
 
     retryable = True
 
 
 class Invalid(ApiError):
-    """422: the object broke a schema or validation rule."""
+    """422: the object violates a schema or validation rule."""
 
 
 class TooManyRequests(ApiError):
-    """429: the server asks for patience, `retry_after_seconds` where it says how much."""
+    """429: the server is overloaded; wait `retry_after_seconds` if set."""
 
     retryable = True
-
-    def __init__(
-        self,
-        message: str,
-        *,
-        status: int | None = 429,
-        reason: str = "",
-        retry_after_seconds: float | None = None,
-    ) -> None:
-        super().__init__(message, status=status, reason=reason)
-        self.retry_after_seconds = retry_after_seconds
+    default_status = 429
 
 
 class ServerError(ApiError):
-    """5xx: the server failed. A write may have taken effect: read the state back before sending it again."""
+    """5xx: the server failed. A write may have taken effect: read the object before sending it again."""
 
     retryable = True
-
-    def __init__(
-        self,
-        message: str,
-        *,
-        status: int | None = 500,
-        reason: str = "",
-        retry_after_seconds: float | None = None,
-    ) -> None:
-        super().__init__(message, status=status, reason=reason)
-        self.retry_after_seconds = retry_after_seconds
+    default_status = 500
 
 
 class Unreachable(ApiError):
-    """No connection could be made: the request was certainly not seen by the server."""
+    """No connection was established: the server has certainly not received the request."""
 
     retryable = True
 
 
 class NotLeading(ApiError):
-    """The write was kept back on our side, since the lease may be someone else's by now."""
+    """The write was withheld on our side, because another process may hold the lease."""
 
 
 class OutcomeUnknown(ApiError):
-    """The request was sent and no answer came (time-out, connection lost): it may have taken effect."""
+    """The request was sent without a response (timeout, connection lost): it may have taken effect."""
 
     retryable = True
 
 
 class Undecodable(ApiError):
-    """An answer, or one object in it, is not what the resource's decoder accepts."""
+    """A response, or one object in it, was rejected by the resource's decoder."""
 
     def __init__(self, message: str, *, key: tuple[str, str] | None = None) -> None:
         super().__init__(message)
@@ -123,4 +115,4 @@ class Undecodable(ApiError):
 
 
 class ConfigurationError(Exception):
-    """The settings of the connection cannot be used. One line: where, what was found, what is allowed."""
+    """The connection settings are unusable. One line: the place, the value found, the values allowed."""

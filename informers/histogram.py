@@ -1,6 +1,6 @@
-"""Histogram counts as plain data, so that nothing below the metrics endpoint imports a metrics library.
+"""Histograms as plain data, so that only the metrics endpoint imports a metrics library.
 
-The counts are per bucket and not cumulative; an exporter adds them up on scrape.
+Counts are per bucket, not cumulative; an exporter adds them up on scrape.
 """
 
 from __future__ import annotations
@@ -9,28 +9,17 @@ from bisect import bisect_left
 from dataclasses import dataclass, field
 from itertools import accumulate
 
-# From a tenth of a millisecond (a key served at once) to the longest back-off.
+# fmt: off
 DURATION_BUCKETS_SECONDS = (
-    0.0001,
-    0.001,
-    0.005,
-    0.01,
-    0.05,
-    0.1,
-    0.5,
-    1.0,
-    5.0,
-    10.0,
-    30.0,
-    60.0,
-    300.0,
-    1000.0,
+    0.0001, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 1000.0
 )
+"""From a tenth of a millisecond (a key processed at once) to the longest back-off."""
+# fmt: on
 
 
 @dataclass(frozen=True)
 class HistogramStatistics:
-    """What was observed: `counts[i]` values in (bounds[i-1], bounds[i]], the last count above all bounds."""
+    """Observed values: `counts[i]` in (bounds[i-1], bounds[i]], the last count above all bounds."""
 
     bounds: tuple[float, ...]
     counts: tuple[int, ...]
@@ -38,17 +27,17 @@ class HistogramStatistics:
 
     @property
     def count(self) -> int:
-        """Number of all observed values."""
+        """Number of observed values."""
         return sum(self.counts)
 
     @property
     def cumulative(self) -> tuple[int, ...]:
-        """Number of values up to each bound, and of all: the `le` buckets of Prometheus."""
+        """Number of values up to each bound and in total: the `le` buckets of Prometheus."""
         return tuple(accumulate(self.counts))
 
 
 def merged(one: HistogramStatistics, other: HistogramStatistics) -> HistogramStatistics:
-    """What both have observed. Raises `ValueError` where their bounds differ."""
+    """Return the sum of two histograms. Raises `ValueError` if their bounds differ."""
     if one.bounds != other.bounds:
         raise ValueError(f"histograms of different bounds: {one.bounds} and {other.bounds}")
     counts = tuple(a + b for a, b in zip(one.counts, other.counts, strict=True))
@@ -57,7 +46,7 @@ def merged(one: HistogramStatistics, other: HistogramStatistics) -> HistogramSta
 
 @dataclass(slots=True)
 class Histogram:
-    """Counts of durations in seconds. `len(_counts) == len(bounds) + 1`."""
+    """Counts of values, durations in seconds by default. `len(_counts) == len(bounds) + 1`."""
 
     bounds: tuple[float, ...] = DURATION_BUCKETS_SECONDS
     _counts: list[int] = field(init=False)
@@ -66,11 +55,11 @@ class Histogram:
     def __post_init__(self) -> None:
         self._counts = [0] * (len(self.bounds) + 1)
 
-    def observe(self, seconds: float) -> None:
-        """Count one duration."""
-        self._counts[bisect_left(self.bounds, seconds)] += 1
-        self._sum += seconds
+    def observe(self, value: float) -> None:
+        """Count one value."""
+        self._counts[bisect_left(self.bounds, value)] += 1
+        self._sum += value
 
     def statistics(self) -> HistogramStatistics:
-        """The counts so far."""
+        """Return the counts so far."""
         return HistogramStatistics(self.bounds, tuple(self._counts), self._sum)

@@ -32,8 +32,8 @@ def request_metrics(host: str, clients: Sequence[Callable[[], TransportStatistic
             for method, observed in now.requests.seconds.items():
                 known = seconds.get((method, host))
                 seconds[method, host] = observed if known is None else merged(known, observed)
-            renewals["success",] += now.access.renewals
-            renewals["error",] += now.access.failed_renewals
+            renewals["success",] += now.session.renewals
+            renewals["error",] += now.session.failed_renewals
         yield numbers(m.REQUESTS, dict(sorted(requests.items())))
         yield histograms(m.REQUEST_SECONDS, dict(sorted(seconds.items())))
         yield numbers(m.REQUEST_RETRIES, dict(sorted(retries.items())))

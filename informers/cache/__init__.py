@@ -1,1 +1,1 @@
-"""Shared informers: list, watch, and the local store that they keep up to date."""
+"""Shared informers: list and watch a resource, and keep a local store of its objects up to date."""

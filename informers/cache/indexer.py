@@ -1,10 +1,11 @@
-"""Objects by key together with indexes over them.
+"""Objects by key, with indexes over them.
 
-The invariant: an object is in exactly the buckets that the index functions name for it, and no bucket is
-empty. `put` and `discard` change objects and buckets in one step without awaiting, so that no reader on
-the event loop ever sees one without the other. Index functions must be pure and must not raise: a bucket
-is left by asking the function about the old object again. All values are asked for before anything is
-changed, so that a function that does raise leaves everything as it was.
+Invariant: an object is in exactly the buckets that the index functions return for it, and no bucket is empty.
+`put` and `discard` change objects and buckets in one step without awaiting, so no reader on the event loop
+sees one without the other.
+
+Index functions must be pure and must not raise: to leave a bucket, the function is called on the old object
+again. All values are computed before anything changes, so a function that does raise has no effect.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from typing import Generic
 from informers.api import Key, T
 
 IndexFunction = Callable[[T], Iterable[str]]
-"""Maps an object to the values under which it is to be found; none to leave it out."""
+"""Maps an object to its index values; no values leave it out of the index."""
 
 
 class _Bucket(Generic[T]):
-    """The objects under one value. The sorted view is made when first read, and again after a change."""
+    """The objects under one value. The sorted view is built on the first read after a change."""
 
     __slots__ = ("_members", "_ordered")
 
@@ -54,15 +55,15 @@ class Indexer(Generic[T]):
         self._buckets: dict[str, dict[str, _Bucket[T]]] = {index: {} for index in functions}
 
     def __repr__(self) -> str:
-        sizes = ", ".join(f"{index}={len(buckets)}" for index, buckets in self._buckets.items())
-        return f"<IndexedObjects objects={len(self.objects)} buckets: {sizes or 'none'}>"
+        sizes = ", ".join(f"{index}={count}" for index, count in self.bucket_counts().items())
+        return f"<Indexer objects={len(self.objects)} buckets: {sizes or 'none'}>"
 
     def empty_copy(self) -> Indexer[T]:
-        """No objects, the same indexes."""
+        """Return an empty indexer with the same indexes."""
         return Indexer(self._functions)
 
     def put(self, key: Key, obj: T) -> None:
-        """Add `obj`, or put it in the place of the object that has this key."""
+        """Add `obj`, or replace the object with this key."""
         old = self.objects.get(key)
         if old is obj:
             return
@@ -78,30 +79,26 @@ class Indexer(Generic[T]):
                 buckets[value].put(key, obj)
 
     def discard(self, key: Key) -> None:
-        """Remove the object that has this key, if there is one."""
+        """Remove the object with this key, if any."""
         old = self.objects.get(key)
         if old is not None:
             self._leave_buckets(key, old, {})
             del self.objects[key]
 
     def bucket(self, index: str, value: str) -> tuple[T, ...]:
-        """The objects under `value`, in the order of their keys. Raises `KeyError` for an unknown index."""
+        """Return the objects under `value`, sorted by key. Raises `KeyError` for an unknown index."""
         bucket = self._buckets[index].get(value)
         return bucket.ordered() if bucket is not None else ()
 
-    def values(self, index: str) -> tuple[str, ...]:
-        """The values that have objects, sorted. Raises `KeyError` for an unknown index."""
-        return tuple(sorted(self._buckets[index]))
-
     def bucket_counts(self) -> dict[str, int]:
-        """The number of buckets by index."""
+        """Return the number of buckets by index."""
         return {index: len(buckets) for index, buckets in self._buckets.items()}
 
-    def _leave_buckets(self, key: Key, old: T, staying: Mapping[str, tuple[str, ...]]) -> None:
+    def _leave_buckets(self, key: Key, old: T, kept: Mapping[str, tuple[str, ...]]) -> None:
         for index, function in self._functions.items():
             buckets = self._buckets[index]
             for value in dict.fromkeys(function(old)):
-                if value in staying.get(index, ()):
+                if value in kept.get(index, ()):
                     continue
                 bucket = buckets[value]
                 bucket.discard(key)

@@ -130,11 +130,11 @@ class SharedInformer(Generic[T]):
 
         Return `None` while it works, while it backs off, and while it is not running.
         """
-        reading = self._reflector.statistics()
-        seconds = reading.last_step_age_seconds
-        if self._tasks is None or isinstance(reading.state, BackingOff) or seconds <= STUCK_SECONDS:
+        now = self._reflector.statistics()
+        seconds = now.last_step_age_seconds
+        if self._tasks is None or isinstance(now.state, BackingOff) or seconds <= STUCK_SECONDS:
             return None
-        return f"{self._reflector} has made no progress for {seconds:.0f} s in {reading.state}"
+        return f"{self._reflector} has made no progress for {seconds:.0f} s in {now.state}"
 
     def statistics(self) -> InformerStatistics:
         """Return the current counts."""
@@ -154,10 +154,10 @@ class SharedInformer(Generic[T]):
         step that changes the store, any other one in its own task. `name` appears in logs and statistics.
         Raises `RuntimeError` inside an inline handler: existing objects may not have been reported to it yet.
         """
-        if self.store.telling:
+        if self.store.notifying:
             raise RuntimeError("a handler cannot be added by an inline handler: add it from a task")
         # Existing handlers first: the new one reads from the store what a list has yet to report to them.
-        self.store.finish_telling()
+        self.store.finish_report()
         kind = InlineRegistration if inline else QueuedRegistration
         name = name or getattr(callback, "__qualname__", repr(callback))
         registration: Registration[T] = kind(name, str(self._reflector), callback)

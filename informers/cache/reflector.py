@@ -1,17 +1,18 @@
-"""Keeps a store in step with the API server: list, watch, and what to do when either fails.
+"""Keeps a store in step with the API server by list and watch.
 
-The reflector is a state machine. `Listing`, `Watching` and `BackingOff` are values, `step` carries one of
-them out and returns the next, and `run` loops it; no other variable decides what happens next:
+The reflector is a state machine. `Listing`, `Watching` and `BackingOff` are values: `step` performs one and
+returns the next, and `run` loops. No other variable decides the next step:
 
-    Listing --taken in--> Watching --closed in good order--> Watching, from the last version seen
+    Listing --applied--> Watching --closed cleanly--> Watching, from the last version
     Listing, Watching --failed--> BackingOff --slept--> Listing or Watching
 
-What is promised: a failed or interrupted list changes nothing; no failure of the server ends the loop; a
-list is asked for only when a watch cannot go on without it (410, a server that went back in time, watches
-that keep yielding nothing), and then at the last version seen, so that many clients do not read etcd at
-once. Every wait is bounded: by `timeoutSeconds` where the server is well, by `IDLE_SECONDS` where it is not.
-What is not done: lists from a cache at the start (they travel back in time) and streaming lists.
-An exception that is not an `ApiError` is a defect and ends `run`.
+Guarantees: a failed or interrupted list changes nothing, and no server failure ends the loop. A list is
+requested only if a watch cannot continue without it (410, a regressed server, watches without progress). It
+is then requested at the last version, so that many clients do not read etcd at once. Every wait is bounded,
+by `timeoutSeconds` on a healthy server and by `IDLE_SECONDS` otherwise.
+
+Not done here: initial lists from a cache (they may go back in time), and streaming lists. An exception other
+than `ApiError` is a defect and ends `run`.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from typing import Final, Generic, NoReturn
 import anyio
 import anyio.lowlevel
 
+from informers import errors
 from informers.api import (
     Api,
     ObjectKey,
@@ -49,18 +51,7 @@ from informers.cache.reflector_state import (
     Watching,
 )
 from informers.cache.store import Store
-from informers.errors import (
-    ApiError,
-    Forbidden,
-    Gone,
-    NotFound,
-    OutcomeUnknown,
-    ServerError,
-    TooLargeResourceVersion,
-    TooManyRequests,
-    Unauthorized,
-    Unreachable,
-)
+from informers.errors import ApiError, Forbidden, Gone, NotFound, OutcomeUnknown, TooLargeResourceVersion
 
 PAGE_LIMIT: Final = 500
 """Objects per page of a consistent list: the chunk size of client-go and kubectl."""
@@ -73,25 +64,25 @@ IDLE_SECONDS: Final = 70.0
 """Silence after which a watch counts as broken: servers send a bookmark about every 60 s."""
 
 SHORT_WATCH_SECONDS: Final = 1.0
-"""A watch that closes before this without progress is a failure, or it would be opened in a busy loop."""
+"""A watch that closes before this without progress counts as failed, to prevent a busy loop."""
 
 FRUITLESS_WATCHES_MAX: Final = 3
-"""So many watches in a row that broke without progress, and a list has to show where we stand."""
+"""Broken watches in a row without progress after which a list determines the current version."""
 
 REFUSED_RETRY_SECONDS: Final = 10.0
-"""At least this long between attempts while the resource is absent or forbidden: somebody has to act."""
+"""Minimum delay while the resource is absent or forbidden, since that needs a change by an administrator."""
 
 EVERYTHING: Final = Selectors()
 
-_TELLS_NOTHING_OF_OUR_VERSION: Final = (
-    TooManyRequests,
-    Unreachable,
-    Unauthorized,
-    Forbidden,
-    ServerError,
-    OutcomeUnknown,
+_UNRELATED_TO_VERSION: Final = (
+    errors.TooManyRequests,
+    errors.Unreachable,
+    errors.Unauthorized,
+    errors.Forbidden,
+    errors.ServerError,
+    errors.OutcomeUnknown,
 )
-"""Refusals to open a watch that a list would not cure, and that a list would make worse."""
+"""Failures to open a watch that a list would not repair, and that a list would aggravate."""
 
 _CAUSES: Final[Mapping[type[ApiError], ListCause]] = {
     Gone: ListCause.EXPIRED,
@@ -103,7 +94,7 @@ logger = logging.getLogger(__name__)
 
 
 class Reflector(Generic[T]):
-    """Lists and watches one resource into `store`, of which it is the only writer besides write-throughs."""
+    """Lists and watches one resource into `store`; besides responses to writes, its only writer."""
 
     def __init__(
         self,
@@ -124,23 +115,23 @@ class Reflector(Generic[T]):
         self._backoff = Backoff(rng)
         self._state: State = Listing()
         self._problem: Problem | None = None
-        self._progress = ReflectorCounters()
+        self._counters = ReflectorCounters()
 
     def __repr__(self) -> str:
         return f"<Reflector {self} {self._state} problem={self._problem}>"
 
     def __str__(self) -> str:
-        """The resource and the namespace, for messages."""
+        """Resource and namespace, for messages."""
         return f"{self._resource} in {self._namespace}" if self._namespace else str(self._resource)
 
     @property
     def problem(self) -> Problem | None:
-        """What keeps the store from being up to date; `None` while all is well."""
+        """What keeps the store from being up to date, if anything."""
         return self._problem
 
     def statistics(self) -> ReflectorStatistics:
-        """Counts of this moment."""
-        return self._progress.statistics(self._state, self._problem, self._store.resource_version)
+        """Return the current counts."""
+        return self._counters.statistics(self._state, self._problem, self._store.resource_version)
 
     async def run(self) -> NoReturn:
         """List, then watch, until cancelled."""
@@ -149,14 +140,14 @@ class Reflector(Generic[T]):
             state = await self.step(state)
 
     async def step(self, state: State) -> State:
-        """Carry out `state`: one list, one watch from opening to end, or one pause. Returns the next one."""
+        """Perform `state`, one list, one whole watch or one delay, and return the next state."""
         self._state = state
-        self._progress.stepped()
+        self._counters.observe_step()
         match state:
             case Listing():
                 return await self._list(state)
             case Watching():
-                with self._progress.watching():
+                with self._counters.watch():
                     return await self._watch(state)
             case BackingOff():
                 await anyio.sleep(state.seconds)
@@ -166,30 +157,31 @@ class Reflector(Generic[T]):
 
     async def _list(self, state: Listing) -> State:
         limit = 0 if state.resource_version else PAGE_LIMIT
-        began_seconds = anyio.current_time()
-        self._progress.lists_by_cause[state.cause] += 1
+        began_at = anyio.current_time()
+        self._counters.lists_by_cause[state.cause] += 1
         try:
-            version, listed = await self._read_list(state.resource_version, limit)
+            version, pending = await self._read_list(state.resource_version, limit)
         except ApiError as error:
             if state.resource_version and isinstance(error, Gone | TooLargeResourceVersion):
-                # The list at the last version was the cheap question; now the one that always has an answer.
+                # The list at the last version was the cheap request; a consistent one always has a result.
                 return Listing(cause=ListCause.RETRY)
             return self._back_off("list", error, then=replace(state, cause=ListCause.RETRY))
         last = self._store.resource_version
         restored = version_number(version) < version_number(last)
         if restored:
-            logger.error("%s: the server went back in time, from version %s to %s", self, last, version)
+            context = {"resource": str(self), "last_version": last, "version": version}
+            logger.error("Server returned an older resourceVersion", extra=context)
             if state.resource_version:
-                return Listing(cause=ListCause.WENT_BACK)
-        for _ in self._store.replacing(listed, version, restored=restored):
+                return Listing(cause=ListCause.REGRESSED)
+        for _ in self._store.replace_in_slices(pending, version, restored=restored):
             await anyio.lowlevel.checkpoint()
-        self._progress.listed(began_seconds, listed.items)
+        self._counters.observe_list(began_at, pending.items)
         self._recovered()
         return Watching()
 
     async def _read_list(self, resource_version: str, limit: int) -> tuple[str, PendingList[T]]:
-        """Read all pages aside. Returns the version that a watch has to go on from, and the objects."""
-        listed = self._store.begin_replacement()
+        """Read all pages. Returns the version for the watch to start from, and the unapplied objects."""
+        pending = self._store.begin_list()
         version = token = ""
         while True:
             try:
@@ -200,113 +192,109 @@ class Reflector(Generic[T]):
                     resource_version=resource_version,
                     limit=limit,
                     continue_token=token,
-                    take=listed.add,
+                    on_object=pending.add,
                 )
             except Gone:
                 if not token or not limit:
                     raise
-                # The list outlived etcd's history: pages would expire again, one answer cannot.
+                # Paging took longer than etcd's history. Further pages would expire too; one response cannot.
                 return await self._read_list(resource_version, limit=0)
-            self._progress.heard()
+            self._counters.observe_response()
             version = version or page.resource_version
             for unreadable in page.unreadable:
-                self._note_unreadable(unreadable)
-                listed.add_unreadable(unreadable)
+                self._report_unreadable(unreadable)
+                pending.add_unreadable(unreadable)
             token = page.continue_token
             if not token:
-                return version, listed
+                return version, pending
 
     # Watching.
 
     async def _watch(self, state: Watching) -> State:
-        began, began_seconds, opened = self._store.resource_version, anyio.current_time(), False
+        first, began_at, opened = self._store.resource_version, anyio.current_time(), False
         try:
             async with self._api.watch(
                 self._resource,
                 self._namespace,
-                resource_version=began,
+                resource_version=first,
                 timeout_seconds=self._rng.randint(WATCH_SECONDS_MIN, WATCH_SECONDS_MAX),
                 idle_seconds=IDLE_SECONDS,
                 selectors=self._selectors,
             ) as events:
                 opened = True
-                self._progress.heard()
+                self._counters.observe_response()
                 self._recovered()
-                in_order = await self._follow(events)
+                regressed = not await self._apply_events(events)
         except ApiError as error:
-            told = opened or not isinstance(error, _TELLS_NOTHING_OF_OUR_VERSION)
-            progress = self._store.resource_version != began
-            fruitless = 0 if progress else state.fruitless + told
-            if opened and fruitless < FRUITLESS_WATCHES_MAX and self._fell_silent(error):
+            counts = opened or not isinstance(error, _UNRELATED_TO_VERSION)
+            progress = self._store.resource_version != first
+            fruitless = 0 if progress else state.fruitless + counts
+            if opened and fruitless < FRUITLESS_WATCHES_MAX and self._timed_out_idle(error):
                 return Watching(fruitless)
-            return self._watch_failed(error, fruitless)
-        if not in_order:
-            older = VersionRegressed("a bookmark is older than what was seen")
-            return self._back_off("watch", older, then=Listing(cause=ListCause.WENT_BACK))
-        if self._store.resource_version != began:
+            return self._after_failed_watch(error, fruitless)
+        if regressed:
+            older = VersionRegressed("a bookmark is older than the last version")
+            return self._back_off("watch", older, then=Listing(cause=ListCause.REGRESSED))
+        if self._store.resource_version != first:
             return Watching()
-        if anyio.current_time() - began_seconds < SHORT_WATCH_SECONDS:
-            self._progress.short_watches += 1
-            return self._watch_failed(ClosedAtOnce("closed at once without an event"), state.fruitless + 1)
+        if anyio.current_time() - began_at < SHORT_WATCH_SECONDS:
+            self._counters.short_watches += 1
+            closed = ClosedAtOnce("the server closed the watch at once without an event")
+            return self._after_failed_watch(closed, state.fruitless + 1)
         return Watching()
 
-    async def _follow(self, events: AsyncIterator[WatchEvent[T]]) -> bool:
-        """Take in events until the server closes. Returns false, at once, if it went back in time."""
-        taken = 0
+    async def _apply_events(self, events: AsyncIterator[WatchEvent[T]]) -> bool:
+        """Apply events until the server closes. Returns false, at once, if its version regressed."""
+        applied = 0
         async for event in events:
-            self._progress.events += 1
-            self._progress.heard()
+            self._counters.events += 1
+            self._counters.observe_response()
             if event.type is WatchEventType.BOOKMARK:
                 last = self._store.resource_version
                 if version_number(event.resource_version) < version_number(last):
                     return False
             elif event.unreadable is not None and event.type is not WatchEventType.DELETED:
-                self._note_unreadable(event.unreadable)
+                self._report_unreadable(event.unreadable)
             self._store.apply_event(event)
-            taken += 1
-            if taken % SLICE == 0:
+            applied += 1
+            if applied % SLICE == 0:
                 await anyio.lowlevel.checkpoint()
         return True
 
-    def _watch_failed(self, error: ApiError, fruitless: int) -> State:
-        """What to do after a watch broke, the last of `fruitless` in a row that brought nothing."""
+    def _after_failed_watch(self, error: ApiError, fruitless: int) -> State:
+        """Return the state after a broken watch, the last of `fruitless` in a row without progress."""
         unwatchable = isinstance(error, Gone | TooLargeResourceVersion | NotFound)
         if unwatchable or fruitless >= FRUITLESS_WATCHES_MAX:
             cause = _CAUSES.get(type(error), ListCause.FRUITLESS)
             return self._back_off("watch", error, then=Listing(self._store.resource_version, cause))
         return self._back_off("watch", error, then=Watching(fruitless))
 
-    def _fell_silent(self, error: ApiError) -> bool:
-        """Whether an open watch ended by the idle deadline: that has waited long enough to go on at once."""
-        heard = self._progress.last_heard_seconds
-        waited = heard is not None and anyio.current_time() - heard >= IDLE_SECONDS / 2
+    def _timed_out_idle(self, error: ApiError) -> bool:
+        """Whether the idle timeout ended an open watch, which was a long enough delay to continue at once."""
+        event_at = self._counters.last_event_at
+        waited = event_at is not None and anyio.current_time() - event_at >= IDLE_SECONDS / 2
         return waited and isinstance(error, OutcomeUnknown)
 
-    # Failing and recovering.
+    # Failure and recovery.
 
-    def _back_off(self, doing: str, error: ApiError, *, then: Listing | Watching) -> BackingOff:
-        self._progress.failures += 1
-        at_least = 0.0
-        match error:
-            case TooManyRequests() | ServerError():
-                at_least = error.retry_after_seconds or 0.0
-            case Forbidden() | NotFound():
-                at_least = REFUSED_RETRY_SECONDS
-            case _:
-                pass
+    def _back_off(self, operation: str, error: ApiError, *, then: Listing | Watching) -> BackingOff:
+        self._counters.failures += 1
+        refused = isinstance(error, Forbidden | NotFound)
+        at_least = REFUSED_RETRY_SECONDS if refused else error.retry_after_seconds or 0.0
         seconds = self._backoff.next_seconds(anyio.current_time(), at_least_seconds=at_least)
-        problem = Problem(doing, type(error).__name__, self._told(error))
-        known = self._problem is not None and (self._problem.doing, self._problem.reason) == (
-            problem.doing,
+        problem = Problem(operation, type(error).__name__, self._message_of(error))
+        known = self._problem is not None and (self._problem.operation, self._problem.reason) == (
+            problem.operation,
             problem.reason,
         )
         level = logging.DEBUG if known else logging.INFO if isinstance(error, Gone) else logging.WARNING
-        logger.log(level, "%s: %s; trying again in %.1f s", self, problem, seconds)
+        context = {"resource": str(self), "err": str(problem), "retry_after_seconds": round(seconds, 1)}
+        logger.log(level, "Failed to list or watch", extra=context)
         self._problem = problem
         return BackingOff(seconds, then)
 
-    def _told(self, error: ApiError) -> str:
-        """The error's message; "not found" with what it means for a list or a watch."""
+    def _message_of(self, error: ApiError) -> str:
+        """Return the error's message, with an explanation of "not found" for a list or a watch."""
         if not isinstance(error, NotFound):
             return error.message
         served = f"{self._resource.plural} of {self._resource.api_version}"
@@ -314,23 +302,23 @@ class Reflector(Generic[T]):
 
     def _recovered(self) -> None:
         if self._problem is not None:
-            logger.info("%s: well again after: %s", self, self._problem)
+            logger.info("Recovered watch", extra={"resource": str(self), "err": str(self._problem)})
             self._problem = None
 
-    def _note_unreadable(self, unreadable: UnreadableObject) -> None:
-        self._progress.decode_errors += 1
-        logger.error(
-            "%s: %s (version %s) cannot be decoded, its last readable state is kept: %s",
-            self,
-            ObjectKey.of(unreadable),
-            unreadable.resource_version,
-            unreadable.error,
-        )
+    def _report_unreadable(self, unreadable: UnreadableObject) -> None:
+        self._counters.decode_errors += 1
+        context = {
+            "resource": str(self),
+            "key": str(ObjectKey.of(unreadable)),
+            "version": unreadable.resource_version,
+            "err": unreadable.error,
+        }
+        logger.error("Failed to decode object, kept its last readable version", extra=context)
 
 
 class ClosedAtOnce(ApiError):
-    """A watch was closed by the server as soon as it was opened."""
+    """The server closed a watch as soon as it was opened."""
 
 
 class VersionRegressed(ApiError):
-    """The server named a version older than one that it had named before."""
+    """The server returned an older version than before."""

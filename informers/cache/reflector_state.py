@@ -1,8 +1,8 @@
-"""What a reflector counts of its lists and watches, under the names of client-go's reflector metrics.
+"""The states of a reflector, and its counters under the names of client-go's reflector metrics.
 
-`ReflectorCounters` is the writing side and belongs to one reflector; `ReflectorStatistics` is what others
-read. Every cause of a list is there from the start with 0, so that a rate over it works from the first
-scrape. Counting decides nothing: the reflector's states alone say what happens next.
+A state is all that decides the next step; counters decide nothing. `ReflectorCounters` belongs to one
+reflector, others read `ReflectorStatistics`. Every list cause is counted from 0 at the start, so that a rate
+over it works from the first scrape.
 """
 
 from __future__ import annotations
@@ -22,41 +22,41 @@ ITEM_BUCKETS: Final = (0.0, 1.0, 10.0, 100.0, 1_000.0, 10_000.0, 100_000.0)
 
 
 class ListCause(StrEnum):
-    """Why a list was asked for."""
+    """Reason for a list."""
 
     FIRST = "first"
-    """Nothing is known yet."""
+    """No list has been applied yet."""
     EXPIRED = "expired"
-    """The watch cannot go on from the last version seen (410, or a version that the server lacks)."""
+    """The watch cannot continue from the last version (410, or a version that the server lacks)."""
     NOT_FOUND = "not-found"
-    """The resource was absent when the watch asked for it."""
-    WENT_BACK = "went-back"
-    """The server named a version older than one that it had named before."""
+    """The resource did not exist when the watch was opened."""
+    REGRESSED = "went-back"
+    """The server returned an older version than before."""
     FRUITLESS = "fruitless"
-    """Several watches in a row yielded nothing."""
+    """Several watches in a row made no progress."""
     RETRY = "retry"
-    """The list before it failed, or was refused at the last version seen."""
+    """The previous list failed, or was rejected at the last version."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """About to read the whole list: not older than `resource_version`, or a consistent one if it is empty."""
+    """Next: list everything, at least as new as `resource_version`, or consistent if that is empty."""
 
     resource_version: str = ""
     cause: ListCause = field(default=ListCause.FIRST, compare=False, repr=False)
-    """For the counters: nothing is decided by it."""
+    """For the counters only."""
 
 
 @dataclass(frozen=True, slots=True)
 class Watching:
-    """About to watch from the last version seen, after `fruitless` watches in a row that yielded nothing."""
+    """Next: watch from the last version, after `fruitless` watches in a row without progress."""
 
     fruitless: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class BackingOff:
-    """About to wait before going on with `then`."""
+    """Next: wait, then continue with `then`."""
 
     seconds: float
     then: Listing | Watching
@@ -67,50 +67,50 @@ State = Listing | Watching | BackingOff
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Why the store is not being kept up to date at the moment."""
+    """Reason why the store is currently not kept up to date."""
 
-    doing: str
+    operation: str
     """`list` or `watch`."""
     reason: str
     message: str
 
     def __str__(self) -> str:
-        return f"cannot {self.doing}: {self.reason}: {self.message}"
+        return f"cannot {self.operation}: {self.reason}: {self.message}"
 
 
 @dataclass(frozen=True, slots=True)
 class ReflectorStatistics:
-    """What one reflector has done since it was made. Histograms are of what is over."""
+    """Counts of one reflector since its creation. Histograms cover completed lists and watches."""
 
     state: State
     problem: Problem | None
     lists_total: int
     """Lists begun."""
     lists_by_cause: Mapping[str, int]
-    """The same by `ListCause`; all but `first` are relists."""
+    """Lists begun, by `ListCause`; all but `first` are relists."""
     list_duration_seconds: HistogramStatistics
-    """From the request for the first page until all of it is in the store and told, failures left out."""
+    """From the request for the first page until the whole list is applied and reported; successes only."""
     items_per_list: HistogramStatistics
     watches_total: int
-    """Watches asked for."""
+    """Watches begun."""
     short_watches_total: int
     """Watches that the server closed at once without progress."""
     watch_duration_seconds: HistogramStatistics
-    """From asking for a watch to its end, whatever the end."""
+    """From the request for a watch to its end, successful or not."""
     items_per_watch: HistogramStatistics
-    """Lines received from one watch, bookmarks included."""
+    """Events received from one watch, bookmarks included."""
     events_total: int
-    """Lines received from watches, bookmarks included."""
+    """Events received from watches, bookmarks included."""
     decode_errors_total: int
-    """Objects that arrived and could not be decoded."""
+    """Received objects that could not be decoded."""
     failures_total: int
     """Lists and watches that failed."""
     last_resource_version: str
-    """How far list and watch have come, empty before the first list."""
+    """Version that list and watch have reached, empty before the first list."""
     last_event_age_seconds: float | None
-    """How long ago the server said anything (a page, an opened watch, a line); `None` if it never has."""
+    """Time since the server last sent anything (a page, watch headers, an event); `None` if never."""
     last_step_age_seconds: float
-    """How long ago the reflector last did anything: each of its waits is bounded, so this is, too."""
+    """Time since the reflector last made progress; bounded, because each of its waits is bounded."""
 
 
 class ReflectorCounters:
@@ -127,41 +127,41 @@ class ReflectorCounters:
         self.items_per_list = Histogram(ITEM_BUCKETS)
         self.watch_seconds = Histogram()
         self.items_per_watch = Histogram(ITEM_BUCKETS)
-        self.last_heard_seconds: float | None = None
-        self._last_step_seconds: float | None = None
+        self.last_event_at: float | None = None
+        self._last_step_at: float | None = None
 
     def __repr__(self) -> str:
         lists = sum(self.lists_by_cause.values())
-        return f"<Progress lists={lists} watches={self.watches} events={self.events}>"
+        return f"<ReflectorCounters lists={lists} watches={self.watches} events={self.events}>"
 
-    def stepped(self) -> None:
-        """The reflector begins a step."""
-        self._last_step_seconds = anyio.current_time()
+    def observe_step(self) -> None:
+        """Record that the reflector begins a step."""
+        self._last_step_at = anyio.current_time()
 
-    def heard(self) -> None:
-        """The server said something."""
-        self.last_heard_seconds = self._last_step_seconds = anyio.current_time()
+    def observe_response(self) -> None:
+        """Record that the server sent something."""
+        self.last_event_at = self._last_step_at = anyio.current_time()
 
-    def listed(self, began_seconds: float, items: int) -> None:
-        """A list that was asked for at `began_seconds` has been taken in."""
-        self.list_seconds.observe(anyio.current_time() - began_seconds)
+    def observe_list(self, began_at: float, items: int) -> None:
+        """Count a list that was begun at `began_at` and has been applied."""
+        self.list_seconds.observe(anyio.current_time() - began_at)
         self.items_per_list.observe(items)
 
     @contextmanager
-    def watching(self) -> Iterator[None]:
-        """A watch from asking for it to its end, whatever the end."""
+    def watch(self) -> Iterator[None]:
+        """Count a watch, and its duration and events until it ends in any way."""
         self.watches += 1
-        began_seconds, events_before = anyio.current_time(), self.events
+        began_at, events_before = anyio.current_time(), self.events
         try:
             yield
         finally:
-            self.watch_seconds.observe(anyio.current_time() - began_seconds)
+            self.watch_seconds.observe(anyio.current_time() - began_at)
             self.items_per_watch.observe(self.events - events_before)
 
     def statistics(self, state: State, problem: Problem | None, resource_version: str) -> ReflectorStatistics:
-        """Counts of this moment."""
+        """Return the current counts."""
         now = anyio.current_time()
-        heard, stepped = self.last_heard_seconds, self._last_step_seconds
+        event_at, step_at = self.last_event_at, self._last_step_at
         return ReflectorStatistics(
             state=state,
             problem=problem,
@@ -177,6 +177,6 @@ class ReflectorCounters:
             decode_errors_total=self.decode_errors,
             failures_total=self.failures,
             last_resource_version=resource_version,
-            last_event_age_seconds=None if heard is None else now - heard,
-            last_step_age_seconds=0.0 if stepped is None else now - stepped,
+            last_event_age_seconds=None if event_at is None else now - event_at,
+            last_step_age_seconds=0.0 if step_at is None else now - step_at,
         )

@@ -1,19 +1,20 @@
 """A cache of the objects of one resource, with indexes, that reads its own writes.
 
-What is promised:
-- Per key, the newest version wins, whatever the order of arrival: an older watch event, list or late
-  answer of a write never takes the place of a newer object.
-- The answer of a write is here at once (`apply_write`). That of a delete hides the object (`apply_delete`),
-  as does one that is not selected, and nothing older brings it back: tombstones remember what lies ahead.
-- A list takes effect whole or not at all. Keys that it lacks are deleted, unless written after it.
-- Objects and indexes change together, then the change is told, once, whoever brought it: watch, list or
-  write. While a list's changes are told the store already holds all of it: ahead of the news, never behind.
-  A long list is told in slices; news of an object that comes meanwhile is told at once, after the list's.
-- An object that cannot be decoded is marked unreadable and is neither updated nor deleted by that.
+Guarantees:
+- Per key, the newest version wins in any order of arrival: an outdated watch event, list or late response to
+  a write never replaces a newer object.
+- The response to a write takes effect at once (`apply_write`). The response to a delete hides the object
+  (`apply_delete`), as does an object outside the selection. Tombstones keep older events from restoring it.
+- A list takes effect completely or not at all. Keys that it lacks are deleted, unless written after it.
+- Objects and indexes change together, before subscribers are notified. Each change is reported once, whether
+  a watch, a list or a write made it. While the changes of a list are reported, the store already holds the
+  whole list. A long list is reported in slices; another change of an object in it is reported after the
+  list's change of that object, at once.
+- An object that cannot be decoded is marked unreadable, which neither updates nor deletes it.
 
-What is not promised: every version in between, an order across keys that means anything, or agreement
-with the server at this moment. Objects are shared, not copied: their type has to be immutable.
-All methods are synchronous and belong to one event loop.
+Not guaranteed: every intermediate version, a meaningful order across keys, or agreement with the server at
+any moment. Objects are shared, not copied, so their type must be immutable. All methods are synchronous and
+belong to one event loop.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ from informers.api import (
 )
 from informers.cache.changes import Change, Synced, Transition
 from informers.cache.indexer import Indexer, IndexFunction
-from informers.cache.pending_list import SLICE, PendingList, same
-from informers.cache.tombstones import FOR_EVER, Tombstones
+from informers.cache.pending_list import SLICE, PendingList, is_same_version
+from informers.cache.tombstones import ALL_VERSIONS, Tombstones
 
 __all__ = ["ObjectKey", "PendingList", "Store", "StoreStatistics"]
 
@@ -53,24 +54,24 @@ class StoreStatistics:
     unreadable: int
     """Objects that exist but could not be decoded."""
     tombstones: int
-    """Deletions remembered that the watch has not confirmed yet."""
+    """Deletions not confirmed by the watch yet."""
     buckets: Mapping[str, int]
-    """Values that have objects, by index."""
+    """Values with objects, by index."""
     resource_version: str
-    """How far the list and the watch have come; writes do not move it."""
+    """Version that list and watch have reached; writes do not move it."""
     synced: bool
-    """Whether a first list has been taken in."""
-    untold: int
-    """Objects that the last list changed and that subscribers have not heard of yet."""
+    """Whether a first list has been applied."""
+    unreported: int
+    """Objects changed by the last list whose change has not been reported yet."""
     stale_total: int
-    """Arrivals that were ignored because something newer was known."""
+    """Arrivals ignored as outdated."""
 
 
 class Store(Generic[T]):
-    """Objects by key and by index. See the module for what it promises.
+    """Objects by key and by index. See the module for its guarantees.
 
-    `indexes` maps the name of each index to its pure, total function from an object to its values; `selects`
-    says which objects list and watch show; `slice_objects` are handled between two chances for others.
+    `indexes` maps index names to pure, total functions from an object to its values. `selects` says which
+    objects list and watch return. `slice_objects` are processed before other tasks run.
     """
 
     def __init__(
@@ -88,13 +89,13 @@ class Store(Generic[T]):
         self._resource_version = ""
         self._synced = False
         self._stale_total = 0
-        # The list that is being made ready; weak, so that one that failed is freed and void.
-        self._listing: ref[PendingList[T]] | None = None
+        # The list being prepared; weak, so that an abandoned one is freed and void.
+        self._pending_list: ref[PendingList[T]] | None = None
         self._subscribers: list[Subscriber[T]] = []
-        self._telling = False
-        self._untold: deque[Change[T]] = deque()
-        # What the last list brought and has not told yet.
-        self._untold_steps: dict[Key, Transition[T]] = {}
+        self._notifying = False
+        self._queue: deque[Change[T]] = deque()
+        # Changes of the last list that have not been reported yet.
+        self._list_changes: dict[Key, Transition[T]] = {}
 
     def __repr__(self) -> str:
         return (
@@ -111,42 +112,38 @@ class Store(Generic[T]):
         return key in self._contents.objects
 
     def __iter__(self) -> Iterator[T]:
-        """The objects of this moment in an order that means nothing; the store may change meanwhile."""
+        """Iterate over a snapshot of the objects in no particular order."""
         return iter(tuple(self._contents.objects.values()))
 
     def get(self, key: ObjectKey) -> T | None:
-        """The object that has this key, `None` where there is none."""
+        """Return the object with this key, or `None`."""
         return self._contents.objects.get(key)
 
     def keys(self) -> tuple[ObjectKey, ...]:
-        """All keys, sorted."""
+        """Return all keys, sorted."""
         return tuple(ObjectKey(*key) for key in sorted(self._contents.objects))
 
     def by_index(self, index: str, value: str) -> tuple[T, ...]:
-        """The objects under `value`, in the order of their keys. Raises `KeyError` for an unknown index."""
+        """Return the objects under `value`, sorted by key. Raises `KeyError` for an unknown index."""
         return self._contents.bucket(index, value)
-
-    def index_values(self, index: str) -> tuple[str, ...]:
-        """The values that have objects, sorted. Raises `KeyError` for an unknown index."""
-        return self._contents.values(index)
 
     @property
     def unreadable(self) -> Mapping[ObjectKey, UnreadableObject]:
-        """The objects that exist in a version that we cannot decode. `get` may hold an older version."""
+        """Objects whose newest version cannot be decoded. `get` may return an older version."""
         return MappingProxyType(self._unreadable)
 
     @property
     def resource_version(self) -> str:
-        """How far the list and the watch have come, empty before the first list. Writes do not move it."""
+        """Version that list and watch have reached, empty before the first list. Writes do not move it."""
         return self._resource_version
 
     @property
     def synced(self) -> bool:
-        """Whether a first list has been taken in."""
+        """Whether a first list has been applied."""
         return self._synced
 
     def statistics(self) -> StoreStatistics:
-        """Sizes and counts of this moment."""
+        """Return current sizes and counts."""
         return StoreStatistics(
             objects=len(self),
             unreadable=len(self._unreadable),
@@ -154,30 +151,30 @@ class Store(Generic[T]):
             buckets=self._contents.bucket_counts(),
             resource_version=self._resource_version,
             synced=self._synced,
-            untold=len(self._untold_steps),
+            unreported=len(self._list_changes),
             stale_total=self._stale_total,
         )
 
-    # Telling.
+    # Subscribing.
 
     @property
-    def telling(self) -> bool:
-        """Whether a subscriber is being called at this moment."""
-        return self._telling
+    def notifying(self) -> bool:
+        """Whether a subscriber is being called."""
+        return self._notifying
 
     def subscribe(self, subscriber: Subscriber[T]) -> None:
-        """Call `subscriber` for each change from now on, in the step that made it. It must not raise."""
+        """Call `subscriber` for each later change, in the step that made it. It must not raise."""
         self._subscribers.append(subscriber)
 
-    # What the server says: one caller, the reflector.
+    # Lists and watch events: one caller, the reflector.
 
     def apply_event(self, event: WatchEvent[T]) -> None:
-        """Take in one line of the watch. A bookmark moves the version only."""
+        """Apply one watch event. A bookmark moves the version only."""
         changes: list[Change[T]] = []
         version = version_number(event.resource_version)
         subject = event.object if event.object is not None else event.unreadable
         if subject is not None:
-            self._about_to_learn(ObjectKey.of(subject))
+            self._before_change(ObjectKey.of(subject))
         if event.type is WatchEventType.DELETED and subject is not None:
             key = ObjectKey.of(subject)
             uid = subject.uid if isinstance(subject, UnreadableObject) else subject.metadata.uid
@@ -190,78 +187,73 @@ class Store(Generic[T]):
         if version > version_number(self._resource_version):
             self._resource_version = event.resource_version
         if event.type is WatchEventType.BOOKMARK:
-            self._tombstones.pass_version(version)
-        self._tell(changes)
+            self._tombstones.drop_until(version)
+        self._notify(changes)
 
-    def begin_replacement(self) -> PendingList[T]:
-        """An empty list to be filled aside and given to `replace`; one that was begun before is void."""
-        listed = PendingList(self._contents, self._is_suspect, self._slice_objects)
-        self._listing = ref(listed)
-        return listed
+    def begin_list(self) -> PendingList[T]:
+        """Return an empty list to fill and pass to `replace_in_slices`; an earlier one becomes void."""
+        pending = PendingList(self._contents, self._needs_merge, self._slice_objects)
+        self._pending_list = ref(pending)
+        return pending
 
-    def replace(self, listed: PendingList[T], resource_version: str, *, restored: bool = False) -> None:
-        """Take in a whole list of `resource_version`, and tell all of it, in one step. See `replacing`."""
-        for _ in self.replacing(listed, resource_version, restored=restored):
-            pass
-
-    def replacing(
-        self, listed: PendingList[T], resource_version: str, *, restored: bool = False
+    def replace_in_slices(
+        self, pending: PendingList[T], resource_version: str, *, restored: bool = False
     ) -> Iterator[None]:
-        """The same in slices: the caller lets others run at each `yield`. The list counts all at once.
+        """Apply a complete list of `resource_version`; the caller lets other tasks run at each `yield`.
 
-        `restored` says that the server went back in time (etcd was restored from a backup): then the list
-        is the truth even where we know newer versions, and nothing that we saw deleted counts as such.
-        Raises `RuntimeError` for a list that is void.
+        The list takes effect in one step; preparing and reporting it are sliced. `restored` means that the
+        server's version regressed (etcd was restored from a backup): the list then also replaces newer
+        versions, and known deletions do not count. Raises `RuntimeError` for a void list.
         """
-        yield from self._tell_listed()
+        yield from self._report_list()
         version = version_number(resource_version)
-        yield from listed.find_gone(version, restored=restored)
-        self._exchange(listed, version, restored=restored)
+        yield from pending.find_deleted(version, restored=restored)
+        self._exchange(pending, version, restored=restored)
         self._resource_version = resource_version
-        yield from self._tell_listed()
+        yield from self._report_list()
         if not self._synced:
             self._synced = True
-            self._tell([Synced()])
+            self._notify([Synced()])
 
-    def finish_telling(self) -> None:
-        """Tell at once what a list that was taken in has still to tell."""
-        for _ in self._tell_listed():
+    def finish_report(self) -> None:
+        """Report the remaining changes of the last list now."""
+        for _ in self._report_list():
             pass
 
-    # What our own writes say: any caller.
+    # Responses to our own writes: any caller.
 
     def apply_write(self, obj: T) -> None:
-        """Take in the answer of a create, update or patch, or of a delete that leaves the object there."""
+        """Apply the response to a create, update or patch, or to a delete that leaves the object existing."""
         if not self._selects(obj):
             return self.apply_delete(obj, answer=obj)
-        self._about_to_learn(ObjectKey.of(obj))
-        return self._tell(self._put(obj))
+        self._before_change(ObjectKey.of(obj))
+        return self._notify(self._put(obj))
 
     def apply_delete(self, obj: T, *, answer: T | None = None) -> None:
-        """Take in that `obj` is gone, by the answer to its delete; one left terminating is a write.
+        """Apply the deletion of `obj`. An object that is only terminating is a write instead.
 
-        `answer` is the object that the server sent, if it did: news of the UID that is newer than that
-        shows that it lives on after all. Without it (a bare `Status`, a 404, a UID that did not match any
-        more) the UID is gone for good, and its news is ignored until the watch confirms and ever after.
+        `answer` is the object in the server's response, if any: an event of the UID newer than that shows
+        that it still exists. Without it (a bare `Status`, a 404, a UID that no longer matched) the UID is
+        deleted for good, and its events are ignored until the watch confirms the deletion.
         """
         key, last = ObjectKey.of(obj), obj if answer is None else answer
-        seen, until = version_of(last), FOR_EVER if answer is None else version_of(answer)
-        self._about_to_learn(key)
+        seen, until = version_of(last), ALL_VERSIONS if answer is None else version_of(answer)
+        self._before_change(key)
         marked = key in self._unreadable
         changes = self._remove(key, obj.metadata.uid, seen, until, answer)
         if key not in self and (changes or marked or not self._is_past(key, seen)):
-            self._tombstones.bury(last, until)
-        self._tell(changes)
+            self._tombstones.add(last, until)
+        self._notify(changes)
 
-    # Decisions: each changes objects and indexes together and returns what is to be told.
+    # Decisions: each changes objects and indexes together and returns the changes to report.
 
     def _is_stale(self, key: ObjectKey, uid: str, version: int) -> bool:
-        """Whether something at least as new is known, of the key or of the UID."""
+        """Whether an equal or newer version of the key or the UID is known."""
         current, marked = self.get(key), self._unreadable.get(key)
         stale = (
             self._tombstones.cover(key, uid, version)
             or (current is not None and version <= version_of(current))
-            # The same UID: an older version that can be read is still worth having.
+            # With the same UID, an older readable version is still useful.
             or (
                 marked is not None
                 and marked.uid != uid
@@ -272,7 +264,7 @@ class Store(Generic[T]):
         return stale
 
     def _is_past(self, key: ObjectKey, version: int) -> bool:
-        """Whether list and watch have gone past `version` without leaving an object at `key`."""
+        """Whether list and watch have passed `version` without an object at `key`."""
         absent = key not in self and key not in self._unreadable
         past = absent and version <= version_number(self._resource_version)
         self._stale_total += past
@@ -284,12 +276,12 @@ class Store(Generic[T]):
             return []
         current = self.get(key)
         self._contents.put(key, obj)
-        self._forget_unreadable(key, version)
+        self._clear_unreadable(key, version)
         return _split(Transition(current, obj))
 
     def _remove(self, key: ObjectKey, uid: str, seen: int, until: int, last: T | None) -> list[Change[T]]:
-        """Remove what `key` has, if it is `uid` of up to version `until` or another from before `seen`."""
-        self._forget_unreadable(key, seen, uid)
+        """Remove the object at `key` if it is `uid` up to version `until`, or another up to `seen`."""
+        self._clear_unreadable(key, seen, uid)
         current = self.get(key)
         if current is None:
             return []
@@ -308,94 +300,94 @@ class Store(Generic[T]):
         current = self.get(key)
         if current is None or current.metadata.uid == unreadable.uid:
             return []
-        # Whatever the new object holds, the old one of that name is gone.
+        # Whatever the new object contains, the old one of that name is deleted.
         self._contents.discard(key)
         return [Transition(current, None)]
 
-    def _forget_unreadable(self, key: ObjectKey, version: int, uid: str | None = None) -> None:
+    def _clear_unreadable(self, key: ObjectKey, version: int, uid: str | None = None) -> None:
         marked = self._unreadable.get(key)
-        if marked is None:
-            return
-        if marked.uid == uid or version_number(marked.resource_version) <= version:
+        if marked is not None and (marked.uid == uid or version_number(marked.resource_version) <= version):
             del self._unreadable[key]
 
-    # Exchanging the contents for those of a list.
+    # Replacing the contents by those of a list.
 
-    def _is_suspect(self, key: Key) -> bool:
-        """Whether more is known of `key` than the object that is shown."""
+    def _needs_merge(self, key: Key) -> bool:
+        """Whether more is known about `key` than the object that is shown."""
         return key in self._unreadable or key in self._tombstones
 
-    def _exchange(self, listed: PendingList[T], version: int, *, restored: bool) -> None:
-        """Settle what is in doubt, then show the list. What it has to tell waits in `_untold_steps`."""
-        if self._listing is None or self._listing() is not listed:
-            raise RuntimeError("this list was taken in already, or another one was begun after it")
+    def _exchange(self, pending: PendingList[T], version: int, *, restored: bool) -> None:
+        """Resolve the remaining keys, then show the list. Its changes wait in `_list_changes`."""
+        if self._pending_list is None or self._pending_list() is not pending:
+            raise RuntimeError("this list was applied already, or another one was begun after it")
         if restored:
             self._tombstones.clear()
-        self._tombstones.pass_list(listed.uids_at, version)
-        for key, obj in listed.doubtful.items():
-            listed.settle(key, self._merge(listed, ObjectKey(*key), obj, version, restored=restored))
-        self._listing = None
-        self._contents = listed.contents
-        self._unreadable = listed.unreadable
-        self._untold_steps = listed.changed if not listed.gone else {**listed.gone, **listed.changed}
+        self._tombstones.drop_listed(pending.uids_at, version)
+        for key, obj in pending.unresolved.items():
+            pending.resolve(key, self._merge(pending, ObjectKey(*key), obj, version, restored=restored))
+        self._pending_list = None
+        self._contents = pending.contents
+        self._unreadable = pending.unreadable
+        self._list_changes = (
+            pending.changed if not pending.deleted else {**pending.deleted, **pending.changed}
+        )
 
     def _merge(
-        self, listed: PendingList[T], key: ObjectKey, obj: T | None, version: int, *, restored: bool
+        self, pending: PendingList[T], key: ObjectKey, obj: T | None, version: int, *, restored: bool
     ) -> T | None:
-        """What to hold at `key`, where a list of `version` has `obj` and perhaps an unreadable object."""
-        current, unreadable = self.get(key), listed.unreadable.get(key)
+        """Return the object to hold at `key`, where a list of `version` has `obj` or an unreadable one."""
+        current, unreadable = self.get(key), pending.unreadable.get(key)
         if unreadable is not None:
-            # Keep the last readable version, drop the mark if it is out of date.
+            # Keep the last readable version; drop the mark if it is outdated.
             marked = version_number(unreadable.resource_version)
             stale = not restored and self._is_stale(key, unreadable.uid, marked)
             if stale:
-                del listed.unreadable[key]
+                del pending.unreadable[key]
             if current is not None and (stale or current.metadata.uid == unreadable.uid):
                 return current
         if obj is None:
             written_since = current is not None and not restored and version_of(current) > version
             return current if written_since else None
-        if current is not None and same(current, obj):
+        if current is not None and is_same_version(current, obj):
             return current
         return obj if restored or not self._is_stale(key, obj.metadata.uid, version_of(obj)) else current
 
-    # Telling: what a list brought waits by key, so that a write to an object is told after that.
+    # Reporting: the changes of a list wait by key, so that a later write to an object is reported after them.
 
-    def _tell_listed(self) -> Iterator[None]:
-        steps = self._untold_steps
-        for number, key in enumerate(tuple(steps), 1):
-            step = steps.pop(key, None)
-            if step is not None:
-                self._tell(_split(step))
+    def _report_list(self) -> Iterator[None]:
+        changes = self._list_changes
+        for number, key in enumerate(tuple(changes), 1):
+            change = changes.pop(key, None)
+            if change is not None:
+                self._notify(_split(change))
             if number % self._slice_objects == 0:
                 yield
 
-    def _about_to_learn(self, key: Key) -> None:
-        """News of `key` is here: a list that is being made ready and one that is being told have to know."""
-        listed = self._listing() if self._listing is not None else None
-        if listed is not None:
-            listed.doubt(key)
-        step = self._untold_steps.pop(key, None)
-        if step is not None:
-            self._tell(_split(step))
+    def _before_change(self, key: Key) -> None:
+        """Report the list's own change of `key` first, and have a list in preparation resolve it again."""
+        pending = self._pending_list() if self._pending_list is not None else None
+        if pending is not None:
+            pending.mark_unresolved(key)
+        change = self._list_changes.pop(key, None)
+        if change is not None:
+            self._notify(_split(change))
 
-    def _tell(self, changes: list[Change[T]]) -> None:
-        # A subscriber that writes to the store must not have the others hear of that first.
-        self._untold.extend(changes)
-        if self._telling:
+    def _notify(self, changes: list[Change[T]]) -> None:
+        # Queued, so that all subscribers see a change before one that a subscriber makes in response.
+        self._queue.extend(changes)
+        if self._notifying:
             return
-        self._telling = True
+        self._notifying = True
         try:
-            while self._untold:
-                change = self._untold.popleft()
+            while self._queue:
+                change = self._queue.popleft()
                 for subscriber in self._subscribers:
                     subscriber(change)
         finally:
-            self._telling = False
+            self._notifying = False
 
 
 def _split(change: Transition[T]) -> list[Change[T]]:
-    """Report an object that replaced another of its name as a delete and an add."""
+    """Report an object that replaced another of its name as a deletion and an addition."""
     old, new = change.old, change.new
     if old is None or new is None or old.metadata.uid == new.metadata.uid:
         return [change]

@@ -1,9 +1,9 @@
-"""Deletions that we know of before the watch has shown them.
+"""Deletions that are known before the watch has confirmed them.
 
-Between the answer to a delete and the watch's own word, news of the object as it was may still arrive, and
-even of objects that had its name before; a tombstone tells it for what it is. Up to the version that list
-and watch have reached the store itself shows what is gone, so a tombstone is dropped once they have passed
-it: there are as many as deletes on their way. One for each key is enough, that of the newest object there.
+Between the response to a delete and the watch event, outdated events of the object may still arrive, and even
+of earlier objects with its name. A tombstone identifies them as outdated. Once list and watch have passed its
+version, the store itself shows what is deleted, so the tombstone is dropped: there are as many as deletes in
+flight. One per key is enough, that of the newest object with the key.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from typing import Final
 from informers.api import Key, Object, ObjectKey, version_of
 
 TOMBSTONES_MAX: Final = 8192
-"""A bound against deletions that are never shown, far above what can be on its way; the oldest go first."""
+"""Limit for deletions that are never confirmed, far above the number in flight; the oldest are dropped."""
 
-FOR_EVER: Final = 1 << 64
-"""Newer than every version (they are 64 bit): the UID is gone for good."""
+ALL_VERSIONS: Final = 1 << 64
+"""Newer than every version (they have 64 bits): the UID is deleted for good."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Tombstone:
     uid: str
     seen: int
-    """The object had been there at this version: whatever else had its name before is gone as well."""
+    """The object existed at this version, so every earlier object with its name is deleted too."""
     until: int
-    """News of the object itself is out of date up to this version."""
+    """Events of the object itself are outdated up to this version."""
 
 
 class Tombstones:
-    """By key, up to which version news is out of date."""
+    """By key, the version up to which events are outdated."""
 
     def __init__(self) -> None:
         self._by_key: dict[ObjectKey, _Tombstone] = {}
@@ -45,36 +45,36 @@ class Tombstones:
     def __repr__(self) -> str:
         return f"<Tombstones {len(self)} of at most {TOMBSTONES_MAX}>"
 
-    def bury(self, gone: Object, until: int) -> None:
-        """Remember that `gone` is gone: news of it up to version `until` is out of date."""
-        key, seen = ObjectKey.of(gone), version_of(gone)
+    def add(self, deleted: Object, until: int) -> None:
+        """Record a deletion: events of `deleted` up to version `until` are outdated."""
+        key, seen = ObjectKey.of(deleted), version_of(deleted)
         known = self._by_key.pop(key, None)
-        if known is not None and known.uid == gone.metadata.uid:
+        if known is not None and known.uid == deleted.metadata.uid:
             seen, until = max(seen, known.seen), max(until, known.until)
         newest = known if known is not None and known.seen > seen else None
-        self._by_key[key] = newest or _Tombstone(gone.metadata.uid, seen, until)
+        self._by_key[key] = newest or _Tombstone(deleted.metadata.uid, seen, until)
         if len(self._by_key) > TOMBSTONES_MAX:
             del self._by_key[next(iter(self._by_key))]
 
     def cover(self, key: ObjectKey, uid: str, version: int) -> bool:
-        """Whether news of `version` about `uid` at `key` is out of date."""
+        """Whether an event of `version` about `uid` at `key` is outdated."""
         tombstone = self._by_key.get(key)
         return tombstone is not None and version <= (
             tombstone.until if uid == tombstone.uid else tombstone.seen
         )
 
     def confirm(self, key: ObjectKey, uid: str) -> None:
-        """The watch has shown the deletion."""
+        """Drop the tombstone of a deletion that the watch has reported."""
         tombstone = self._by_key.get(key)
         if tombstone is not None and tombstone.uid == uid:
             del self._by_key[key]
 
-    def pass_version(self, version: int) -> None:
-        """The watch has shown everything up to `version`."""
+    def drop_until(self, version: int) -> None:
+        """Drop tombstones that are no longer needed once the watch has reached `version`."""
         self._drop(lambda _, tombstone: tombstone.until <= version)
 
-    def pass_list(self, uids_at: Callable[[ObjectKey], Container[str]], version: int) -> None:
-        """A list of `version` has shown what exists; `uids_at` tells the UIDs that it has at a key."""
+    def drop_listed(self, uids_at: Callable[[ObjectKey], Container[str]], version: int) -> None:
+        """Drop tombstones made obsolete by a list of `version`; `uids_at` returns its UIDs at a key."""
         self._drop(
             lambda key, tombstone: (
                 tombstone.until <= version
@@ -83,10 +83,10 @@ class Tombstones:
         )
 
     def clear(self) -> None:
-        """Forget all of them."""
+        """Drop all tombstones."""
         self._by_key.clear()
 
-    def _drop(self, is_needless: Callable[[ObjectKey, _Tombstone], bool]) -> None:
+    def _drop(self, is_obsolete: Callable[[ObjectKey, _Tombstone], bool]) -> None:
         for key, tombstone in tuple(self._by_key.items()):
-            if is_needless(key, tombstone):
+            if is_obsolete(key, tombstone):
                 del self._by_key[key]

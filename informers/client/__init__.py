@@ -1,1 +1,1 @@
-"""The HTTP client beneath the informers: configuration, credentials, requests, watch streams."""
+"""HTTP client: configuration, credentials, connections, requests, lists and watch streams."""

@@ -1,14 +1,13 @@
-"""The connection pool and the login of the moment, renewed while requests go on.
+"""The connection pool and the current credentials, renewed while requests are in flight.
 
-Credentials are read again at most once in `REFRESH_SECONDS`, by a task of its own that no request
-waits for, and at once when the server refuses them, which the refused request does wait for. A new
-token is used from the next request on. A new CA or client certificate gets a new pool for new
-requests; the old one closes when its last request has ended, so no watch is cut. A renewal that
-fails changes nothing but a log line.
+Credentials are read again at most once in `REFRESH_SECONDS`, by a separate task that no request waits for. If
+the server rejects them they are read again at once, and the rejected request waits. A new token applies from
+the next request on. A new CA or client certificate gets a new pool for new requests. The old pool closes when
+its last request has ended, so no watch is interrupted. A failed renewal changes nothing and logs a warning.
 
-TLS and proxies for both come from the official client's configuration. Requests go through a session
-of our own on its connector: its session looks up proxies and netrc in a thread for every request,
-which quadruples the CPU a request costs, and offers netrc passwords to the server.
+TLS and proxies come from the official client's configuration. Requests use a separate session on its
+connector: the client's own session looks up proxies and netrc in a thread for every request, which
+quadruples the CPU cost of a request, and sends netrc passwords to the server.
 """
 
 from __future__ import annotations
@@ -31,23 +30,23 @@ from kubernetes_asyncio.client import ApiClient
 from yarl import URL
 
 from informers.client.credentials import ClientConfig, ConfigSource
-from informers.client.responses import foreign_errors
-from informers.client.sockets import lend_sockets
-from informers.client.write_guard import GuardedBody, refusals_of
+from informers.client.responses import mapped_errors
+from informers.client.sockets import use_unowned_sockets
+from informers.client.write_guard import GuardedBody, raise_denial
 from informers.errors import ConfigurationError, Unreachable
 
 logger = logging.getLogger(__name__)
 
-# The kubelet renews a token when a fifth of its life is left; client-go re-reads it each minute.
+# The kubelet renews a token when a fifth of its lifetime is left; client-go reads it again every minute.
 REFRESH_SECONDS = 60.0
 
-# What one read from a socket may bring; a watch under load gets many events in one turn.
+# Maximum size of one socket read, so that a watch under load receives many events at once.
 _READ_BYTES = 256 * 1024
 
 
 @dataclass(frozen=True)
 class RequestObservation:
-    """One HTTP request, for metrics: `code` is the HTTP code or `<error>`, `seconds` end at its headers."""
+    """One HTTP request, for metrics: its HTTP code or `<error>`, and the time until the response headers."""
 
     method: str
     resource: str
@@ -60,7 +59,7 @@ Observer = Callable[[RequestObservation], None]
 
 @dataclass(frozen=True)
 class HttpRequest:
-    """One request to be sent. `path` starts with `/api`, and it and `query` are percent-encoded already."""
+    """One request. `path` starts with `/api`; it and `query` are percent-encoded."""
 
     method: str
     resource: str
@@ -76,12 +75,12 @@ class HttpRequest:
 
 
 class _ConnectionLost(aiohttp.ClientError):
-    """A connection broke under a request that must not be sent twice."""
+    """A connection broke during a request that must not be sent twice."""
 
 
 async def _send_once(request: aiohttp.ClientRequest, handler: ClientHandlerType) -> aiohttp.ClientResponse:
-    # aiohttp resends a PUT or DELETE when its connection breaks; a write that took effect the first
-    # time would then be answered with a conflict or 404, and pass for one that never happened.
+    # aiohttp resends a PUT or DELETE when its connection breaks. If the first attempt took effect, the second
+    # would get a conflict or 404, and the write would look as if it never happened.
     try:
         return await handler(request)
     except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError):
@@ -91,10 +90,10 @@ async def _send_once(request: aiohttp.ClientRequest, handler: ClientHandlerType)
 
 
 class HttpPool:
-    """A pool of connections with one set of TLS material; `ConfigurationError` if that is unusable."""
+    """A pool of connections with one set of TLS files. Raises `ConfigurationError` if those are unusable."""
 
-    def __init__(self, material: ClientConfig, *, connections: int, user_agent: str) -> None:
-        configuration = material.configuration
+    def __init__(self, config: ClientConfig, *, connections: int, user_agent: str) -> None:
+        configuration = config.configuration
         configuration.connection_pool_maxsize = connections
         self.base = str(configuration.host).rstrip("/")
         self.server = urlsplit(self.base).netloc.rpartition("@")[2]
@@ -103,9 +102,9 @@ class HttpPool:
         try:
             self._client = ApiClient(configuration)
         except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
-            raise ConfigurationError(f"server {self.server}: {_tls_problem(error, material)}") from error
+            raise ConfigurationError(f"server {self.server}: {_tls_problem(error, config)}") from error
         connector = self._client.rest_client.pool_manager.connector
-        lend_sockets(connector)
+        use_unowned_sockets(connector)
         self._session = aiohttp.ClientSession(
             connector=connector,
             connector_owner=False,
@@ -117,11 +116,11 @@ class HttpPool:
         self._retired = False  # closes when the last request ends
 
     def __repr__(self) -> str:
-        return f"<Connection {self.server} requests={self._requests} retired={self._retired}>"
+        return f"<HttpPool {self.server} requests={self._requests} retired={self._retired}>"
 
     @property
     def requests(self) -> int:
-        """Requests that are under way, watches included."""
+        """Requests in flight, watches included."""
         return self._requests
 
     @property
@@ -131,19 +130,19 @@ class HttpPool:
 
     @asynccontextmanager
     async def send(
-        self, call: HttpRequest, authorization: str, observe: Observer
+        self, request: HttpRequest, authorization: str, observe: Observer
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """Send `call`, hand over the response at its headers, and close it in the end.
+        """Send `request`, yield the response once its headers arrived, and close it on exit.
 
-        Raises `Unreachable` and `OutcomeUnknown`. A GET on a connection that breaks is sent once more.
+        Raises `Unreachable` and `OutcomeUnknown`. A GET whose connection breaks is sent once more.
         """
         self._requests += 1
         try:
-            response = await self._start(call, authorization, observe)
+            response = await self._start(request, authorization, observe)
             try:
                 yield response
             finally:
-                response.close()  # gives the connection back if the body was read, else ends it
+                response.close()  # returns the connection to the pool if the body was read, else ends it
         finally:
             self._requests -= 1
             if self._retired and not self._requests:
@@ -151,58 +150,58 @@ class HttpPool:
                     await self.aclose()
 
     async def _start(
-        self, call: HttpRequest, authorization: str, observe: Observer
+        self, request: HttpRequest, authorization: str, observe: Observer
     ) -> aiohttp.ClientResponse:
-        headers = dict(call.headers)
+        headers = dict(request.headers)
         if authorization:
             headers["Authorization"] = authorization
-        body = None if call.body is None else GuardedBody(call.body)
+        body = None if request.body is None else GuardedBody(request.body)
         started = anyio.current_time()
         code = "<error>"
         try:
-            with foreign_errors(str(call)), refusals_of(body):
+            with mapped_errors(str(request)), raise_denial(body):
                 response = await self._session.request(
-                    call.method,
-                    URL(f"{self.base}{call.path}?{call.query}", encoded=True),
+                    request.method,
+                    URL(f"{self.base}{request.path}?{request.query}", encoded=True),
                     data=body,
                     headers=headers,
-                    timeout=call.timeout,
+                    timeout=request.timeout,
                     allow_redirects=False,
                     proxy=self._proxy,
                     server_hostname=self._server_hostname,
-                    middlewares=() if call.method == "GET" else (_send_once,),
+                    middlewares=() if request.method == "GET" else (_send_once,),
                 )
             code = str(response.status)
             _keep_alive(response)
             return response
         finally:
             seconds = anyio.current_time() - started
-            observe(RequestObservation(call.method, call.resource, code, seconds))
+            observe(RequestObservation(request.method, request.resource, code, seconds))
 
     async def retire(self) -> None:
-        """Close as soon as the requests that are under way have ended."""
+        """Close once the requests in flight have ended."""
         self._retired = True
         if not self._requests:
             await self.aclose()
 
     async def aclose(self) -> None:
-        """Close the pool, whoever uses it. May be called twice."""
+        """Close the pool, also with requests in flight. May be called twice."""
         await self._session.close()
         await self._client.close()
 
 
 @dataclass(frozen=True)
 class Session:
-    """What to send the next request with. `loads` counts the readings from scratch after refusals."""
+    """The pool and credentials for the next request. `reloads` counts full reloads after rejections."""
 
-    connection: HttpPool
-    material: ClientConfig = field(repr=False)
-    loads: int = 0
+    pool: HttpPool
+    config: ClientConfig = field(repr=False)
+    reloads: int = 0
 
-    def supersedes(self, refused: Session) -> bool:
-        """Whether it is worth a try after `refused`: other credentials, or the same ones read again since."""
-        ours, theirs = self.material, refused.material
-        return self.loads > refused.loads or (ours.authorization, ours.tls_digest) != (
+    def supersedes(self, rejected: Session) -> bool:
+        """Whether a retry after `rejected` is worthwhile: other credentials, or the same read again since."""
+        ours, theirs = self.config, rejected.config
+        return self.reloads > rejected.reloads or (ours.authorization, ours.tls_digest) != (
             theirs.authorization,
             theirs.tls_digest,
         )
@@ -210,7 +209,7 @@ class Session:
 
 @dataclass(frozen=True)
 class SessionStatistics:
-    """`renewals` and `failed_renewals` since the start; `requests` are under way now, in `pools` pools."""
+    """Renewals since the start, and the requests in flight in `pools` open pools."""
 
     renewals: int
     failed_renewals: int
@@ -219,38 +218,38 @@ class SessionStatistics:
 
 
 class SessionManager:
-    """The access of the moment, and its renewal. Made by `open_connections`."""
+    """Holds the current session and renews it. Created by `open_sessions`."""
 
     def __init__(
         self,
         source: ConfigSource,
-        access: Session,
-        make: Callable[[ClientConfig], HttpPool],
+        session: Session,
+        make_pool: Callable[[ClientConfig], HttpPool],
         *,
         refresh_seconds: float = REFRESH_SECONDS,
     ) -> None:
         self._source = source
-        self._current = access
-        self._make = make
+        self._current = session
+        self._make_pool = make_pool
         self._refresh_seconds = refresh_seconds
         self._refresh_at = anyio.current_time() + refresh_seconds
         self._renewal: asyncio.Task[None] | None = None
         self._renewal_scope = anyio.CancelScope()
-        self._pools = [access.connection]
+        self._pools = [session.pool]
         self._closed = False
         self._renewals = 0
         self._failed_renewals = 0
 
     def __repr__(self) -> str:
-        return f"<Connections {self._source!r} pools={len(self._pools)} renewals={self._renewals}>"
+        return f"<SessionManager {self._source!r} pools={len(self._pools)} renewals={self._renewals}>"
 
     @property
     def server(self) -> str:
         """Host and port of the server."""
-        return self._current.connection.server
+        return self._current.pool.server
 
     def statistics(self) -> SessionStatistics:
-        """Numbers of the moment."""
+        """Return counters since the start and current gauges."""
         return SessionStatistics(
             renewals=self._renewals,
             failed_renewals=self._failed_renewals,
@@ -259,81 +258,84 @@ class SessionManager:
         )
 
     def current(self) -> Session:
-        """The access to use now. Starts a refresh if one is due, without waiting for it."""
+        """Return the session to use now. Starts a refresh if one is due, without waiting for it."""
         if self._closed:
             raise Unreachable(f"{self.server}: the connection was closed on our side")
         if anyio.current_time() >= self._refresh_at:
-            self._renew(self._source.refresh, loads=0)
+            self._renew(self._source.refresh, reloads=0)
         return self._current
 
-    async def renew(self, refused: Session) -> Session:
-        """The access to use after the server refused `refused`: a newer one, if reading it worked."""
+    async def renew(self, rejected: Session) -> Session:
+        """Return the session to use after the server rejected `rejected`, a newer one if reading worked."""
         if self._renewal is not None:
             await asyncio.wait([self._renewal])
-        if not self._closed and not self._current.supersedes(refused):
-            await asyncio.wait([self._renew(self._source.load, loads=1)])
+        if not self._closed and not self._current.supersedes(rejected):
+            await asyncio.wait([self._renew(self._source.load, reloads=1)])
         return self.current()
 
     async def aclose(self) -> None:
-        """Close every pool and end a renewal that is under way. May be called twice."""
+        """Close every pool and end a renewal in progress. May be called twice."""
         self._closed = True
         if self._renewal is not None:
-            # Through the scope, since a task's own cancel() is delivered only once, and a credential
-            # plugin takes two: one to stop listening to it, one to stop waiting for its end.
+            # Cancelled through the scope: a task's own cancel() is delivered only once, and a credential
+            # plugin needs two, one to stop reading its output and one to stop waiting for its exit.
             self._renewal_scope.cancel()
             await asyncio.wait([self._renewal])
         for pool in self._pools:
             await pool.aclose()
 
-    def _renew(self, read: Callable[[], Awaitable[ClientConfig]], *, loads: int) -> asyncio.Task[None]:
-        # A task of its own, not the request's: a request that is cancelled must not end the renewal
-        # that others wait for, and the next request must not wait for a slow plugin.
+    def _renew(self, read: Callable[[], Awaitable[ClientConfig]], *, reloads: int) -> asyncio.Task[None]:
+        # A separate task: a cancelled request must not end the renewal that others wait for, and the next
+        # request must not wait for a slow plugin.
         if self._renewal is None:
             self._renewal_scope = anyio.CancelScope()
-            self._renewal = asyncio.get_running_loop().create_task(self._replace(read, loads))
+            self._renewal = asyncio.get_running_loop().create_task(self._replace(read, reloads))
         return self._renewal
 
-    async def _replace(self, read: Callable[[], Awaitable[ClientConfig]], loads: int) -> None:
+    async def _replace(self, read: Callable[[], Awaitable[ClientConfig]], reloads: int) -> None:
         try:
             with self._renewal_scope:
-                await self._adopt(await read(), loads)
+                await self._use(await read(), reloads)
         except ConfigurationError as error:
             self._failed_renewals += 1
-            logger.warning("kept the credentials in use, reading them again failed: %s", error)
+            context = {"server": self.server, "err": str(error)}
+            logger.warning("Failed to renew credentials, kept the current ones", extra=context)
         finally:
             self._refresh_at = anyio.current_time() + self._refresh_seconds
             self._renewal = None
 
-    async def _adopt(self, material: ClientConfig, loads: int) -> None:
+    async def _use(self, config: ClientConfig, reloads: int) -> None:
         old = self._current
-        connection = old.connection
-        if material.tls_digest != old.material.tls_digest:
-            connection = self._make(material)
-            self._pools = [*(pool for pool in self._pools if not pool.closed), connection]
-            logger.info("new connections to %s use the renewed TLS certificates", self.server)
-        self._current = Session(connection, material, old.loads + loads)
+        pool = old.pool
+        if config.tls_digest != old.config.tls_digest:
+            pool = self._make_pool(config)
+            self._pools = [*(known for known in self._pools if not known.closed), pool]
+            logger.info("Opened connections with renewed TLS certificates", extra={"server": self.server})
+        self._current = Session(pool, config, old.reloads + reloads)
         self._renewals += 1
-        if connection is not old.connection:
-            await old.connection.retire()
+        if pool is not old.pool:
+            await old.pool.retire()
 
 
-async def open_connections(
+async def open_sessions(
     source: ConfigSource, *, connections: int, user_agent: str, refresh_seconds: float = REFRESH_SECONDS
 ) -> SessionManager:
-    """Read the source and make the pool; nothing is sent yet. Raises `ConfigurationError`."""
+    """Read the source and create the pool; sends nothing yet. Raises `ConfigurationError`."""
 
-    def make(material: ClientConfig) -> HttpPool:
-        return HttpPool(material, connections=connections, user_agent=user_agent)
+    def make_pool(config: ClientConfig) -> HttpPool:
+        return HttpPool(config, connections=connections, user_agent=user_agent)
 
-    material = await source.load()
-    return SessionManager(source, Session(make(material), material), make, refresh_seconds=refresh_seconds)
+    config = await source.load()
+    return SessionManager(
+        source, Session(make_pool(config), config), make_pool, refresh_seconds=refresh_seconds
+    )
 
 
 def environment_proxy(url: str) -> str | None:
-    """The proxy that `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY` name for `url`.
+    """Return the proxy for `url` by `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY`.
 
-    `NO_PROXY` may hold networks in CIDR notation, as it commonly does for in-cluster addresses; the
-    standard library knows names and suffixes only.
+    `NO_PROXY` may contain networks in CIDR notation, which is common for in-cluster addresses; the standard
+    library supports names and suffixes only.
     """
     parts = urlsplit(url)
     proxies = getproxies()
@@ -361,7 +363,7 @@ def _networks(no_proxy: str) -> list[ipaddress.IPv4Network | ipaddress.IPv6Netwo
 
 
 def _keep_alive(response: aiohttp.ClientResponse) -> None:
-    # Frees the socket of a peer that vanished, also where no time limit of ours is running.
+    # Frees the socket of a vanished peer, also while no timeout of ours is running.
     connection = response.connection
     if connection is not None and connection.transport is not None:
         sock = connection.transport.get_extra_info("socket")
@@ -369,9 +371,9 @@ def _keep_alive(response: aiohttp.ClientResponse) -> None:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
 
 
-def _tls_problem(error: Exception, material: ClientConfig) -> str:
-    configuration = material.configuration
+def _tls_problem(error: Exception, config: ClientConfig) -> str:
+    configuration = config.configuration
     files = (configuration.ssl_ca_cert, configuration.cert_file, configuration.key_file)
-    named = ", ".join(file for file in files if file)
-    what = "is no PEM certificate or key" if isinstance(error, ssl.SSLError) else str(error)
-    return f"TLS file among {named}: {what}"
+    names = ", ".join(file for file in files if file)
+    problem = "not a PEM certificate or key" if isinstance(error, ssl.SSLError) else str(error)
+    return f"one of the TLS files {names}: {problem}"

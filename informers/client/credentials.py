@@ -1,12 +1,12 @@
-"""Where the server is and who we are: from a kubeconfig or a Pod's service account, by the official client.
+"""Loads server address and credentials from a kubeconfig or a service account, by the official client.
 
-Everything that can change while the process runs (token, certificates, CA) is read again by its
-`ConfigSource`. The invariant: a source hands out a complete, usable `ClientConfig` or raises
-`ConfigurationError`; half a rotation (a token file that is missing or empty for a moment) is such an
-error, so whoever holds the previous material keeps it.
+Everything that may change while the process runs (token, certificates, CA) is read again by its
+`ConfigSource`. Invariant: a source returns a complete, usable `ClientConfig` or raises `ConfigurationError`.
+Half a rotation (a token file missing or empty for a moment) is such an error: the caller then keeps its
+current configuration.
 
-Rotation is decided in `informers.client.connection`. Refreshed OIDC tokens are not written back to the
-kubeconfig.
+Not done here: deciding when to rotate (`informers.client.connection`), and writing refreshed OIDC tokens back
+to the kubeconfig.
 """
 
 from __future__ import annotations
@@ -34,16 +34,15 @@ from kubernetes_asyncio.config.incluster_config import (
 )
 
 from informers.client.exec_plugin import Loader, utc_now
-from informers.client.kubeconfig import SelectedContext, check
+from informers.client.kubeconfig import SelectedContext, select_context
 from informers.errors import ConfigurationError
 
 DEFAULT_KUBECONFIG = "~/.kube/config"
 
-# Long enough for a plugin that opens a browser; the official client would wait without end.
+# Long enough for a plugin that opens a browser; the official client has no limit.
 LOGIN_SECONDS = 60.0
 
-# What loading raises for a file or a plugin's answer that is not as it should be. It has no error
-# type of its own for most of these.
+# Errors of the official client for a malformed file or plugin response. Most have no type of its own.
 _LOAD_ERRORS = (
     ConfigException,
     OSError,
@@ -59,7 +58,7 @@ _LOAD_ERRORS = (
 
 @dataclass(frozen=True)
 class ClientConfig:
-    """All that a connection needs. `tls_digest` changes exactly when the CA, certificate or key do."""
+    """Everything a connection needs. `tls_digest` changes exactly when CA, certificate or key change."""
 
     configuration: Configuration = field(repr=False)
     authorization: str = field(repr=False)
@@ -67,30 +66,30 @@ class ClientConfig:
 
 
 class ConfigSource(Protocol):
-    """A place that material can be read from, as often as needed."""
+    """A place to read a `ClientConfig` from, as often as needed."""
 
     async def load(self) -> ClientConfig:
         """Read everything from scratch. Raises `ConfigurationError`."""
 
     async def refresh(self) -> ClientConfig:
-        """Read again what may have expired or been rotated. Raises `ConfigurationError`."""
+        """Read again the parts that expire or rotate. Raises `ConfigurationError`."""
 
 
 def choose_source(
     *, kubeconfig: str | None, context: str | None, environ: Mapping[str, str] = os.environ
 ) -> ConfigSource:
-    """An explicit kubeconfig or `KUBECONFIG`, else the Pod's service account, else the default kubeconfig.
+    """Return `kubeconfig` or `KUBECONFIG`, else the Pod's service account, else the default kubeconfig.
 
-    A `context` means a kubeconfig. Raises `ConfigurationError` with one line.
+    A `context` implies a kubeconfig. Raises `ConfigurationError` with one line.
     """
     files = kubeconfig or environ.get("KUBECONFIG")
     if not files and not context and environ.get(SERVICE_HOST_ENV_NAME):
         return ServiceAccount(environ=environ)
-    return Kubeconfig(check(files or DEFAULT_KUBECONFIG, context))
+    return Kubeconfig(select_context(files or DEFAULT_KUBECONFIG, context))
 
 
 class ServiceAccount:
-    """The token and CA that the kubelet mounts into a Pod and rotates there."""
+    """The token and CA that the kubelet mounts into a Pod and rotates."""
 
     def __init__(
         self,
@@ -107,7 +106,7 @@ class ServiceAccount:
         return f"<ServiceAccount token={self._token_file} ca={self._ca_file}>"
 
     async def load(self) -> ClientConfig:
-        """Read token and CA, off the event loop."""
+        """Read token and CA in a thread."""
         return await to_thread.run_sync(self._read)
 
     async def refresh(self) -> ClientConfig:
@@ -122,7 +121,7 @@ class ServiceAccount:
         )
         try:
             loader.load_and_set(configuration)
-            return _material(configuration)
+            return _client_config(configuration)
         except _LOAD_ERRORS as error:
             files = f"token {self._token_file}, CA {self._ca_file}"
             raise ConfigurationError(f"in-cluster configuration ({files}): {_one_line(error)}") from error
@@ -131,48 +130,48 @@ class ServiceAccount:
 class Kubeconfig:
     """One context of a kubeconfig: a token, token file, certificate, credential plugin or OIDC login."""
 
-    def __init__(self, choice: SelectedContext, *, now: Callable[[], datetime] = utc_now) -> None:
-        self._choice = choice
+    def __init__(self, selected: SelectedContext, *, now: Callable[[], datetime] = utc_now) -> None:
+        self._selected = selected
         self._now = now
         self._loader: Loader | None = None
 
     def __repr__(self) -> str:
-        return f"<Kubeconfig {self._choice}>"
+        return f"<Kubeconfig {self._selected}>"
 
     async def load(self) -> ClientConfig:
-        """Read the kubeconfig again and run its credential plugin, if there is one."""
-        with self._one_line():
-            loader = Loader(self._choice, self._now)
-            material = await self._use(loader)
+        """Read the kubeconfig and run its credential plugin, if any."""
+        with self._mapped_errors():
+            loader = Loader(self._selected, self._now)
+            config = await self._load_with(loader)
         self._loader = loader
-        return material
+        return config
 
     async def refresh(self) -> ClientConfig:
-        """Read the files again that it names; run the plugin if its credential is about to end."""
+        """Read the files that it names; run the plugin if its credential is about to expire."""
         if self._loader is None:
             return await self.load()
-        with self._one_line():
-            return await self._use(self._loader)
+        with self._mapped_errors():
+            return await self._load_with(self._loader)
 
-    async def _use(self, loader: Loader) -> ClientConfig:
+    async def _load_with(self, loader: Loader) -> ClientConfig:
         configuration = Configuration()
         with anyio.fail_after(LOGIN_SECONDS):
             await loader.load_and_set(configuration)
-        return _material(configuration)
+        return _client_config(configuration)
 
     @contextmanager
-    def _one_line(self) -> Iterator[None]:
+    def _mapped_errors(self) -> Iterator[None]:
         try:
             yield
         except TimeoutError as error:
-            problem = f"the login by credential plugin or OIDC took over {LOGIN_SECONDS:g} s"
-            raise ConfigurationError(f"kubeconfig {self._choice}: {problem}") from error
+            reason = f"the login by credential plugin or OIDC took more than {LOGIN_SECONDS:g} s"
+            raise ConfigurationError(f"kubeconfig {self._selected}: {reason}") from error
         except _LOAD_ERRORS as error:
-            raise ConfigurationError(f"kubeconfig {self._choice}: {_one_line(error)}") from error
+            raise ConfigurationError(f"kubeconfig {self._selected}: {_one_line(error)}") from error
 
 
-def _material(configuration: Configuration) -> ClientConfig:
-    # The client puts every scheme here, basic authentication too, and takes files as they are.
+def _client_config(configuration: Configuration) -> ClientConfig:
+    # The client stores every scheme here, also basic authentication, and does not strip file contents.
     scheme, _, secret = str(configuration.api_key.get("BearerToken", "")).partition(" ")
     secret = secret.strip()
     if scheme and not secret:

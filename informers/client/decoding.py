@@ -1,11 +1,10 @@
-"""From bytes to the small structures that a `Resource`'s owner declares, with msgspec.
+"""Decodes JSON into the small structures of a `Resource`'s owner, with msgspec.
 
-Owners compose their structures from `Metadata` and turn them into a `Resource.decode` with
-`struct_decoder`; fields that are not declared are skipped while scanning and cost no memory. The
-invariant kept here: one object that its decoder refuses never hides another. It becomes an
-`UnreadableObject`, identified by whatever of its metadata can be read.
+Owners compose structures from `Metadata` and turn them into a `Resource.decode` with `struct_decoder`.
+Undeclared fields are skipped while scanning and cost no memory. Invariant: an object that its decoder
+rejects never hides another. It becomes an `UnreadableObject` with whatever metadata can be read.
 
-There is no defaulting, no conversion between versions and no encoding of objects here.
+Not done here: defaulting, conversion between versions, encoding.
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ _NO_LABELS: Mapping[str, str] = MappingProxyType({})
 S = TypeVar("S")
 
 
-# gc=False: these hold strings and tuples of such, so they can be part of no reference cycle, and a
-# cache of tens of thousands of objects stays out of the collector's sight.
+# gc=False: these hold only strings and tuples of them, so they can be part of no reference cycle. A cache of
+# tens of thousands of objects then costs the garbage collector nothing.
 class OwnerReference(msgspec.Struct, frozen=True, rename="camel", gc=False):
     """An entry of `metadata.ownerReferences`."""
 
@@ -39,7 +38,7 @@ class OwnerReference(msgspec.Struct, frozen=True, rename="camel", gc=False):
 class Metadata(msgspec.Struct, frozen=True, rename="camel", gc=False):
     """The part of `metadata` that every controller needs; subclass it for annotations and the like.
 
-    Times are the API's own RFC 3339 text. Labels are read-only, as is everything else here.
+    Times are the API's RFC 3339 text. Everything is read-only, labels included.
     """
 
     name: str
@@ -58,7 +57,7 @@ class Metadata(msgspec.Struct, frozen=True, rename="camel", gc=False):
 
 
 class Identity(msgspec.Struct, frozen=True, rename="camel", gc=False):
-    """Which object this is: all that can be asked of one that its own decoder refuses."""
+    """Identity and version of an object, readable even if its own decoder rejects it."""
 
     name: str = ""
     namespace: str = ""
@@ -67,14 +66,14 @@ class Identity(msgspec.Struct, frozen=True, rename="camel", gc=False):
 
 
 class TypeMeta(msgspec.Struct, frozen=True, gc=False):
-    """The first thing to know about any answer: its kind and identity, empty where it does not say."""
+    """Kind and identity of a response; absent fields are empty."""
 
     kind: str = ""
     metadata: Identity = Identity()
 
 
 def struct_decoder(cls: type[S]) -> Callable[[bytes], S]:
-    """A `Resource.decode` for a msgspec structure: JSON text in, `ValueError` where it does not fit."""
+    """Return a `Resource.decode` for a msgspec structure; it raises `ValueError` on a mismatch."""
     decoder = msgspec.json.Decoder(cls)
 
     def decode(data: bytes) -> S:
@@ -86,19 +85,19 @@ def struct_decoder(cls: type[S]) -> Callable[[bytes], S]:
     return decode
 
 
-_decode_head = struct_decoder(TypeMeta)
+_decode_type_meta = struct_decoder(TypeMeta)
 
 
-def read_head(data: bytes | msgspec.Raw) -> TypeMeta:
-    """The kind and identity of an object, all empty if not even that can be read."""
+def read_type_meta(data: bytes | msgspec.Raw) -> TypeMeta:
+    """Return the kind and identity of an object, all empty if they cannot be read."""
     try:
-        return _decode_head(bytes(data))
+        return _decode_type_meta(bytes(data))
     except ValueError:
         return TypeMeta()
 
 
 def unreadable(identity: Identity, error: ValueError) -> UnreadableObject:
-    """The stand-in for an object that its decoder refused with `error`."""
+    """Return the placeholder for an object that its decoder rejected with `error`."""
     return UnreadableObject(
         name=identity.name,
         namespace=identity.namespace,
@@ -109,12 +108,12 @@ def unreadable(identity: Identity, error: ValueError) -> UnreadableObject:
 
 
 def decode_object(resource: Resource[T], data: bytes) -> T:
-    """Decode the answer of a get or a write. Raises `Undecodable`, with the object's key where it has one."""
+    """Decode the response of a get or a write. Raises `Undecodable`, with the object's key if it has one."""
     try:
         return resource.decode(data)
     except ValueError as error:
-        head = read_head(data)
-        key = (head.metadata.namespace, head.metadata.name)
+        meta = read_type_meta(data)
+        key = (meta.metadata.namespace, meta.metadata.name)
         name = "/".join(filter(None, key)) or "an object"
-        message = f"{resource} {name} of kind {head.kind or 'unknown'} is not readable: {error}"
-        raise Undecodable(message, key=key if head.metadata.name else None) from error
+        message = f"{resource} {name} of kind {meta.kind or 'unknown'} cannot be decoded: {error}"
+        raise Undecodable(message, key=key if meta.metadata.name else None) from error

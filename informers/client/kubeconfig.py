@@ -1,11 +1,9 @@
-"""Checks a kubeconfig before the official client loads it, so that every mistake has one clear line.
+"""Validates a kubeconfig before the official client loads it, so that every mistake has one clear line.
 
-The official client does the loading; what it says about a bad file ranges from a `KeyError` to
-silence (an undefined user means anonymous requests). This module walks the same path through the
-files, from context to cluster and user to the files those name, and raises `ConfigurationError`
-saying which file and field, what was found, and what is allowed. Secrets are never quoted.
-
-It connects to nothing and runs nothing.
+The official client does the loading. For a faulty file it raises anything from a `KeyError` to nothing (an
+undefined user means anonymous requests). This module follows the same references, from context to cluster and
+user to the files that they name. It raises `ConfigurationError` with the file, the field, the value found and
+the values allowed. Secrets are never quoted. It connects to nothing and runs nothing.
 """
 
 from __future__ import annotations
@@ -27,25 +25,25 @@ from informers.errors import ConfigurationError
 
 @dataclass(frozen=True)
 class SelectedContext:
-    """The context that was chosen, and found sound."""
+    """A validated context and the files it was read from."""
 
     paths: tuple[Path, ...]
     context: str
 
     def __str__(self) -> str:
-        """The files and the context, for messages."""
+        """Files and context, for messages."""
         return f"{_names(self.paths)}, context {self.context!r}"
 
 
 class ExecVariable(msgspec.Struct, frozen=True):
-    """One environment variable that a kubeconfig sets for a plugin."""
+    """One environment variable of a credential plugin."""
 
     name: str
     value: str
 
 
 class ExecConfig(msgspec.Struct, frozen=True, rename="camel"):
-    """`user.exec`: the credential plugin of a user."""
+    """`user.exec`: a user's credential plugin."""
 
     command: str
     api_version: str
@@ -105,12 +103,12 @@ class _Named(Protocol):
 N = TypeVar("N", bound=_Named)
 
 
-def check(kubeconfig: str, context: str | None) -> SelectedContext:
-    """Read the files of `kubeconfig` (`KUBECONFIG` syntax, first definition wins) and check one context.
+def select_context(kubeconfig: str, context: str | None) -> SelectedContext:
+    """Read the files of `kubeconfig` (`KUBECONFIG` syntax, first definition wins) and validate one context.
 
-    `context` is its name, the current context if `None`. Raises `ConfigurationError`.
+    `context` is its name; `None` means the current context. Raises `ConfigurationError`.
     """
-    paths = _existing(kubeconfig)
+    paths = _existing_files(kubeconfig)
     files = [(path, _read(path)) for path in paths]
     where = f"kubeconfig {_names(paths)}"
     wanted = context or next((file.current_context for _, file in files if file.current_context), None)
@@ -129,20 +127,19 @@ def check(kubeconfig: str, context: str | None) -> SelectedContext:
     return SelectedContext(tuple(paths), wanted)
 
 
-def _existing(kubeconfig: str) -> list[Path]:
-    located = [_located(name) for name in kubeconfig.split(os.pathsep) if name]
-    existing = [path for path in located if path is not None]
-    if not existing:
+def _existing_files(kubeconfig: str) -> list[Path]:
+    paths = [path for name in kubeconfig.split(os.pathsep) if name and (path := _existing_file(name))]
+    if not paths:
         raise ConfigurationError(
             f"kubeconfig {kubeconfig!r}: no such file; give the path of a readable kubeconfig"
         )
-    return existing
+    return paths
 
 
-def _located(name: str) -> Path | None:
-    """The path of a file, `None` if there is none.
+def _existing_file(name: str) -> Path | None:
+    """Return the path of a file, `None` if it does not exist.
 
-    Only that is a missing file, as in client-go: one that cannot be looked up may be there.
+    As in client-go, a file that cannot be looked up for another reason is an error, since it may exist.
     """
     try:
         path = Path(name).expanduser()
@@ -155,7 +152,7 @@ def _located(name: str) -> Path | None:
         raise ConfigurationError(f"kubeconfig {name!r}: cannot be read: {error}") from error
     except RuntimeError as error:
         raise ConfigurationError(
-            f"kubeconfig {name}: cannot be read: its home directory is not known"
+            f"kubeconfig {name}: cannot be read: its home directory is unknown"
         ) from error
     return path
 
@@ -176,7 +173,7 @@ def _read(path: Path) -> _Kubeconfig:
 
 
 def _yaml_problem(error: Exception) -> str:
-    # Only the place and the kind of mistake: the text around it may be a secret.
+    # Position and type of the mistake only: the text around it may be a secret.
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
         return f"{error.problem} at line {error.problem_mark.line + 1}"
     return type(error).__name__
@@ -197,23 +194,18 @@ def _allowed(defined: Iterable[tuple[Path, N]]) -> str:
 def _check_cluster(where: str, path: Path, cluster: _Cluster) -> None:
     try:
         url = urlsplit(cluster.server)
-        sound = url.scheme in {"http", "https"} and bool(url.hostname) and url.port != 0
+        valid = url.scheme in {"http", "https"} and bool(url.hostname) and url.port != 0
     except ValueError:
-        sound = False
-    if not sound:
+        valid = False
+    if not valid:
         raise ConfigurationError(f"{where}: server {cluster.server!r} is not an http:// or https:// URL")
-    _check_material(
-        where,
-        path,
-        "certificate-authority",
-        cluster.certificate_authority,
-        cluster.certificate_authority_data,
-    )
+    authority, authority_data = cluster.certificate_authority, cluster.certificate_authority_data
+    _check_pem(where, path, "certificate-authority", authority, authority_data)
 
 
 def _check_user(where: str, path: Path, user: _User) -> None:
-    _check_material(where, path, "client-certificate", user.client_certificate, user.client_certificate_data)
-    _check_material(where, path, "client-key", user.client_key, user.client_key_data)
+    _check_pem(where, path, "client-certificate", user.client_certificate, user.client_certificate_data)
+    _check_pem(where, path, "client-key", user.client_key, user.client_key_data)
     has_certificate = bool(user.client_certificate or user.client_certificate_data)
     if has_certificate != bool(user.client_key or user.client_key_data):
         raise ConfigurationError(f"{where}: client-certificate and client-key must be given together")
@@ -223,7 +215,7 @@ def _check_user(where: str, path: Path, user: _User) -> None:
         raise ConfigurationError(f"{where}: token must be a single line")
 
 
-def _check_material(where: str, path: Path, field: str, file: str | None, data: str | None) -> None:
+def _check_pem(where: str, path: Path, field: str, file: str | None, data: str | None) -> None:
     if data:
         try:
             base64.standard_b64decode(data)

@@ -1,13 +1,13 @@
-"""A list's response, read by ourselves: pieces of bytes in, decoded objects out, a slice at a time.
+"""Decodes a list response in slices while it arrives.
 
-A relist is one answer with every object in it, hundreds of megabytes in a large cluster. It is neither held
-nor decoded as a whole: as soon as `SLICE_BYTES` are there, the complete items among them are decoded and
-handed over, and other tasks get their turn.
+A relist is one response with every object, hundreds of megabytes in a large cluster. It is never held or
+decoded as a whole: once `SLICE_BYTES` have arrived, their complete items are decoded and passed on, and other
+tasks run.
 
-The invariant: what comes out is what decoding the whole answer at once would give. Where an item may end is
-guessed, from how Go's encoder writes lists; that the guess is right is proved by parsing what is before it,
-which is well-formed only at a true end. Text that is written otherwise is decoded in fewer pieces, at worst
-in one. One item that its decoder refuses never hides another.
+Invariant: the result equals that of decoding the whole response at once. Item boundaries are guessed from how
+Go's encoder writes lists. Parsing the text before a boundary verifies the guess: it is well-formed only at a
+true boundary. Text in another format is decoded in fewer slices, at worst in one. An item that its decoder
+rejects never hides another.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ import msgspec
 from anyio.lowlevel import checkpoint
 
 from informers.api import Page, Resource, T, UnreadableObject
-from informers.client.decoding import read_head, struct_decoder, unreadable
+from informers.client.decoding import read_type_meta, struct_decoder, unreadable
 from informers.errors import Undecodable
 
 SLICE_BYTES: Final = 256 * 1024
-"""Decoding holds the event loop; about 3 ms of it at 100 MB/s, a slow decoder on a slow core."""
+"""Decoding blocks the event loop: about 3 ms for this much at 100 MB/s, a slow decoder on a slow core."""
 
 _ATTEMPTS_MAX: Final = 8
-"""Places that are tried as the end of an item before more text is waited for."""
+"""Candidate boundaries per slice before more text is awaited."""
 
-_MARK_BYTES: Final = 21
-"""How much of the first item's beginning stands for all: `{"metadata":{"name":"`, or the API's name."""
+_PREFIX_BYTES: Final = 21
+"""Length of the prefix that all items share: `{"metadata":{"name":"`, or the `apiVersion`."""
 
 _ITEMS: Final = re.compile(rb'"items"\s*:\s*\[\s*(?=\{)')
 
@@ -51,32 +51,32 @@ _items_decoder: Final = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 class ListSplitter:
-    """Cuts a list's text into its items while it arrives. Holds about `slice_bytes` and one item at most."""
+    """Splits a list's text into items while it arrives. Holds at most about `slice_bytes` and one item."""
 
     def __init__(self, slice_bytes: int = SLICE_BYTES) -> None:
         self._slice_bytes = slice_bytes
         self._wanted_bytes = slice_bytes
-        self._head = b""  # up to the first item; before that is found, nothing
-        self._separator = b""  # what stands between two items, and how the second of them begins
+        self._head = b""  # up to the first item, empty until that is found
+        self._separator = b""  # text between two items with the prefix of the second one
         self._rest = bytearray()
 
     def __repr__(self) -> str:
         return f"<ListSplitter pending={len(self._rest)} slice={self._slice_bytes}>"
 
-    def feed(self, piece: bytes) -> Sequence[msgspec.Raw]:
-        """Items that are complete with `piece`, once they make up a slice."""
-        self._rest += piece
+    def feed(self, chunk: bytes) -> Sequence[msgspec.Raw]:
+        """Return the items that are complete with `chunk`, once they fill a slice."""
+        self._rest += chunk
         if len(self._rest) < self._wanted_bytes:
             return ()
         items = self._complete() if self._head or self._find_head() else ()
-        # Without success twice as much is waited for: text that cannot be cut is not scanned over and over.
+        # Doubles without success, so that text that cannot be split is not scanned over and over.
         self._wanted_bytes = self._slice_bytes if items else 2 * len(self._rest)
         return items
 
     def finish(self) -> tuple[Sequence[msgspec.Raw], _ListMetadata]:
-        """The items that are left, at least one if there are any, and the list's metadata.
+        """Return the remaining items, at least one if the list has any, and the list's metadata.
 
-        Raises `ValueError` if all of it together is no list.
+        Raises `ValueError` if the whole text is not a list.
         """
         listed = _decode_list(self._head + bytes(self._rest))
         self._rest.clear()
@@ -88,7 +88,7 @@ class ListSplitter:
             return False
         self._head = bytes(self._rest[: found.end()])
         del self._rest[: found.end()]
-        self._separator = b"}," + bytes(self._rest[:_MARK_BYTES])
+        self._separator = b"}," + bytes(self._rest[:_PREFIX_BYTES])
         return True
 
     def _complete(self) -> Sequence[msgspec.Raw]:
@@ -100,30 +100,30 @@ class ListSplitter:
             try:
                 items = _items_decoder.decode(b"[" + self._rest[: end + 1] + b"]")
             except (msgspec.MsgspecError, RecursionError):
-                continue  # inside an item, or the text is faulty, which shows in the end
+                continue  # inside an item, or the text is faulty, which `finish` reports
             del self._rest[: end + 2]
             return items
         return ()
 
 
-class _Taker(Generic[T]):
-    """Decodes items and hands them over; keeps what cannot be decoded."""
+class _ItemDecoder(Generic[T]):
+    """Decodes items and passes them on; collects those that cannot be decoded."""
 
-    def __init__(self, resource: Resource[T], take: Callable[[T], object]) -> None:
+    def __init__(self, resource: Resource[T], on_object: Callable[[T], object]) -> None:
         self._decode = resource.decode
-        self._take = take
-        self.refused: list[UnreadableObject] = []
+        self._on_object = on_object
+        self.rejected: list[UnreadableObject] = []
 
-    async def take(self, items: Sequence[msgspec.Raw]) -> None:
+    async def decode(self, items: Sequence[msgspec.Raw]) -> None:
         slice_bytes = 0
         for raw in items:
             data = bytes(raw)
             try:
                 obj = self._decode(data)
             except ValueError as error:
-                self.refused.append(unreadable(read_head(data).metadata, error))
+                self.rejected.append(unreadable(read_type_meta(data).metadata, error))
             else:
-                self._take(obj)
+                self._on_object(obj)
             slice_bytes += len(data)
             if slice_bytes >= SLICE_BYTES:
                 slice_bytes = 0
@@ -131,40 +131,40 @@ class _Taker(Generic[T]):
 
 
 async def read_page(
-    resource: Resource[T], pieces: AsyncIterator[bytes], take: Callable[[T], object] | None = None
+    resource: Resource[T], chunks: AsyncIterator[bytes], on_object: Callable[[T], object] | None = None
 ) -> Page[T]:
-    """Decode one page of a list while it arrives, letting the event loop run between slices.
+    """Decode one page of a list while it arrives, and let other tasks run between slices.
 
-    Each object goes to `take`, where given, as soon as it is decoded, and else into the page. Raises
-    `Undecodable` only if the answer is no list at all.
+    Each decoded object goes to `on_object` if given, else into the page. Raises `Undecodable` only if the
+    response is not a list.
     """
     splitter, objects = ListSplitter(), list[T]()
-    taker = _Taker(resource, take or objects.append)
-    async for piece in pieces:
-        items = splitter.feed(piece)
+    decoder = _ItemDecoder(resource, on_object or objects.append)
+    async for chunk in chunks:
+        items = splitter.feed(chunk)
         if items:
-            await taker.take(items)
+            await decoder.decode(items)
             await checkpoint()
     try:
         items, metadata = splitter.finish()
     except ValueError as error:
-        raise Undecodable(f"the answer to listing {resource} is no list: {error}") from error
-    await taker.take(items)
+        raise Undecodable(f"the response to listing {resource} is not a list: {error}") from error
+    await decoder.decode(items)
     return Page(
         items=objects,
-        unreadable=taker.refused,
+        unreadable=decoder.rejected,
         resource_version=metadata.resource_version,
         continue_token=metadata.continue_token,
     )
 
 
 async def decode_page(
-    resource: Resource[T], data: bytes, take: Callable[[T], object] | None = None
+    resource: Resource[T], data: bytes, on_object: Callable[[T], object] | None = None
 ) -> Page[T]:
-    """The same for an answer that is there already."""
-    return await read_page(resource, _pieces_of(data), take)
+    """Decode a page that is in memory, like `read_page`."""
+    return await read_page(resource, _chunks_of(data), on_object)
 
 
-async def _pieces_of(data: bytes) -> AsyncIterator[bytes]:
+async def _chunks_of(data: bytes) -> AsyncIterator[bytes]:
     for start in range(0, len(data), SLICE_BYTES):
         yield data[start : start + SLICE_BYTES]

@@ -1,4 +1,4 @@
-"""Counts of HTTP requests, in the terms of client-go's `rest_client_*` metrics, as plain data."""
+"""Counts of HTTP requests as plain data, in the terms of client-go's `rest_client_*` metrics."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ REQUEST_BUCKETS_SECONDS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.
 
 @dataclass(frozen=True)
 class RequestStatistics:
-    """Counts since the start. A request without an answer has the code `<error>`."""
+    """Counts since the start. A request without a response has the code `<error>`."""
 
     requests_total: Mapping[tuple[str, str], int]
-    """By HTTP method and code; one that is sent again counts again."""
+    """By HTTP method and code; each attempt counts."""
     retries_total: Mapping[tuple[str, str], int]
-    """Requests that were sent again, by method and the code that was the reason."""
+    """Repeated requests, by method and the code that caused the retry."""
     seconds: Mapping[str, HistogramStatistics]
-    """From sending to the answer's headers, by method."""
+    """From sending to the response headers, by method."""
 
 
 class RequestCounts:
@@ -36,19 +36,19 @@ class RequestCounts:
         return f"<RequestCounts requests={self._requests.total()} retries={self._retries.total()}>"
 
     def observe(self, request: RequestObservation) -> None:
-        """A request was answered, or failed."""
+        """Count a request that was answered or failed."""
         self._requests[request.method, request.code] += 1
         histogram = self._seconds.get(request.method)
         if histogram is None:
             histogram = self._seconds[request.method] = Histogram(REQUEST_BUCKETS_SECONDS)
         histogram.observe(request.seconds)
 
-    def retried(self, method: str, code: str) -> None:
-        """A request is sent again because of the answer that it got."""
+    def observe_retry(self, method: str, code: str) -> None:
+        """Count a retry of a request that was answered with `code`."""
         self._retries[method, code] += 1
 
     def statistics(self) -> RequestStatistics:
-        """Counts so far."""
+        """Return the counts so far."""
         return RequestStatistics(
             requests_total=dict(self._requests),
             retries_total=dict(self._retries),

@@ -1,8 +1,8 @@
-"""What a failure means: the one place where HTTP codes, `Status` objects and foreign exceptions become ours.
+"""Maps HTTP codes, `Status` objects and exceptions of the HTTP client to `informers.errors`.
 
-Two tables decide. An answer that is not a success is judged by its code and by the reason in its
-`Status` body. No answer is judged by one question, whether the server can have seen the request:
-`Unreachable` says it certainly has not, `OutcomeUnknown` that it may have acted on it.
+This is the only place that does. A response other than success is classified by its code and by the reason in
+its `Status` body. Without a response one question decides, whether the server can have received the request:
+`Unreachable` means certainly not, `OutcomeUnknown` that it may have acted on it.
 """
 
 from __future__ import annotations
@@ -14,49 +14,35 @@ from http import HTTPStatus
 import aiohttp
 import msgspec
 
-from informers.errors import (
-    AlreadyExists,
-    ApiError,
-    BadRequest,
-    Conflict,
-    Forbidden,
-    Gone,
-    Invalid,
-    NotFound,
-    OutcomeUnknown,
-    ServerError,
-    TooLargeResourceVersion,
-    TooManyRequests,
-    Unauthorized,
-    Unreachable,
-)
+from informers import errors
+from informers.errors import ApiError
 
 # From k8s.io/apimachinery/pkg/apis/meta/v1: StatusReason and CauseType.
 _REASONS: Mapping[str, type[ApiError]] = {
-    "AlreadyExists": AlreadyExists,
-    "Gone": Gone,
-    "Expired": Gone,
+    "AlreadyExists": errors.AlreadyExists,
+    "Gone": errors.Gone,
+    "Expired": errors.Gone,
 }
 _CODES: Mapping[int, type[ApiError]] = {
-    400: BadRequest,
-    401: Unauthorized,
-    403: Forbidden,
-    404: NotFound,
-    409: Conflict,
-    410: Gone,
-    422: Invalid,
+    400: errors.BadRequest,
+    401: errors.Unauthorized,
+    403: errors.Forbidden,
+    404: errors.NotFound,
+    409: errors.Conflict,
+    410: errors.Gone,
+    422: errors.Invalid,
 }
 _CAUSE_TOO_LARGE = "ResourceVersionTooLarge"
-_TEXT_TOO_LARGE = "Too large resource version"  # what servers without the cause say, with 504
+_TEXT_TOO_LARGE = "Too large resource version"  # from servers without the cause, with 504
 
-# The connection was not made, or the proxy refused to make it: no byte of the request has left.
+# The connection was not established, or the proxy refused it: no byte of the request was sent.
 _NOT_SENT = (
     aiohttp.ClientConnectorError,
     aiohttp.ConnectionTimeoutError,
     aiohttp.ClientHttpProxyError,
     aiohttp.ServerFingerprintMismatch,
 )
-# Everything else that the HTTP client can raise: disconnects, resets, time-outs, broken HTTP.
+# Everything else that the HTTP client raises: disconnects, resets, timeouts, malformed HTTP.
 _PERHAPS_SENT = (aiohttp.ClientError, TimeoutError, OSError)
 
 
@@ -88,7 +74,7 @@ _status_decoder = msgspec.json.Decoder(Status)
 
 
 def read_status(data: bytes | msgspec.Raw) -> Status:
-    """The `Status` in a body, an empty one if it holds something else (a proxy's page, say)."""
+    """Return the `Status` in a body, an empty one for any other body (such as a proxy's error page)."""
     try:
         status = _status_decoder.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError):
@@ -97,7 +83,7 @@ def read_status(data: bytes | msgspec.Raw) -> Status:
 
 
 def error_for_response(request: str, code: int, retry_after: str | None, body: bytes) -> ApiError:
-    """The error for an answer that is not a success, with `request` in its message if it explains nothing."""
+    """Return the error for a response; its message names `request` if the body explains nothing."""
     status = read_status(body)
     # Retry-After as a date would need a wall clock; API servers and the usual proxies send seconds.
     seconds = float(retry_after) if retry_after is not None and retry_after.strip().isdecimal() else None
@@ -105,36 +91,40 @@ def error_for_response(request: str, code: int, retry_after: str | None, body: b
 
 
 def error_for_status(status: Status) -> ApiError:
-    """The error for a `Status` inside a watch, whose HTTP code was a success."""
+    """Return the error for a `Status` inside a watch, whose HTTP code was a success."""
     code = status.code or HTTPStatus.INTERNAL_SERVER_ERROR.value
     return _error(status, code, status.message or f"the server ended the watch: {_phrase(code)}", None)
 
 
 @contextmanager
-def foreign_errors(request: str) -> Iterator[None]:
-    """Map what the HTTP client raises to `Unreachable` and `OutcomeUnknown`."""
+def mapped_errors(request: str) -> Iterator[None]:
+    """Map exceptions of the HTTP client to `Unreachable` and `OutcomeUnknown`."""
     try:
         yield
     except _NOT_SENT as error:
-        raise Unreachable(f"{request}: {_describe(error)}") from error
+        raise errors.Unreachable(f"{request}: {_describe(error)}") from error
     except _PERHAPS_SENT as error:
-        raise OutcomeUnknown(f"{request}: {_describe(error)}") from error
+        raise errors.OutcomeUnknown(f"{request}: {_describe(error)}") from error
 
 
 def _error(status: Status, code: int, message: str, retry_after_seconds: float | None) -> ApiError:
-    reason = status.reason
-    if _is_too_large(status, code):
-        return TooLargeResourceVersion(message, status=code, reason=reason)
-    cls = _REASONS.get(reason) or _CODES.get(code)
-    if cls is not None:
-        return cls(message, status=code, reason=reason)
+    cls = _error_class(status, code)
+    if cls not in {errors.TooManyRequests, errors.ServerError}:
+        return cls(message, status=code, reason=status.reason)
     if retry_after_seconds is None and status.details is not None:
         retry_after_seconds = status.details.retry_after_seconds or None
+    return cls(message, status=code, reason=status.reason, retry_after_seconds=retry_after_seconds)
+
+
+def _error_class(status: Status, code: int) -> type[ApiError]:
+    if _is_too_large(status, code):
+        return errors.TooLargeResourceVersion
+    cls = _REASONS.get(status.reason) or _CODES.get(code)
+    if cls is not None:
+        return cls
     if code == HTTPStatus.TOO_MANY_REQUESTS:
-        return TooManyRequests(message, status=code, reason=reason, retry_after_seconds=retry_after_seconds)
-    if code >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        return ServerError(message, status=code, reason=reason, retry_after_seconds=retry_after_seconds)
-    return ApiError(message, status=code, reason=reason)
+        return errors.TooManyRequests
+    return errors.ServerError if code >= HTTPStatus.INTERNAL_SERVER_ERROR else ApiError
 
 
 def _is_too_large(status: Status, code: int) -> bool:

@@ -1,11 +1,10 @@
-"""Sockets for event loops that take the descriptor over: each descriptor is closed once, by its owner.
+"""Sockets whose descriptor is closed exactly once, by its owner, also under uvloop.
 
-uvloop closes the descriptor of a connection that breaks during its TLS handshake and leaves the socket,
-which aiohttp made, believing that it is open (MagicStack/uvloop#646, #653). When that socket is collected it
-closes the number again, which by then belongs to another connection: that one goes on with a stranger's
-descriptor, or libuv aborts the process. A load balancer whose server restarts is enough. So the sockets made
-here close when they are told to, by their event loop or by whoever fails to connect them, and never by
-themselves.
+uvloop closes the descriptor of a connection that breaks during its TLS handshake, but leaves aiohttp's socket
+object open (MagicStack/uvloop#646, #653). When that object is collected it closes the same number again,
+which by then belongs to another connection: that one continues on a wrong descriptor, or libuv aborts the
+process. A load balancer whose server restarts is enough to trigger this. So the sockets made here close only
+on request, by the event loop or by the code that fails to connect them, and never on collection.
 """
 
 from __future__ import annotations
@@ -15,20 +14,20 @@ import socket
 import aiohttp
 
 
-class LentSocket(socket.socket):
-    """A socket that whoever took it has to close: being collected does not."""
+class UnownedSocket(socket.socket):
+    """A socket that stays open when it is garbage-collected."""
 
     def __del__(self) -> None:
         self.detach()
 
 
-def lend_sockets(connector: aiohttp.BaseConnector | None) -> None:
-    """Have `connector`, which the official client made, open its connections with such sockets."""
+def use_unowned_sockets(connector: aiohttp.BaseConnector | None) -> None:
+    """Make `connector`, which the official client created, open its connections with `UnownedSocket`."""
     if isinstance(connector, aiohttp.TCPConnector):
-        # What `socket_factory=` sets; the client has no way to hand that on.
+        # Equals `socket_factory=`, which the client cannot pass on.
         connector._socket_factory = _make  # noqa: SLF001
 
 
 def _make(address: aiohttp.AddrInfoType) -> socket.socket:
     family, kind, protocol, *_ = address
-    return LentSocket(family, kind, protocol)
+    return UnownedSocket(family, kind, protocol)

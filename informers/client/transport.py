@@ -1,12 +1,10 @@
-"""The `Api` port for a real API server: requests built from a `Resource`, answers decoded for it.
+"""The `Api` port over HTTP: builds requests from a `Resource` and decodes the responses.
 
-`connect` finds the server and the credentials; `KubeApi` does the rest. The invariant: every call
-ends within a limit and raises the classes of `informers.errors` only, and a write is sent once, so
-that `OutcomeUnknown` is the whole truth about a write without an answer. After a 401 a request is
-sent once more with credentials that were read again.
+`connect` finds server and credentials; `KubeApi` does the rest. Invariant: every call ends within its timeout
+and raises only the classes of `informers.errors`. A write is sent at most once, so `OutcomeUnknown` is exact
+for a write without a response; only a 401 is retried, once, with credentials that were read again.
 
-Nothing is retried, cached or throttled beyond that: `informers.cache.reflector` and the work queue know
-when to try again.
+Not done here: other retries, caching and throttling, which belong to the reflector and the work queue.
 """
 
 from __future__ import annotations
@@ -31,28 +29,27 @@ from informers.client.connection import (
     RequestObservation,
     SessionManager,
     SessionStatistics,
-    open_connections,
+    open_sessions,
 )
 from informers.client.credentials import choose_source
-from informers.client.decoding import decode_object, read_head
+from informers.client.decoding import decode_object, read_type_meta
 from informers.client.listing import read_page
 from informers.client.request_counts import RequestCounts, RequestStatistics
-from informers.client.responses import error_for_response, foreign_errors
-from informers.client.watch_stream import EventDecoder, WatchCounts, events
+from informers.client.responses import error_for_response, mapped_errors
+from informers.client.watch_stream import EventDecoder, WatchCounts, decode_events
 from informers.errors import ApiError
 
-# For each cluster a watch per kind and the writes of all workers; an election takes a pool of its own.
+# One watch per resource and the writes of all workers; leader election uses a pool of its own.
 CONNECTIONS = 64
 
 
 @dataclass(frozen=True)
 class Timeouts:
-    """How long things may take, in seconds.
+    """Timeouts in seconds.
 
-    `request_seconds` bounds a get or a write and `list_seconds` one page of a list, from end to end: an
-    API server gives up after 60 s itself, and a write that took 15 s is in trouble. `connect_seconds`
-    covers the wait for a free connection, name lookup, TCP, proxy and TLS together. `refresh_seconds`
-    is how old credentials from files may get, client-go's minute.
+    `request_seconds` bounds a get or a write and `list_seconds` one page of a list, end to end. An API server
+    itself stops after 60 s. `connect_seconds` covers the wait for a free connection, name lookup, TCP, proxy
+    and TLS together. `refresh_seconds` is the maximum age of credentials from files, client-go's minute.
     """
 
     request_seconds: float = 15.0
@@ -61,23 +58,23 @@ class Timeouts:
     refresh_seconds: float = REFRESH_SECONDS
 
     def __post_init__(self) -> None:
-        """A connect limit at or over a request's would make a server that is down an outcome unknown."""
+        """Ensure that an unreachable server fails as `Unreachable`, not as an unknown outcome."""
         if not 0 < self.connect_seconds < min(self.request_seconds, self.list_seconds):
             raise ValueError("connect_seconds must be positive and less than the limits of requests")
 
 
-_LIMITS = Timeouts()
+_TIMEOUTS = Timeouts()
 _EVERYTHING = Selectors()
 _UNCHECKED = Preconditions()
-_SUCCESS = 2  # the class of HTTP codes
+_SUCCESS = 2  # first digit of the HTTP code
 
 
 @dataclass(frozen=True)
 class TransportStatistics:
-    """Counts since the start (`watch`, `requests`), the state of connections and credentials (`access`)."""
+    """Counts since the start, and the state of connections and credentials (`session`)."""
 
     watch: WatchCounts
-    access: SessionStatistics
+    session: SessionStatistics
     requests: RequestStatistics
 
 
@@ -89,68 +86,62 @@ async def connect(
     connections: int = CONNECTIONS,
     user_agent: str = "informers",
     observe: Observer | None = None,
-    limits: Timeouts = _LIMITS,
+    timeouts: Timeouts = _TIMEOUTS,
     environ: Mapping[str, str] = os.environ,
 ) -> AsyncIterator[KubeApi]:
-    """An API for `kubeconfig` (else `KUBECONFIG`), else in-cluster, else for the default kubeconfig.
+    """Open an API for `kubeconfig` (else `KUBECONFIG`), else in-cluster, else for the default kubeconfig.
 
-    Sends nothing yet; `connections` bounds the requests at one time, watches included. Raises
-    `ConfigurationError` with a message of one line.
+    Sends nothing yet. `connections` limits concurrent requests, watches included. Raises `ConfigurationError`
+    with a message of one line.
     """
     source = choose_source(kubeconfig=kubeconfig, context=context, environ=environ)
-    pool = await open_connections(
-        source,
-        connections=connections,
-        user_agent=user_agent,
-        refresh_seconds=limits.refresh_seconds,
+    refresh_seconds = timeouts.refresh_seconds
+    sessions = await open_sessions(
+        source, connections=connections, user_agent=user_agent, refresh_seconds=refresh_seconds
     )
     try:
-        yield KubeApi(pool, limits=limits, observe=observe)
+        yield KubeApi(sessions, timeouts=timeouts, observe=observe)
     finally:
-        await pool.aclose()
+        await sessions.aclose()
 
 
 class KubeApi:
     """`informers.api.Api` over HTTP.
 
-    Requests are counted in `statistics`; `observe` is called after each of them besides, and must not raise.
+    `statistics` counts the requests. `observe` is also called after each request and must not raise.
     """
 
     def __init__(
-        self,
-        connections: SessionManager,
-        *,
-        limits: Timeouts = _LIMITS,
-        observe: Observer | None = None,
+        self, sessions: SessionManager, *, timeouts: Timeouts = _TIMEOUTS, observe: Observer | None = None
     ) -> None:
-        self._connections = connections
-        self._requests = RequestCounts()
+        self._sessions = sessions
+        self._request_counts = RequestCounts()
         self._observer = observe
-        self._connect_seconds = limits.connect_seconds
-        self._request_timeout = self._timeout(total=limits.request_seconds)
-        self._list_timeout = self._timeout(total=limits.list_seconds)
+        self._connect_seconds = timeouts.connect_seconds
+        self._request_timeout = self._timeout(total=timeouts.request_seconds)
+        self._list_timeout = self._timeout(total=timeouts.list_seconds)
         self._watch_counts = WatchCounts()
 
     def __repr__(self) -> str:
-        return f"<KubeApi {self.server} requests={self._connections.statistics().requests}>"
+        return f"<KubeApi {self.server} requests={self._sessions.statistics().requests}>"
 
     @property
     def server(self) -> str:
         """Host and port of the server, for logs."""
-        return self._connections.server
+        return self._sessions.server
 
     def statistics(self) -> TransportStatistics:
-        """Numbers of the moment."""
+        """Return the counts and the state of the connections."""
         return TransportStatistics(
             watch=WatchCounts(**vars(self._watch_counts)),
-            access=self._connections.statistics(),
-            requests=self._requests.statistics(),
+            session=self._sessions.statistics(),
+            requests=self._request_counts.statistics(),
         )
 
     async def get(self, resource: Resource[T], name: str, namespace: str = "") -> T:
-        """Read one object past every cache (a quorum read)."""
-        call = self._call("GET", resource, path_of(resource, namespace, name))
-        return decode_object(resource, await self._exchange(call))
+        """See `Api.get`."""
+        request = self._request("GET", resource, path_of(resource, namespace, name))
+        return decode_object(resource, await self._body(request))
 
     async def list_page(
         self,
@@ -161,17 +152,17 @@ class KubeApi:
         resource_version: str = "",
         limit: int = 0,
         continue_token: str = "",
-        take: Callable[[T], object] | None = None,
+        on_object: Callable[[T], object] | None = None,
     ) -> Page[T]:
-        """Read one page. An empty `resource_version` asks for a consistent list; `limit` 0 for all of it."""
+        """See `Api.list_page`."""
         query = _selectors(selectors) | {"limit": str(limit or ""), "continue": continue_token}
-        if resource_version and not continue_token:  # the token has its version in it
-            # Without the match, a limit would turn "at least" into "exactly" this version.
+        if resource_version and not continue_token:  # the token contains its version
+            # Without this match, a limit would mean exactly this version, not at least this one.
             query |= {"resourceVersion": resource_version, "resourceVersionMatch": "NotOlderThan"}
         path = path_of(resource, namespace)
-        call = self._call("GET", resource, path, query=query, timeout=self._list_timeout)
-        async with self._response(call) as response, aclosing(_pieces(response, call)) as pieces:
-            return await read_page(resource, pieces, take)
+        request = self._request("GET", resource, path, query=query, timeout=self._list_timeout)
+        async with self._response(request) as response, aclosing(_chunks(response, request)) as chunks:
+            return await read_page(resource, chunks, on_object)
 
     @asynccontextmanager
     async def watch(
@@ -184,10 +175,10 @@ class KubeApi:
         idle_seconds: float,
         selectors: Selectors = _EVERYTHING,
     ) -> AsyncIterator[AsyncIterator[WatchEvent[T]]]:
-        """Follow the changes after `resource_version`, bookmarks included; see `Api.watch`.
+        """See `Api.watch`.
 
-        `idle_seconds` bounds the wait for the headers, too: a proxy may hold them back until the first
-        event, which a bookmark is about once a minute.
+        `idle_seconds` also bounds the wait for the headers. A proxy may delay them until the first event,
+        and bookmarks arrive about once a minute.
         """
         query = _selectors(selectors) | {
             "watch": "true",
@@ -196,22 +187,22 @@ class KubeApi:
             "timeoutSeconds": str(timeout_seconds),
         }
         timeout = self._timeout(idle=idle_seconds)
-        # No compression: a compressing proxy holds events back to fill its blocks.
+        # No compression: a compressing proxy delays events to fill its blocks.
         headers = {"Accept-Encoding": "identity"}
         path = path_of(resource, namespace)
-        call = self._call("GET", resource, path, query=query, headers=headers, timeout=timeout)
-        async with self._response(call) as response:
+        request = self._request("GET", resource, path, query=query, headers=headers, timeout=timeout)
+        async with self._response(request) as response:
             decoder = EventDecoder(resource, self._watch_counts)
-            async with aclosing(events(response.content, decoder, str(call))) as stream:
+            async with aclosing(decode_events(response.content, decoder, str(request))) as stream:
                 yield stream
 
     async def create(
         self, resource: Resource[T], body: Json, namespace: str = "", *, strict: bool = False
     ) -> T:
-        """Create an object. `strict` refuses unknown and duplicate fields (`fieldValidation=Strict`)."""
+        """See `Api.create`."""
         query = {"fieldValidation": "Strict" if strict else ""}
-        call = self._call("POST", resource, path_of(resource, namespace), query=query, body=body)
-        return decode_object(resource, await self._exchange(call))
+        request = self._request("POST", resource, path_of(resource, namespace), query=query, body=body)
+        return decode_object(resource, await self._body(request))
 
     async def patch(
         self,
@@ -223,19 +214,19 @@ class KubeApi:
         subresource: str = "",
         patch_type: PatchType = PatchType.MERGE,
     ) -> T:
-        """Patch an object. A `metadata.resourceVersion` in a merge patch makes it conditional."""
+        """See `Api.patch`."""
         path = path_of(resource, namespace, name, subresource)
         headers = {"Content-Type": patch_type.value}
-        call = self._call("PATCH", resource, path, body=body, headers=headers)
-        return decode_object(resource, await self._exchange(call))
+        request = self._request("PATCH", resource, path, body=body, headers=headers)
+        return decode_object(resource, await self._body(request))
 
     async def update(
         self, resource: Resource[T], name: str, body: Json, namespace: str = "", *, subresource: str = ""
     ) -> T:
-        """Replace an object; a stale `metadata.resourceVersion` in the body is a `Conflict`."""
+        """See `Api.update`."""
         path = path_of(resource, namespace, name, subresource)
-        call = self._call("PUT", resource, path, body=body)
-        return decode_object(resource, await self._exchange(call))
+        request = self._request("PUT", resource, path, body=body)
+        return decode_object(resource, await self._body(request))
 
     async def delete(
         self,
@@ -245,15 +236,15 @@ class KubeApi:
         *,
         preconditions: Preconditions = _UNCHECKED,
     ) -> T | None:
-        """Delete with the object's own grace period. Returns the object if it lives on for a while."""
+        """See `Api.delete`."""
         wanted = {"uid": preconditions.uid, "resourceVersion": preconditions.resource_version}
         body: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
         body["preconditions"] = {key: value for key, value in wanted.items() if value is not None}
-        call = self._call("DELETE", resource, path_of(resource, namespace, name), body=body)
-        answer = await self._exchange(call)
-        return None if read_head(answer).kind == "Status" else decode_object(resource, answer)
+        request = self._request("DELETE", resource, path_of(resource, namespace, name), body=body)
+        data = await self._body(request)
+        return None if read_type_meta(data).kind == "Status" else decode_object(resource, data)
 
-    def _call(
+    def _request(
         self,
         method: str,
         resource: Resource[Any],
@@ -276,30 +267,30 @@ class KubeApi:
             timeout=timeout or self._request_timeout,
         )
 
-    async def _exchange(self, call: HttpRequest) -> bytes:
-        async with self._response(call) as response:
-            with foreign_errors(str(call)):
+    async def _body(self, request: HttpRequest) -> bytes:
+        async with self._response(request) as response:
+            with mapped_errors(str(request)):
                 return await response.read()
 
     @asynccontextmanager
-    async def _response(self, call: HttpRequest) -> AsyncIterator[aiohttp.ClientResponse]:
-        """A successful response, at its headers."""
-        access = self._connections.current()
-        for retry_refused in (True, False):
-            authorization = access.material.authorization
-            async with access.connection.send(call, authorization, self._observe) as response:
+    async def _response(self, request: HttpRequest) -> AsyncIterator[aiohttp.ClientResponse]:
+        """Yield a successful response once its headers have arrived."""
+        session = self._sessions.current()
+        for may_renew in (True, False):
+            authorization = session.config.authorization
+            async with session.pool.send(request, authorization, self._observe) as response:
                 if response.status // 100 == _SUCCESS:
                     yield response
                     return
-                if response.status != HTTPStatus.UNAUTHORIZED or not retry_refused:
-                    raise await _failure(call, response)
-            access = await self._connections.renew(access)
-            self._requests.retried(call.method, str(HTTPStatus.UNAUTHORIZED.value))
+                if response.status != HTTPStatus.UNAUTHORIZED or not may_renew:
+                    raise await _error(request, response)
+            session = await self._sessions.renew(session)
+            self._request_counts.observe_retry(request.method, str(HTTPStatus.UNAUTHORIZED.value))
 
-    def _observe(self, request: RequestObservation) -> None:
-        self._requests.observe(request)
+    def _observe(self, observation: RequestObservation) -> None:
+        self._request_counts.observe(observation)
         if self._observer is not None:
-            self._observer(request)
+            self._observer(observation)
 
     def _timeout(self, *, total: float | None = None, idle: float | None = None) -> aiohttp.ClientTimeout:
         connect_seconds = self._connect_seconds
@@ -308,16 +299,16 @@ class KubeApi:
         )
 
 
-async def _pieces(response: aiohttp.ClientResponse, call: HttpRequest) -> AsyncGenerator[bytes, None]:
-    with foreign_errors(str(call)):
-        while piece := await response.content.readany():
-            yield piece
+async def _chunks(response: aiohttp.ClientResponse, request: HttpRequest) -> AsyncGenerator[bytes, None]:
+    with mapped_errors(str(request)):
+        while chunk := await response.content.readany():
+            yield chunk
 
 
 def path_of(resource: Resource[Any], namespace: str = "", name: str = "", subresource: str = "") -> str:
-    """The path of a resource, or of one object of it, as the API server's URL scheme has it."""
+    """Return the URL path of a resource, or of one of its objects."""
     if namespace and not resource.namespaced:
-        raise ValueError(f"{resource} is of cluster scope and has no namespace {namespace!r}")
+        raise ValueError(f"{resource} is cluster-scoped and has no namespace {namespace!r}")
     if name and resource.namespaced and not namespace:
         raise ValueError(f"{resource} {name!r} needs a namespace")
     parts = [part for part in (name, subresource) if part]
@@ -326,7 +317,7 @@ def path_of(resource: Resource[Any], namespace: str = "", name: str = "", subres
 
 @lru_cache(maxsize=256)
 def _collection_path(resource: Resource[Any], namespace: str) -> str:
-    """Resources and namespaces are few, and every request names one of each."""
+    """Return the URL path of a collection; cached, since there are few and every request needs one."""
     root = ["apis", resource.group] if resource.group else ["api"]
     scope = ["namespaces", namespace] if namespace else []
     return _path([*root, resource.version, *scope, resource.plural])
@@ -340,11 +331,11 @@ def _selectors(selectors: Selectors) -> dict[str, str]:
     return {"labelSelector": selectors.labels, "fieldSelector": selectors.fields}
 
 
-async def _failure(call: HttpRequest, response: aiohttp.ClientResponse) -> ApiError:
+async def _error(request: HttpRequest, response: aiohttp.ClientResponse) -> ApiError:
     retry_after = response.headers.get("Retry-After")
     try:
-        with foreign_errors(str(call)):
+        with mapped_errors(str(request)):
             body = await response.read()
     except ApiError:
-        body = b""  # the code alone says what has to be done
-    return error_for_response(str(call), response.status, retry_after, body)
+        body = b""  # the code alone is enough
+    return error_for_response(str(request), response.status, retry_after, body)

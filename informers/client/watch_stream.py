@@ -1,11 +1,11 @@
-"""A watch's response, read by ourselves: chunks of bytes in, `WatchEvent`s out.
+"""Decodes a watch response: chunks of bytes to `WatchEvent`s.
 
-The invariant: a change is delivered, or the stream fails; none is dropped in silence. So an object
-that cannot be decoded is delivered as unreadable, and a line that cannot even be identified (no
-JSON, or larger than `MAX_EVENT_BYTES`) ends the watch with `Undecodable`, which a list repairs. What
-is skipped, with a log line and a count, cannot be a change to an object of this resource.
+Invariant: a change is delivered, or the stream fails; no change is dropped silently. An object that cannot be
+decoded is delivered as unreadable. A line that cannot be identified (not JSON, or larger than
+`MAX_EVENT_BYTES`) ends the watch with `Undecodable`, which a list repairs. Skipped lines are logged and
+counted; they cannot be changes to an object of this resource.
 
-Reconnecting, and what to make of each error, is the caller's part.
+Not done here: reconnecting and error handling, which belong to the caller.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from aiohttp import StreamReader
 from anyio.lowlevel import checkpoint
 
 from informers.api import Resource, T, WatchEvent, WatchEventType
-from informers.client.decoding import read_head, struct_decoder, unreadable
-from informers.client.responses import error_for_status, foreign_errors, read_status
+from informers.client.decoding import read_type_meta, struct_decoder, unreadable
+from informers.client.responses import error_for_status, mapped_errors, read_status
 from informers.errors import OutcomeUnknown, Undecodable
 
 logger = logging.getLogger(__name__)
 
-# etcd takes 1.5 MiB for one object unless told otherwise, so this is no object that was meant.
+# etcd limits an object to 1.5 MiB by default, so a larger line is not a legitimate object.
 MAX_EVENT_BYTES = 16 * 1024 * 1024
 
-# Events come without a task switch as long as they are there; after this many others get a turn.
+# Available events are delivered without a task switch; other tasks run after this many.
 EVENTS_PER_TURN = 50
 
 
 @dataclass
 class WatchCounts:
-    """Counts over all watches of an API: events seen, delivered as unreadable, and skipped."""
+    """Counts over all watches of an API: events received, delivered as unreadable, and skipped."""
 
     events: int = 0
     unreadable: int = 0
@@ -52,9 +52,9 @@ _decode_line = struct_decoder(_Line)
 
 
 class LineSplitter:
-    """Cuts a stream of chunks into lines, wherever the chunks end, keeping at most one unfinished line.
+    """Splits a stream of chunks into lines and holds at most one incomplete line.
 
-    `feed` raises `Undecodable` when a line grows over `limit_bytes`.
+    `feed` raises `Undecodable` for a line longer than `limit_bytes`.
     """
 
     def __init__(self, limit_bytes: int = MAX_EVENT_BYTES) -> None:
@@ -66,7 +66,7 @@ class LineSplitter:
         return f"<LineSplitter pending={self._size_bytes} limit={self._limit_bytes}>"
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """The lines that `chunk` completes, without their ends; empty ones are left out."""
+        """Return the lines that `chunk` completes, without line ends and empty lines."""
         *complete, rest = chunk.split(b"\n")
         lines = []
         for part in complete:
@@ -76,7 +76,7 @@ class LineSplitter:
         return [line for line in lines if line]
 
     def finish(self) -> bytes:
-        """What came after the last line end, which a server may leave out at the very end."""
+        """Return the text after the last line end; a server may omit the very last line end."""
         line = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
         self._parts.clear()
         self._size_bytes = 0
@@ -92,7 +92,7 @@ class LineSplitter:
 
 
 class EventDecoder(Generic[T]):
-    """Turns lines into events of one resource. Raises what an `ERROR` line or a foreign line means."""
+    """Decodes lines to events of one resource. Raises the error that an `ERROR` or invalid line means."""
 
     def __init__(self, resource: Resource[T], counts: WatchCounts) -> None:
         self._resource = resource
@@ -102,22 +102,22 @@ class EventDecoder(Generic[T]):
         return f"<EventDecoder {self._resource}>"
 
     def decode(self, line: bytes) -> WatchEvent[T] | None:
-        """One event, or `None` where a line says nothing about an object of this resource."""
+        """Decode one event. Returns `None` for a line that concerns no object of this resource."""
         event = self._read(line)
         if event.type == "ERROR":
             raise error_for_status(read_status(event.object))
         data = bytes(event.object)
-        head = read_head(data)
+        meta = read_type_meta(data)
         self._counts.events += 1
         try:
             event_type = WatchEventType(event.type)
         except ValueError:
             self._skip(f"unknown type {event.type!r}")
             return None
-        if head.kind and head.kind != self._resource.kind:
-            self._skip(f"kind {head.kind!r} instead of {self._resource.kind!r}")
+        if meta.kind and meta.kind != self._resource.kind:
+            self._skip(f"kind {meta.kind!r} instead of {self._resource.kind!r}")
             return None
-        version = head.metadata.resource_version
+        version = meta.metadata.resource_version
         if not version:
             raise Undecodable(f"an event of the watch on {self._resource} has no readable resourceVersion")
         if event_type is WatchEventType.BOOKMARK:
@@ -126,13 +126,13 @@ class EventDecoder(Generic[T]):
             return WatchEvent(event_type, version, object=self._resource.decode(data))
         except ValueError as error:
             self._counts.unreadable += 1
-            return WatchEvent(event_type, version, unreadable=unreadable(head.metadata, error))
+            return WatchEvent(event_type, version, unreadable=unreadable(meta.metadata, error))
 
     def _read(self, line: bytes) -> _Line:
         try:
             event = _decode_line(line)
         except ValueError as error:
-            raise Undecodable(f"a line of the watch on {self._resource} is no event: {error}") from error
+            raise Undecodable(f"a line of the watch on {self._resource} is not an event: {error}") from error
         if event.type:
             return event
         status = read_status(line)
@@ -140,44 +140,44 @@ class EventDecoder(Generic[T]):
             raise error_for_status(status)
         raise Undecodable(f"a line of the watch on {self._resource} has no event type")
 
-    def _skip(self, why: str) -> None:
+    def _skip(self, reason: str) -> None:
         self._counts.skipped += 1
-        logger.warning("skipped an event of the watch on %s: %s", self._resource, why)
+        logger.warning("Skipped watch event", extra={"resource": str(self._resource), "reason": reason})
 
 
-async def events(
+async def decode_events(
     content: StreamReader, decoder: EventDecoder[T], request: str
 ) -> AsyncGenerator[WatchEvent[T], None]:
-    """Decode the events of a response until it ends. Time limits are those of the response itself.
+    """Decode the events of a response until it ends. Timeouts are those of the response itself.
 
-    Raises `OutcomeUnknown` if the connection breaks or is silent for too long, what an `ERROR` event
-    means, and `Undecodable`.
+    Raises `OutcomeUnknown` if the connection breaks or is silent for too long, the error of an `ERROR` event,
+    and `Undecodable`.
     """
     splitter = LineSplitter()
-    turn = 0
+    lines = 0
     while chunk := await _read(content, request):
         for line in splitter.feed(chunk):
             event = decoder.decode(line)
             if event is not None:
                 yield event
-            turn += 1
-            if turn % EVENTS_PER_TURN == 0:
+            lines += 1
+            if lines % EVENTS_PER_TURN == 0:
                 await checkpoint()
-    event = _last(splitter.finish(), decoder, request)
+    event = _decode_last(splitter.finish(), decoder, request)
     if event is not None:
         yield event
 
 
 async def _read(content: StreamReader, request: str) -> bytes:
-    with foreign_errors(request):
+    with mapped_errors(request):
         return await content.readany()
 
 
-def _last(line: bytes, decoder: EventDecoder[T], request: str) -> WatchEvent[T] | None:
+def _decode_last(line: bytes, decoder: EventDecoder[T], request: str) -> WatchEvent[T] | None:
     if not line:
         return None
     try:
         return decoder.decode(line)
     except Undecodable as error:
-        # Through a proxy that does not use chunks, a broken connection looks like an orderly end.
+        # Through a proxy without chunked encoding, a broken connection looks like a clean end.
         raise OutcomeUnknown(f"{request}: the stream ended in the middle of an event") from error

@@ -1,26 +1,13 @@
-"""An `Api` that writes only while it may: the check that leader election asks for before each write.
+"""Withholds writes of a process that may no longer lead.
 
-A process that was frozen past its lease goes on in the middle of its work when it wakes. The elector cancels
-that work, but what is ready first runs first, and may be a write. `may_write` keeps it back; it is asked
-when the write is made and, by a transport that asks for permits (`informers.client.write_guard`), again in
-the step that hands its bytes to the event loop. What is left is the rest of that turn of the loop and the way
-to the server, which no check of ours can close: the writes still need their preconditions.
+A process frozen past its lease resumes in the middle of its work. The elector cancels that work, but another
+ready task may run first, and its next step may be a write. `may_write` withholds that write. It is checked
+when the write is made, and again in the step that hands its bytes to the event loop, because a request may
+wait in between for a free connection, for TCP and TLS, and for its turn to be written. The check travels in
+the task's context, so that the `Api` between the two stays unaware of it.
 
-Reads pass. So do writes of the resources in `free`, which belong to no leader (Events, say).
-
-Permission to send a request, asked for in the step that hands its bytes to the event loop.
-
-A request may wait for its connection: for one of the pool that is free, for TCP and TLS to be set up; and
-then for its turn to be written. What was allowed when it was made may no longer be by then, above all in a
-process that was frozen meanwhile. Whoever makes the request puts a check around it (`permit`); whoever sends
-it asks (`ask_permit`). The check travels with the task, so that the port between the two need not know of it.
-
-A request body that asks for permission in the step that writes it.
-
-aiohttp hands a connection to a request and, below Python 3.12, writes the body in a task of its own, after
-whatever else is ready; a middleware and a trace come earlier still. Headers wait for the body and leave with
-it, so a body that is refused is a request of which not a byte was sent. Only writes have bodies, and each
-write has one.
+Not covered: the rest of that event loop turn and the network path. Writes still need their preconditions.
+Reads pass, and so do writes of `unguarded` resources, which need no leader (Events, for example).
 """
 
 from __future__ import annotations
@@ -41,22 +28,22 @@ _UNCHECKED = Preconditions()
 
 
 class GuardedApi:
-    """`api`, whose writes raise `NotLeading`, unsent, where `may_write` says no."""
+    """An `Api` whose writes raise `NotLeading`, unsent, while `may_write` returns false."""
 
     def __init__(
-        self, api: Api, may_write: Callable[[], bool], *, free: Collection[Resource[Any]] = ()
+        self, api: Api, may_write: Callable[[], bool], *, unguarded: Collection[Resource[Any]] = ()
     ) -> None:
         self._api = api
         self._may_write = may_write
-        self._free = tuple(free)
-        self._refused = 0
+        self._unguarded = tuple(unguarded)
+        self._withheld = 0
 
     def __repr__(self) -> str:
-        return f"<GuardedApi {self._api!r} may_write={self._may_write()} refused={self._refused}>"
+        return f"<GuardedApi {self._api!r} may_write={self._may_write()} withheld={self._withheld}>"
 
     def statistics(self) -> int:
-        """Writes that were kept back."""
-        return self._refused
+        """Return the number of withheld writes."""
+        return self._withheld
 
     async def get(self, resource: Resource[T], name: str, namespace: str = "") -> T:
         """See `Api.get`."""
@@ -71,7 +58,7 @@ class GuardedApi:
         resource_version: str = "",
         limit: int = 0,
         continue_token: str = "",
-        take: Callable[[T], object] | None = None,
+        on_object: Callable[[T], object] | None = None,
     ) -> Page[T]:
         """See `Api.list_page`."""
         return await self._api.list_page(
@@ -81,7 +68,7 @@ class GuardedApi:
             resource_version=resource_version,
             limit=limit,
             continue_token=continue_token,
-            take=take,
+            on_object=on_object,
         )
 
     def watch(
@@ -108,7 +95,7 @@ class GuardedApi:
         self, resource: Resource[T], body: Json, namespace: str = "", *, strict: bool = False
     ) -> T:
         """See `Api.create`. Raises `NotLeading`."""
-        with self._permitted(resource):
+        with self._guarded(resource):
             return await self._api.create(resource, body, namespace, strict=strict)
 
     async def patch(
@@ -122,7 +109,7 @@ class GuardedApi:
         patch_type: PatchType = PatchType.MERGE,
     ) -> T:
         """See `Api.patch`. Raises `NotLeading`."""
-        with self._permitted(resource):
+        with self._guarded(resource):
             return await self._api.patch(
                 resource, name, body, namespace, subresource=subresource, patch_type=patch_type
             )
@@ -131,7 +118,7 @@ class GuardedApi:
         self, resource: Resource[T], name: str, body: Json, namespace: str = "", *, subresource: str = ""
     ) -> T:
         """See `Api.update`. Raises `NotLeading`."""
-        with self._permitted(resource):
+        with self._guarded(resource):
             return await self._api.update(resource, name, body, namespace, subresource=subresource)
 
     async def delete(
@@ -143,66 +130,68 @@ class GuardedApi:
         preconditions: Preconditions = _UNCHECKED,
     ) -> T | None:
         """See `Api.delete`. Raises `NotLeading`."""
-        with self._permitted(resource):
+        with self._guarded(resource):
             return await self._api.delete(resource, name, namespace, preconditions=preconditions)
 
-    def _permitted(self, resource: Resource[Any]) -> AbstractContextManager[None]:
+    def _guarded(self, resource: Resource[Any]) -> AbstractContextManager[None]:
         def check() -> None:
             if not self._may_write():
-                self._refused += 1
-                raise NotLeading(f"a write of {resource} was kept back: this process does not lead any more")
+                self._withheld += 1
+                raise NotLeading(f"a write of {resource} was withheld: this process no longer leads")
 
-        return nullcontext() if resource in self._free else permit(check)
+        return nullcontext() if resource in self._unguarded else write_check(check)
 
 
-Check = Callable[[], None]
-"""Returns if the request may be sent, raises the `ApiError` that says why not."""
+WriteCheck = Callable[[], None]
+"""Returns if the request may be sent, else raises an `ApiError` with the reason."""
 
-_check: ContextVar[Check | None] = ContextVar("check", default=None)
+_write_check: ContextVar[WriteCheck | None] = ContextVar("write_check", default=None)
 
 
 @contextmanager
-def permit(check: Check) -> Iterator[None]:
-    """Have writes that are made in the block ask `check` before they are sent; it is asked first thing.
-
-    A request without a body asks nothing more: there is nothing to keep back but a read.
-    """
+def write_check(check: WriteCheck) -> Iterator[None]:
+    """Run `check` now, and again before each write of the block is sent. Reads are not checked."""
     check()
-    token = _check.set(check)
+    token = _write_check.set(check)
     try:
         yield
     finally:
-        _check.reset(token)
+        _write_check.reset(token)
 
 
-def ask_permit() -> None:
-    """Raise what the check of the request at hand raises, if it has one."""
-    check = _check.get()
+def run_write_check() -> None:
+    """Run the check of the current context, if any. Raises what the check raises."""
+    check = _write_check.get()
     if check is not None:
         check()
 
 
 class GuardedBody(aiohttp.BytesPayload):
-    """Bytes that are written only if `ask_permit` allows it; `refusal` is what it raised."""
+    """A request body that runs the write check in the step that writes it; `denial` is the error raised.
 
-    refusal: ApiError | None = None
+    A middleware or trace would be too early: aiohttp assigns a connection to a request and, below Python
+    3.12, writes the body in a separate task, after other ready tasks. Headers are sent together with the
+    body, so no byte of a denied request is sent. Every write has a body, and only writes have one.
+    """
+
+    denial: ApiError | None = None
 
     async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
-        """Write the bytes. Raises what the permit's check raises."""
+        """Write the bytes. Raises what the write check raises."""
         try:
-            ask_permit()
-        except ApiError as refusal:
-            self.refusal = refusal
+            run_write_check()
+        except ApiError as denial:
+            self.denial = denial
             raise
         await super().write_with_length(writer, content_length)
 
 
 @contextmanager
-def refusals_of(body: GuardedBody | None) -> Iterator[None]:
-    """Raise the refusal itself where aiohttp reports a body that it could not send."""
+def raise_denial(body: GuardedBody | None) -> Iterator[None]:
+    """Raise the denial itself instead of aiohttp's error about a body that it could not send."""
     try:
         yield
     except aiohttp.ClientError:
-        if body is not None and body.refusal is not None:
-            raise body.refusal from None  # aiohttp's error has it as its cause already
+        if body is not None and body.denial is not None:
+            raise body.denial from None  # aiohttp's error has it as its cause already
         raise

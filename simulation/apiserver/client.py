@@ -119,7 +119,7 @@ class ApiClient:
         resource_version: str = "",
         limit: int = 0,
         continue_token: str = "",
-        take: Callable[[T], object] | None = None,
+        on_object: Callable[[T], object] | None = None,
     ) -> Page[T]:
         """See `informers.api.Api`."""
         kind = _served(resource)
@@ -136,7 +136,7 @@ class ApiClient:
                 ).data
             ),
         )
-        return await decode_page(resource, data, take)
+        return await decode_page(resource, data, on_object)
 
     @asynccontextmanager
     async def watch(

@@ -60,7 +60,9 @@ def compose(
 ) -> tuple[Controller, Leadership]:
     """The controller and its leadership as `controller.main` puts them together."""
     leadership = Leadership(lease_api, settings, nondeterminism)
-    controller = Controller(GuardedApi(api, leadership.may_write, free=(EVENTS,)), settings, nondeterminism)
+    controller = Controller(
+        GuardedApi(api, leadership.may_write, unguarded=(EVENTS,)), settings, nondeterminism
+    )
     return controller, leadership
 
 

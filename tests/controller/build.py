@@ -259,7 +259,8 @@ class Parts:
         )
         self.fleet_updater.subscribe()
         for informer in self.caches.all():
-            informer.store.replace(informer.store.begin_replacement(), "0")
+            for _ in informer.store.replace_in_slices(informer.store.begin_list(), "0"):
+                pass
 
     def put(self, *objects: Workload | Node | ResourceSlice | ResourceClaim | ClaimLedger | Pod) -> None:
         """Let the caches show these."""

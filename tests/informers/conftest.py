@@ -1,12 +1,12 @@
-"""What the tests of the store share."""
+"""Fixtures of the store tests."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.informers.recorder import Told
+from tests.informers.recorder import StoreRecorder
 
 
 @pytest.fixture
-def told() -> Told:
-    return Told()
+def recorder() -> StoreRecorder:
+    return StoreRecorder()

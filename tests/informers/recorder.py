@@ -1,10 +1,11 @@
-"""A store of coloured things that writes down what it tells."""
+"""A store that records the changes it reports, and helpers for tests of stores."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from informers.cache.changes import Change, Synced
+from informers.cache.pending_list import PendingList
 from informers.cache.store import ObjectKey, Store
 from tests.informers.scripted_api import Thing, describe
 
@@ -18,28 +19,39 @@ def describe_change(change: Change[Thing]) -> str:
     return "synced" if isinstance(change, Synced) else describe(change.old, change.new)
 
 
-class Told:
-    """A store by colour and what it told, as `describe` writes it."""
+def index_values(store: Store[Thing], index: str) -> tuple[str, ...]:
+    """Return the values that have objects, sorted."""
+    return tuple(sorted(store._contents._buckets[index]))
+
+
+def replace(store: Store[Thing], pending: PendingList[Thing], resource_version: str) -> None:
+    """Apply and report a list without pauses."""
+    for _ in store.replace_in_slices(pending, resource_version):
+        pass
+
+
+class StoreRecorder:
+    """A store indexed by colour, and the changes that it reported, as `describe` writes them."""
 
     def __init__(self, slice_objects: int = 250) -> None:
         self.store: Store[Thing] = Store({"colour": lambda found: found.colours}, slice_objects=slice_objects)
-        self.told: list[str] = []
-        self.store.subscribe(self.hear)
+        self.changes: list[str] = []
+        self.store.subscribe(self.record)
 
-    def hear(self, change: Change[Thing]) -> None:
-        self.told.append(describe_change(change))
+    def record(self, change: Change[Thing]) -> None:
+        self.changes.append(describe_change(change))
 
     def take(self) -> list[str]:
-        """What was told since last asked."""
-        told, self.told = self.told, []
-        return told
+        """Return and clear the recorded changes."""
+        changes, self.changes = self.changes, []
+        return changes
 
     def list(self, version: int, *things: Thing, restored: bool = False) -> None:
         for _ in self.list_in_slices(version, *things, restored=restored):
             pass
 
     def list_in_slices(self, version: int, *things: Thing, restored: bool = False) -> Iterator[None]:
-        listed = self.store.begin_replacement()
+        pending = self.store.begin_list()
         for found in things:
-            listed.add(found)
-        yield from self.store.replacing(listed, str(version), restored=restored)
+            pending.add(found)
+        yield from self.store.replace_in_slices(pending, str(version), restored=restored)

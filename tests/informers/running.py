@@ -1,4 +1,4 @@
-"""Informers of coloured things that run on virtual time."""
+"""Informers that run on virtual time."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ def informer_of(*watches: WatchReply, lists: tuple[ListReply, ...] = (page(1),))
 
 @asynccontextmanager
 async def running(*informers: SharedInformer[Thing]) -> AsyncIterator[None]:
-    """The informers run inside; they have nothing left to do at the start and at the end of it."""
+    """Run informers inside the block; they are idle at its start and end."""
     async with anyio.create_task_group() as tasks:
         for informer in informers:
             tasks.start_soon(informer.run)
-        await quiet()
+        await idle()
         yield
-        await quiet()
+        await idle()
         tasks.cancel_scope.cancel()
 
 
-async def quiet() -> None:
-    """Virtual time passes only when nothing else can run."""
+async def idle() -> None:
+    """Wait until nothing else can run: only then does virtual time advance."""
     await anyio.sleep(0.01)

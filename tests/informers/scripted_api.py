@@ -72,12 +72,12 @@ def page(
     return Page(list(things), list(unreadable), str(version), then)
 
 
-def handed_over(answer: Page[T], take: Callable[[T], object] | None) -> Page[T]:
-    """A page as the port promises it: its objects in it, or taken one by one."""
-    if take is None:
+def deliver(answer: Page[T], on_object: Callable[[T], object] | None) -> Page[T]:
+    """Return a page with its objects, or pass them to `on_object` one by one."""
+    if on_object is None:
         return answer
     for obj in answer.items:
-        take(obj)
+        on_object(obj)
     return replace(answer, items=[])
 
 
@@ -104,10 +104,10 @@ def bookmark(version: int) -> WatchEvent[Thing]:
 
 
 class Step(Enum):
-    """What a watch can do besides telling events."""
+    """Steps of a scripted watch other than events."""
 
-    HANG = "wait for ever"
-    SILENCE = "say nothing for idle_seconds, then fail as the port promises"
+    HANG = "wait forever"
+    SILENCE = "send nothing for idle_seconds, then fail as `Api.watch` specifies"
 
 
 @dataclass(frozen=True)
@@ -142,8 +142,8 @@ class WatchRequest:
 class ScriptedApi:
     lists: list[ListReply] = field(default_factory=list)
     watches: list[WatchReply] = field(default_factory=list)
-    asked_lists: list[ListRequest] = field(default_factory=list)
-    asked_watches: list[WatchRequest] = field(default_factory=list)
+    list_requests: list[ListRequest] = field(default_factory=list)
+    watch_requests: list[WatchRequest] = field(default_factory=list)
 
     async def list_page(
         self,
@@ -154,18 +154,18 @@ class ScriptedApi:
         resource_version: str = "",
         limit: int = 0,
         continue_token: str = "",
-        take: Callable[[T], object] | None = None,
+        on_object: Callable[[T], object] | None = None,
     ) -> Page[T]:
         assert (resource.plural, namespace, selectors) == ("things", "", Selectors())
         now = anyio.current_time()
-        self.asked_lists.append(ListRequest(now, resource_version, limit, continue_token))
+        self.list_requests.append(ListRequest(now, resource_version, limit, continue_token))
         await anyio.lowlevel.checkpoint()
         if not self.lists:
             await anyio.sleep_forever()
         reply = self.lists.pop(0)
         if isinstance(reply, BaseException):
             raise reply
-        return handed_over(cast("Page[T]", reply), take)
+        return deliver(cast("Page[T]", reply), on_object)
 
     @asynccontextmanager
     async def watch(
@@ -180,7 +180,7 @@ class ScriptedApi:
     ) -> AsyncIterator[AsyncIterator[WatchEvent[T]]]:
         assert (resource.plural, namespace, selectors) == ("things", "", Selectors())
         now = anyio.current_time()
-        self.asked_watches.append(WatchRequest(now, resource_version, timeout_seconds, idle_seconds))
+        self.watch_requests.append(WatchRequest(now, resource_version, timeout_seconds, idle_seconds))
         await anyio.lowlevel.checkpoint()
         script = self.watches.pop(0) if self.watches else [Step.HANG]
         if isinstance(script, Refused):
@@ -234,7 +234,7 @@ async def _play(script: Sequence[WatchStep], idle_seconds: float) -> AsyncIterat
                 await anyio.sleep_forever()
             case Step.SILENCE:
                 await anyio.sleep(idle_seconds)
-                raise OutcomeUnknown("nothing heard")
+                raise OutcomeUnknown("no data received")
             case float() | int():
                 await anyio.sleep(step)
 
@@ -253,7 +253,7 @@ def describe(old: Thing | None, new: Thing | None) -> str:
 class Recorder:
     """A handler that records changes as `describe` writes them; additions before its sync as `*a@1`."""
 
-    told: list[str] = field(default_factory=list)
+    changes: list[str] = field(default_factory=list)
     registration: Registration[Thing] | None = None
 
     def add_to(self, informer: SharedInformer[Thing], *, name: str = "", inline: bool = False) -> Self:
@@ -267,4 +267,4 @@ class Recorder:
 
     def change(self, old: Thing | None, new: Thing | None) -> None:
         text = describe(old, new)
-        self.told.append(text if self.has_synced else text.replace("+", "*"))
+        self.changes.append(text if self.has_synced else text.replace("+", "*"))

@@ -56,7 +56,7 @@ async def write_all(api: Api) -> None:
 async def test_E13_who_may_not_write_sends_nothing_but_what_is_free() -> None:
     behind = Written()
     allowed = True
-    guarded = GuardedApi(cast("Api", behind), lambda: allowed, free=(LEASES,))
+    guarded = GuardedApi(cast("Api", behind), lambda: allowed, unguarded=(LEASES,))
     await write_all(guarded)
     assert behind.writes == ["create things.example.com", "patch", "update", "delete"]
     behind.writes.clear()

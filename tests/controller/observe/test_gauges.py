@@ -69,7 +69,7 @@ def test_the_census_of_every_process_agrees_with_its_caches(seed: int) -> None:
 
     # One that was killed while a list was being told has a store that is ahead of its handlers.
     told_all = [
-        each for each in controllers if not any(i.store.statistics().untold for i in each.caches.all())
+        each for each in controllers if not any(i.store.statistics().unreported for i in each.caches.all())
     ]
     assert any(counted(controller)["workloads"] for controller in told_all)
     for controller in told_all:

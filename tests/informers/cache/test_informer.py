@@ -1,4 +1,4 @@
-"""The shared informer and its handlers. Ids are those of the checklist."""
+"""The shared informer and its handlers. Names carry checklist ids."""
 
 import logging
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ import pytest
 
 from informers.cache.dispatch import BACKLOG_WARNING
 from informers.cache.store import ObjectKey
-from tests.informers.running import informer_of, quiet, running
+from tests.informers.running import idle, informer_of, running
 from tests.informers.scripted_api import (
     Recorder,
     Step,
@@ -39,12 +39,12 @@ class Failing(Recorder):
     def change(self, old: Thing | None, new: Thing | None) -> None:
         self.calls += 1
         if self.calls % 3 == 0:
-            raise LookupError(f"no place for {new}")
+            raise LookupError(f"cannot store {new}")
         super().change(old, new)
 
 
 @pytest.mark.parametrize("inline", [False, True])
-async def test_handlers_are_told_of_the_list_then_of_each_change(inline: bool) -> None:
+async def test_handlers_receive_the_list_and_then_each_change(inline: bool) -> None:
     informer = informer_of(
         [added(thing("b", 2)), modified(thing("a", 3)), deleted(thing("b", 4)), Step.HANG],
         lists=(page(1, thing("a", 1)),),
@@ -52,11 +52,11 @@ async def test_handlers_are_told_of_the_list_then_of_each_change(inline: bool) -
     first, second = (Recorder().add_to(informer, inline=inline) for _ in range(2))
     async with running(informer):
         await informer.wait_for_sync()
-    assert first.told == second.told == ["*a@1", "+b@2", "~a@3", "-b@4"]
+    assert first.changes == second.changes == ["*a@1", "+b@2", "~a@3", "-b@4"]
 
 
 @pytest.mark.parametrize("inline", [False, True])
-async def test_r6_our_own_write_is_told_exactly_once_whoever_is_first(inline: bool) -> None:
+async def test_r6_an_own_write_is_reported_exactly_once_in_any_order(inline: bool) -> None:
     written, gone = thing("a", 3), thing("b", 2)
     informer = informer_of(
         [5.0, added(gone), modified(written), deleted(thing("b", 4)), Step.HANG],
@@ -67,11 +67,11 @@ async def test_r6_our_own_write_is_told_exactly_once_whoever_is_first(inline: bo
         informer.store.apply_write(gone)
         informer.store.apply_write(written)
         informer.store.apply_delete(gone)
-        await quiet()
-        assert recorder.told == ["*a@1", "+b@2", "~a@3", "-b@2"]
+        await idle()
+        assert recorder.changes == ["*a@1", "+b@2", "~a@3", "-b@2"]
         await anyio.sleep(10)
         informer.store.apply_write(written)
-    assert recorder.told == ["*a@1", "+b@2", "~a@3", "-b@2"]
+    assert recorder.changes == ["*a@1", "+b@2", "~a@3", "-b@2"]
 
 
 async def test_an_inline_handler_never_lags_the_store() -> None:
@@ -97,7 +97,7 @@ async def test_an_inline_handler_never_lags_the_store() -> None:
     assert informer.statistics().handlers[0].failures_total == 0
 
 
-async def test_s5_a_backlog_delays_neither_the_store_nor_the_reader_nor_others_and_is_warned_of(
+async def test_s5_a_backlog_delays_neither_store_nor_reflector_nor_other_handlers_and_is_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     burst = [added(thing(f"thing-{version}", version)) for version in range(2, 102)]
@@ -110,11 +110,11 @@ async def test_s5_a_backlog_delays_neither_the_store_nor_the_reader_nor_others_a
         for version in range(5000, 5000 + 2 * BACKLOG_WARNING):
             informer.store.apply_write(thing(f"thing-{version}", version))
         assert registration.backlog == 2 * BACKLOG_WARNING
-        assert slow.told == []
-        assert len(inline.told) == len(informer.store) == 2 * BACKLOG_WARNING
+        assert slow.changes == []
+        assert len(inline.changes) == len(informer.store) == 2 * BACKLOG_WARNING
         await anyio.sleep(2)
         assert registration.backlog == 0
-    assert len(slow.told) == len(inline.told) == 2 * BACKLOG_WARNING + 100
+    assert len(slow.changes) == len(inline.changes) == 2 * BACKLOG_WARNING + 100
     (warning,) = [vars(record) for record in caplog.records if record.levelno == logging.WARNING]
     assert warning["message"] == "Handler fell behind"
     assert warning["handler"] == "slow of things.example.com"
@@ -135,7 +135,7 @@ async def test_s5_other_tasks_run_between_the_changes_of_a_backlog() -> None:
     assert len(set(told_at)) == 100
 
 
-async def test_s5_a_first_list_is_no_backlog_to_warn_of(caplog: pytest.LogCaptureFixture) -> None:
+async def test_s5_a_first_list_does_not_count_as_a_backlog(caplog: pytest.LogCaptureFixture) -> None:
     things = [thing(f"thing-{number}", number) for number in range(1, 3000)]
     informer = informer_of(lists=(page(5000, *things),))
     Recorder().add_to(informer)
@@ -145,29 +145,29 @@ async def test_s5_a_first_list_is_no_backlog_to_warn_of(caplog: pytest.LogCaptur
 
 
 @pytest.mark.parametrize("inline", [False, True])
-async def test_s6_a_handler_that_raises_is_logged_and_counted_and_gets_the_next_change(
+async def test_s6_a_failing_handler_is_logged_and_counted_and_receives_the_next_change(
     inline: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     informer = informer_of([added(thing(f"thing-{version}", version)) for version in range(2, 8)])
     failing = Failing().add_to(informer, name="failing", inline=inline)
-    well = Recorder().add_to(informer, inline=inline)
+    healthy = Recorder().add_to(informer, inline=inline)
     registration = failing.registration
     assert registration is not None
     async with running(informer):
         pass
-    assert failing.told == ["+thing-2@2", "+thing-3@3", "+thing-5@5", "+thing-6@6"]
-    assert len(well.told) == 6
+    assert failing.changes == ["+thing-2@2", "+thing-3@3", "+thing-5@5", "+thing-6@6"]
+    assert len(healthy.changes) == 6
     statistics = registration.statistics()
     assert (statistics.delivered_total, statistics.failures_total, statistics.backlog) == (6, 2, 0)
     logged = vars(caplog.records[0])
     assert logged["message"] == "Handler failed"
     assert logged["handler"] == "failing of things.example.com"
     assert (logged["change"], logged["key"], logged["version"]) == ("added", "space/thing-4", "4")
-    assert "LookupError: no place for thing-4@4" in caplog.text
+    assert "LookupError: cannot store thing-4@4" in caplog.text
 
 
 @pytest.mark.parametrize("inline", [False, True])
-async def test_s7_a_late_handler_is_told_of_what_is_there_and_syncs_by_itself(inline: bool) -> None:
+async def test_s7_a_late_handler_receives_the_existing_objects_and_syncs_separately(inline: bool) -> None:
     informer = informer_of([5.0, added(thing("b", 2)), Step.HANG], lists=(page(1, thing("a", 1)),))
     async with running(informer):
         await informer.wait_for_sync()
@@ -175,12 +175,12 @@ async def test_s7_a_late_handler_is_told_of_what_is_there_and_syncs_by_itself(in
         assert late.has_synced is inline
         await informer.wait_for_sync()
         assert late.has_synced
-        assert late.told == ["*a@1"]
+        assert late.changes == ["*a@1"]
         await anyio.sleep(10)
-    assert late.told == ["*a@1", "+b@2"]
+    assert late.changes == ["*a@1", "+b@2"]
 
 
-async def test_s7_a_handler_syncs_only_when_it_has_been_given_the_first_list() -> None:
+async def test_s7_a_handler_syncs_only_after_it_received_the_first_list() -> None:
     informer = informer_of(lists=(page(1, thing("a", 1)),))
     seen: list[bool] = []
 
@@ -190,7 +190,7 @@ async def test_s7_a_handler_syncs_only_when_it_has_been_given_the_first_list() -
     assert seen == [False]
 
 
-async def test_a_handler_cannot_be_added_in_the_middle_of_the_news(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_handler_cannot_be_added_by_an_inline_handler(caplog: pytest.LogCaptureFixture) -> None:
     informer = informer_of()
 
     def add_another(_old: Thing | None, _new: Thing | None) -> None:
@@ -203,19 +203,19 @@ async def test_a_handler_cannot_be_added_in_the_middle_of_the_news(caplog: pytes
 
 
 @pytest.mark.parametrize("inline", [False, True])
-async def test_s7_a_handler_added_while_a_list_is_told_is_told_everything_once(inline: bool) -> None:
+async def test_s7_a_handler_added_while_a_list_is_reported_receives_everything_once(inline: bool) -> None:
     informer = informer_of()
     first = Recorder().add_to(informer, inline=True)
-    listed = informer.store.begin_replacement()
+    listed = informer.store.begin_list()
     for number in range(600):
         listed.add(thing(f"thing-{number}", 1))
-    slices = informer.store.replacing(listed, "1")
+    slices = informer.store.replace_in_slices(listed, "1")
     next(slices)
     late = Recorder().add_to(informer, inline=inline)
-    assert len(first.told) == 600, "the others first"
+    assert len(first.changes) == 600, "existing handlers first"
     for _ in slices:
         pass
     async with running(informer):
         pass
     assert late.has_synced
-    assert sorted(late.told) == sorted(first.told)
+    assert sorted(late.changes) == sorted(first.changes)

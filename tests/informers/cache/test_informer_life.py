@@ -1,4 +1,4 @@
-"""The shared informer: relists, syncing, failing, stopping. Ids are those of the checklist."""
+"""The shared informer: relists, sync, failures, stopping. Names carry checklist ids."""
 
 import asyncio
 from collections.abc import Callable
@@ -11,7 +11,8 @@ import pytest
 from informers.api import Selectors
 from informers.cache.informer import STUCK_SECONDS, NotSynced, SharedInformer, WatcherEnded
 from informers.errors import Forbidden, Gone, TooManyRequests, Unreachable
-from tests.informers.running import informer_of, quiet, running
+from tests.informers.recorder import replace
+from tests.informers.running import idle, informer_of, running
 from tests.informers.scripted_api import (
     THINGS,
     Recorder,
@@ -34,44 +35,44 @@ def anyio_backend() -> VirtualBackend:
 
 
 @pytest.mark.parametrize("inline", [False, True])
-async def test_l7_a_relist_tells_of_what_was_deleted_meanwhile(inline: bool) -> None:
+async def test_l7_a_relist_reports_objects_deleted_during_the_disconnection(inline: bool) -> None:
     informer = informer_of(
         [added(thing("b", 2)), Gone("too old")], lists=(page(1, thing("a", 1)), page(9, thing("c", 8)))
     )
     recorder = Recorder().add_to(informer, inline=inline)
     async with running(informer):
         await anyio.sleep(5)
-    assert recorder.told == ["*a@1", "+b@2", "-a@1", "-b@2", "+c@8"]
+    assert recorder.changes == ["*a@1", "+b@2", "-a@1", "-b@2", "+c@8"]
 
 
-async def test_l8_what_is_only_in_the_queue_counts_as_known_to_a_relist() -> None:
+async def test_l8_objects_only_in_the_handler_queue_count_as_known_to_a_relist() -> None:
     informer = informer_of()
     recorder = Recorder().add_to(informer)
     async with running(informer):
         informer.store.apply_event(added(thing("a", 2)))
-        informer.store.replace(informer.store.begin_replacement(), "3")
-        assert recorder.told == []
-    assert recorder.told == ["+a@2", "-a@2"]
+        replace(informer.store, informer.store.begin_list(), "3")
+        assert recorder.changes == []
+    assert recorder.changes == ["+a@2", "-a@2"]
 
 
-async def test_l9_a_relist_of_the_same_versions_tells_nothing() -> None:
+async def test_l9_a_relist_of_the_same_versions_reports_nothing() -> None:
     things = (thing("a", 1), thing("b", 1))
     informer = informer_of([Gone("too old")], lists=(page(1, *things), page(9, *things)))
     recorder = Recorder().add_to(informer)
     async with running(informer):
         await anyio.sleep(5)
         assert informer.store.resource_version == "9"
-    assert recorder.told == ["*a@1", "*b@1"]
+    assert recorder.changes == ["*a@1", "*b@1"]
 
 
-async def test_l10_an_object_recreated_while_disconnected_is_a_delete_and_an_add() -> None:
+async def test_l10_an_object_recreated_while_disconnected_is_a_deletion_and_an_addition() -> None:
     informer = informer_of(
         [Gone("too old")], lists=(page(1, thing("a", 1, uid="old")), page(9, thing("a", 5, uid="new")))
     )
     recorder = Recorder().add_to(informer)
     async with running(informer):
         await anyio.sleep(5)
-    assert recorder.told == ["*a@1", "-a@1", "+a@5"]
+    assert recorder.changes == ["*a@1", "-a@1", "+a@5"]
 
 
 async def test_l11_an_empty_list_syncs_handlers_too() -> None:
@@ -82,11 +83,11 @@ async def test_l11_an_empty_list_syncs_handlers_too() -> None:
         assert informer.has_synced
 
 
-async def test_s12_waiting_for_sync_has_a_deadline_and_names_what_is_missing_and_why() -> None:
+async def test_s12_wait_for_sync_has_a_deadline_and_names_what_is_missing_and_why() -> None:
     forbidden = informer_of(lists=(Forbidden("no right to list things"),) * 20)
-    well = informer_of()
-    async with running(forbidden, well):
-        await well.wait_for_sync(1)
+    healthy = informer_of()
+    async with running(forbidden, healthy):
+        await healthy.wait_for_sync(1)
         began = anyio.current_time()
         with pytest.raises(NotSynced) as failure:
             await forbidden.wait_for_sync(30)
@@ -95,12 +96,12 @@ async def test_s12_waiting_for_sync_has_a_deadline_and_names_what_is_missing_and
     assert str(failure.value).startswith("not synced after 30 s: things.example.com")
 
 
-async def test_s12_a_handler_that_has_not_caught_up_is_named() -> None:
+async def test_s12_a_lagging_handler_is_named() -> None:
     informer = informer_of(lists=(page(1, thing("a", 1)),))
     Recorder().add_to(informer, name="books")
-    listed = informer.store.begin_replacement()
-    listed.add(thing("a", 1))
-    informer.store.replace(listed, "1")
+    pending = informer.store.begin_list()
+    pending.add(thing("a", 1))
+    replace(informer.store, pending, "1")
     with pytest.raises(NotSynced, match=r"handler books of things.example.com \(2 changes pending\)"):
         await informer.wait_for_sync(0)
 
@@ -112,14 +113,14 @@ async def test_w16_an_informer_recovers_without_a_restart() -> None:
     async with running(informer):
         await informer.wait_for_sync(60)
         assert informer.problem is None
-    assert recorder.told == ["*a@1"]
+    assert recorder.changes == ["*a@1"]
 
 
 async def test_a_problem_is_shown_while_it_lasts() -> None:
     informer = informer_of(Refused(Unreachable("connection refused")), [Step.HANG])
     async with running(informer):
         assert str(informer.problem) == "cannot watch: Unreachable: connection refused"
-        assert informer.has_synced  # what is there may be read on
+        assert informer.has_synced  # the cached objects remain readable
         await anyio.sleep(5)
         assert informer.problem is None
 
@@ -138,12 +139,12 @@ async def test_w19_a_watcher_cancelled_from_within_ends_run() -> None:
 
 
 @pytest.mark.parametrize("cancel_natively", [False, True])
-async def test_an_informer_that_is_cancelled_ends_as_cancelled(cancel_natively: bool) -> None:
+async def test_a_cancelled_informer_ends_as_cancelled(cancel_natively: bool) -> None:
     informer = informer_of([Step.HANG])
     Recorder().add_to(informer)
     if cancel_natively:
         task = asyncio.create_task(informer.run())
-        await quiet()
+        await idle()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -167,7 +168,7 @@ async def test_an_informer_can_run_again_after_it_was_stopped() -> None:
         pass
     async with running(informer):
         pass
-    assert recorder.told == ["*a@1", "+b@2"]
+    assert recorder.changes == ["*a@1", "+b@2"]
 
 
 async def test_statistics_show_the_parts_and_the_repr_is_one_line() -> None:
@@ -185,7 +186,7 @@ async def test_statistics_show_the_parts_and_the_repr_is_one_line() -> None:
     )
 
 
-async def test_m2_a_reader_that_is_stuck_is_named_and_one_that_backs_off_or_is_stopped_is_not() -> None:
+async def test_m2_a_stuck_reflector_is_named_and_one_that_backs_off_or_is_stopped_is_not() -> None:
     stuck, backing_off = (
         informer_of([Step.HANG]),
         informer_of(lists=(TooManyRequests("later", retry_after_seconds=900),)),
@@ -203,9 +204,9 @@ async def test_m2_a_reader_that_is_stuck_is_named_and_one_that_backs_off_or_is_s
 @pytest.mark.parametrize(
     ("selectors", "selects"),
     [(Selectors("a=b"), None), (Selectors(), lambda _: True)],
-    ids=["no test", "no selectors"],
+    ids=["no predicate", "no selectors"],
 )
-def test_what_is_selected_is_said_to_the_server_and_to_the_store(
+def test_selectors_and_the_selection_predicate_go_together(
     selectors: Selectors, selects: Callable[[Thing], bool] | None
 ) -> None:
     api = ScriptedApi(lists=[], watches=[])

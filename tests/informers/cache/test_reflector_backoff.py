@@ -1,4 +1,4 @@
-"""The pauses between attempts. Ids are those of the checklist."""
+"""The delays between attempts. Names carry checklist ids."""
 
 from random import Random
 
@@ -8,7 +8,7 @@ from informers.backoff import Backoff, BackoffPolicy
 
 
 class Constant(Random):
-    """Randomness that always says the same."""
+    """A random source that always returns the same value."""
 
     def __init__(self, value: float) -> None:
         super().__init__()
@@ -18,8 +18,8 @@ class Constant(Random):
         return self.value
 
 
-def pauses(backoff: Backoff, count: int) -> list[float]:
-    """Pauses of failures that follow each other at once."""
+def delays(backoff: Backoff, count: int) -> list[float]:
+    """Delays of failures that follow each other immediately."""
     now_seconds, found = 0.0, []
     for _ in range(count):
         found.append(backoff.next_seconds(now_seconds))
@@ -28,14 +28,14 @@ def pauses(backoff: Backoff, count: int) -> list[float]:
 
 
 def test_l13_the_base_doubles_from_0_8_s_to_30_s() -> None:
-    assert pauses(Backoff(Constant(0)), 8) == pytest.approx([0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 30, 30])
+    assert delays(Backoff(Constant(0)), 8) == pytest.approx([0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 30, 30])
 
 
 def test_l13_jitter_adds_up_to_the_base() -> None:
-    assert pauses(Backoff(Constant(0.5)), 3) == pytest.approx([1.2, 2.4, 4.8])
+    assert delays(Backoff(Constant(0.5)), 3) == pytest.approx([1.2, 2.4, 4.8])
     spread = {round(Backoff(Random(seed)).next_seconds(0), 3) for seed in range(50)}
     assert len(spread) > 40
-    assert all(0.8 <= pause <= 1.6 for pause in spread)
+    assert all(0.8 <= delay <= 1.6 for delay in spread)
 
 
 def test_l13_two_healthy_minutes_after_a_pause_reset_it() -> None:
@@ -45,7 +45,7 @@ def test_l13_two_healthy_minutes_after_a_pause_reset_it() -> None:
     assert backoff.next_seconds(0.8 + 119 + 1.6 + 121) == pytest.approx(0.8)
 
 
-def test_w7_a_server_that_asks_for_more_gets_it() -> None:
+def test_w7_retry_after_is_a_minimum_of_the_backoff() -> None:
     backoff = Backoff(Constant(0))
     assert backoff.next_seconds(0, at_least_seconds=7) == 7
     assert backoff.next_seconds(7, at_least_seconds=0.1) == pytest.approx(1.6)
@@ -55,6 +55,6 @@ def test_w7_a_server_that_asks_for_more_gets_it() -> None:
     "settings",
     [{"initial_seconds": 0.0}, {"initial_seconds": 40.0}, {"factor": 0.5}, {"jitter": -1.0}],
 )
-def test_settings_that_shrink_are_refused(settings: dict[str, float]) -> None:
+def test_shrinking_backoff_settings_are_rejected(settings: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="must not shrink"):
         BackoffPolicy(**settings)

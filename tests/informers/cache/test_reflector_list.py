@@ -1,4 +1,4 @@
-"""The reflector's lists: which are asked for, and what becomes of them. Ids are those of the checklist."""
+"""The reflector's lists. Names carry checklist ids."""
 
 import logging
 import tracemalloc
@@ -49,23 +49,23 @@ async def test_l1_the_first_list_is_consistent_and_paged() -> None:
     api = ScriptedApi(lists=[page(9, thing("a", 1), then="2"), page(9, thing("b", 2))])
     store: Store[Thing] = Store()
     assert await reflector_of(api, store).step(Listing()) == Watching()
-    asked = [(list_.resource_version, list_.limit, list_.continue_token) for list_ in api.asked_lists]
-    assert asked == [("", 500, ""), ("", 500, "2")]
+    requested = [(list_.resource_version, list_.limit, list_.continue_token) for list_ in api.list_requests]
+    assert requested == [("", 500, ""), ("", 500, "2")]
     assert names(store) == ["a@1", "b@2"]
     assert store.resource_version == "9"
 
 
-async def test_l2_a_relist_asks_for_the_last_version_seen_without_a_limit() -> None:
+async def test_l2_a_relist_requests_the_last_version_without_a_limit() -> None:
     api = ScriptedApi(lists=[page(5), page(9)], watches=[[ServerError("storage")], [Gone("too old")]])
     reflector = reflector_of(api)
     state = await reflector.step(Listing())
-    while len(api.asked_lists) < 2:
+    while len(api.list_requests) < 2:
         state = await reflector.step(state)
-    assert (api.asked_lists[1].resource_version, api.asked_lists[1].limit) == ("5", 0)
+    assert (api.list_requests[1].resource_version, api.list_requests[1].limit) == ("5", 0)
 
 
 @pytest.mark.parametrize("refusal", [Gone("expired"), TooLargeResourceVersion("not there yet")])
-async def test_l3_a_relist_that_is_refused_is_made_consistent_at_once_and_only_once(
+async def test_l3_a_rejected_relist_is_repeated_at_once_as_consistent_and_only_once(
     refusal: ApiError,
 ) -> None:
     api = ScriptedApi(lists=[refusal, page(9)])
@@ -73,35 +73,35 @@ async def test_l3_a_relist_that_is_refused_is_made_consistent_at_once_and_only_o
     state = await reflector.step(Listing("5"))
     assert state == Listing()
     assert await reflector.step(state) == Watching()
-    assert [asked.resource_version for asked in api.asked_lists] == ["5", ""]
-    assert [asked.at_seconds for asked in api.asked_lists] == [0, 0]
+    assert [request.resource_version for request in api.list_requests] == ["5", ""]
+    assert [request.at_seconds for request in api.list_requests] == [0, 0]
 
 
-async def test_l3_a_consistent_list_that_is_refused_backs_off_and_stays_consistent() -> None:
+async def test_l3_a_rejected_consistent_list_backs_off_and_stays_consistent() -> None:
     state = await reflector_of(ScriptedApi(lists=[Gone("expired")])).step(Listing())
     assert isinstance(state, BackingOff)
     assert state.then == Listing()
 
 
-async def test_l5_a_page_that_expired_leads_to_one_unpaged_list() -> None:
+async def test_l5_an_expired_page_leads_to_one_unpaged_list() -> None:
     first = page(9, thing("a", 1), then="2")
     api = ScriptedApi(lists=[first, Gone("continue token"), page(12, thing("b", 2))])
     store: Store[Thing] = Store()
     assert await reflector_of(api, store).step(Listing()) == Watching()
-    asked = [(list_.limit, list_.continue_token) for list_ in api.asked_lists]
-    assert asked == [(500, ""), (500, "2"), (0, "")]
+    requested = [(list_.limit, list_.continue_token) for list_ in api.list_requests]
+    assert requested == [(500, ""), (500, "2"), (0, "")]
     assert names(store) == ["b@2"]
     assert store.resource_version == "12"
 
 
-async def test_a_watch_goes_on_from_the_version_of_the_first_page() -> None:
+async def test_a_watch_starts_from_the_version_of_the_first_page() -> None:
     api = ScriptedApi(lists=[page(9, thing("a", 1), then="2"), page(12, thing("b", 11))])
     store: Store[Thing] = Store()
     await reflector_of(api, store).step(Listing())
     assert store.resource_version == "9"
 
 
-async def test_l6_a_page_that_fails_leaves_the_cache_as_it_was() -> None:
+async def test_l6_a_failed_page_leaves_the_cache_unchanged() -> None:
     api = ScriptedApi(
         lists=[
             page(1, thing("a", 1)),
@@ -126,7 +126,7 @@ async def test_l11_an_empty_list_syncs() -> None:
     assert store.synced
 
 
-async def test_l12_a_server_that_went_back_in_time_is_listed_consistently_and_believed(
+async def test_l12_a_regressed_server_is_listed_consistently_and_its_list_applied(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     store: Store[Thing] = Store()
@@ -140,7 +140,9 @@ async def test_l12_a_server_that_went_back_in_time_is_listed_consistently_and_be
     assert await reflector.step(state) == Watching()
     assert names(store) == ["a@250"]
     assert store.resource_version == "300"
-    assert "went back in time, from version 500 to 300" in caplog.text
+    logged = vars(caplog.records[0])
+    assert logged["message"] == "Server returned an older resourceVersion"
+    assert (logged["last_version"], logged["version"]) == ("500", "300")
 
 
 @pytest.mark.parametrize("refusal", [TooManyRequests, ServerError])
@@ -153,7 +155,7 @@ async def test_w7_retry_after_is_a_minimum_for_lists(
 
 
 @pytest.mark.parametrize("refusal", [Unauthorized("who"), Unreachable("refused"), Undecodable("not JSON")])
-async def test_any_failure_of_a_list_is_tried_again(refusal: ApiError) -> None:
+async def test_any_failed_list_is_retried(refusal: ApiError) -> None:
     state = await reflector_of(ScriptedApi(lists=[refusal])).step(Listing("7"))
     assert isinstance(state, BackingOff)
     assert state.then == Listing("7")
@@ -172,11 +174,13 @@ async def test_w12_an_unreadable_item_is_counted_and_logged_and_the_rest_syncs(
     assert len(store) == 999
     assert store.statistics().unreadable == 1
     assert reflector.statistics().decode_errors_total == 1
-    assert "space/odd (version 1500) cannot be decoded" in caplog.text
+    logged = vars(caplog.records[0])
+    assert logged["message"] == "Failed to decode object, kept its last readable version"
+    assert (logged["key"], logged["version"]) == ("space/odd", "1500")
 
 
 @pytest.mark.parametrize(
-    ("refusal", "told"),
+    ("refusal", "message"),
     [
         (Forbidden("no right to list things"), "no right to list things"),
         (
@@ -185,8 +189,8 @@ async def test_w12_an_unreadable_item_is_counted_and_logged_and_the_rest_syncs(
         ),
     ],
 )
-async def test_w16_an_absent_or_forbidden_resource_is_named_once_and_retried_slowly_until_it_is_there(
-    refusal: ApiError, told: str, caplog: pytest.LogCaptureFixture
+async def test_w16_an_absent_or_forbidden_resource_is_logged_once_and_retried_slowly(
+    refusal: ApiError, message: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
     api = ScriptedApi(lists=[refusal, refusal, refusal, page(1)])
@@ -197,16 +201,16 @@ async def test_w16_an_absent_or_forbidden_resource_is_named_once_and_retried_slo
         assert state.seconds >= REFUSED_RETRY_SECONDS
         assert str(reflector.problem).startswith("cannot list")
         state = await reflector.step(await reflector.step(state))
-    warnings = [record.message for record in caplog.records if record.levelno == logging.WARNING]
-    assert len(warnings) == 1
-    assert "things.example.com: cannot list" in warnings[0]
-    assert told in warnings[0]
+    (warning,) = [vars(record) for record in caplog.records if record.levelno == logging.WARNING]
+    assert (warning["message"], warning["resource"]) == ("Failed to list or watch", "things.example.com")
+    assert warning["err"].startswith("cannot list")
+    assert message in warning["err"]
     assert await reflector.step(await reflector.step(state)) == Watching()
     assert reflector.problem is None
-    assert "things.example.com: well again" in caplog.text
+    assert caplog.records[-1].message == "Recovered watch"
 
 
-async def test_l17_other_tasks_run_while_a_big_list_is_taken_in() -> None:
+async def test_l17_other_tasks_run_while_a_big_list_is_applied() -> None:
     turns = 0
 
     async def heartbeat() -> None:
@@ -224,24 +228,24 @@ async def test_l17_other_tasks_run_while_a_big_list_is_taken_in() -> None:
     assert turns >= 10_000 / 250
 
 
-class PagesMadeOnDemand(ScriptedApi):
-    """Makes each page when it is asked for, as a decoder does, so that only who keeps it holds it."""
+class PagesOnDemand(ScriptedApi):
+    """Creates the objects of a page on demand, as a decoder does, and keeps none of them."""
 
     async def list_page(self, *_args: object, **kwargs: object) -> Page[Thing]:  # type: ignore[override]
-        asked = int(str(kwargs["continue_token"]) or 0)
+        start = int(str(kwargs["continue_token"]) or 0)
         await anyio.lowlevel.checkpoint()
         things = (
-            thing(f"thing-{number}", 1, "x" * 2000 + str(number)) for number in range(asked, asked + 500)
+            thing(f"thing-{number}", 1, "x" * 2000 + str(number)) for number in range(start, start + 500)
         )
-        take = cast("Callable[[Thing], object]", kwargs["take"])
+        on_object = cast("Callable[[Thing], object]", kwargs["on_object"])
         for found in things:
-            take(found)
-        return page(9, then=str(asked + 500) if asked < 4500 else "")
+            on_object(found)
+        return page(9, then=str(start + 500) if start < 4500 else "")
 
 
-async def test_l16_a_relist_holds_the_set_once_and_a_page() -> None:
+async def test_l16_a_relist_needs_the_memory_of_the_set_and_one_page() -> None:
     store: Store[Thing] = Store()
-    reflector = reflector_of(PagesMadeOnDemand(), store)
+    reflector = reflector_of(PagesOnDemand(), store)
     tracemalloc.start()
     try:
         await reflector.step(Listing())

@@ -1,4 +1,4 @@
-"""What a reflector counts: lists by cause, durations, items, and how long ago it heard or did anything."""
+"""Reflector statistics: lists by cause, durations, items, age of the last event and step."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def steps(reflector: Reflector[Thing], count: int) -> ReflectorStatistics:
     return reflector.statistics()
 
 
-async def test_m1_every_cause_is_there_from_the_start() -> None:
+async def test_m1_every_cause_is_counted_from_the_start() -> None:
     statistics = reflector_of([]).statistics()
     assert statistics.lists_by_cause == dict.fromkeys(map(str, ListCause), 0)
     assert statistics.last_event_age_seconds is None
@@ -61,7 +61,7 @@ async def test_m1_a_list_is_counted_with_its_size_and_duration() -> None:
     assert statistics.last_event_age_seconds == 0
 
 
-async def test_m1_a_list_that_fails_is_begun_but_has_no_duration_and_the_next_is_a_retry() -> None:
+async def test_m1_a_failed_list_has_no_duration_and_the_next_is_a_retry() -> None:
     statistics = await steps(reflector_of([ServerError("storage"), page(7)]), 3)
     assert statistics.lists_by_cause == {**dict.fromkeys(map(str, ListCause), 0), "first": 1, "retry": 1}
     assert statistics.list_duration_seconds.count == 1
@@ -77,14 +77,14 @@ async def test_m1_a_watch_is_counted_with_its_events_and_duration() -> None:
     assert statistics.last_resource_version == "9"
 
 
-async def test_m1_a_watch_that_ends_by_an_error_has_its_duration_too() -> None:
+async def test_m1_a_failed_watch_has_a_duration_too() -> None:
     statistics = await steps(reflector_of([page(7)], [3.0, ServerError("storage")]), 2)
     assert statistics.watch_duration_seconds.sum == pytest.approx(3.0)
 
 
 RELISTS: dict[ListCause, list[WatchReply]] = {
     ListCause.EXPIRED: [[Gone("too old")]],
-    ListCause.WENT_BACK: [[bookmark(3)]],
+    ListCause.REGRESSED: [[bookmark(3)]],
     ListCause.FRUITLESS: [[ServerError("storage")]] * 3,
 }
 
@@ -92,12 +92,12 @@ RELISTS: dict[ListCause, list[WatchReply]] = {
 @pytest.mark.parametrize("cause", RELISTS)
 async def test_m1_a_relist_is_counted_by_its_cause(cause: ListCause) -> None:
     watches = RELISTS[cause]
-    # A list, each watch with the pause after it, and the list after them.
+    # A list, each watch with the delay after it, and the list after them.
     statistics = await steps(reflector_of([page(7), page(9)], *watches), 2 + 2 * len(watches))
     assert statistics.lists_by_cause == {**dict.fromkeys(map(str, ListCause), 0), "first": 1, str(cause): 1}
 
 
-async def test_m2_a_reader_shows_how_long_ago_it_heard_or_did_anything() -> None:
+async def test_m2_statistics_show_the_age_of_the_last_event_and_step() -> None:
     reflector = reflector_of([page(7)], [40.0, added(thing("a", 8)), 60.0])
     await reflector.step(Listing())
     async with anyio.create_task_group() as tasks:

@@ -1,7 +1,7 @@
-"""Thousands of random events in every order that a network allows, against a model of what must be shown.
+"""Thousands of random events in any order that a network allows, compared with a model.
 
-The model is one sentence: at each key the store shows the server's state at the newest version that it was
-shown for that key, by the list, the watch or the answer of a write. A seed names a whole run.
+The model: at each key the store shows the server's state at the newest version that it received for that key
+from a list, the watch or the response to a write. A seed reproduces a whole run.
 """
 
 from dataclasses import dataclass, field
@@ -13,6 +13,7 @@ from informers.api import UnreadableObject, version_number, version_of
 from informers.cache.changes import Change, Synced
 from informers.cache.pending_list import PendingList
 from informers.cache.store import ObjectKey, Store
+from tests.informers.recorder import index_values, replace
 from tests.informers.scripted_api import Thing, added, bad_thing, bookmark, deleted, modified, thing
 
 NAMES = tuple(f"thing-{number}" for number in range(8))
@@ -22,11 +23,11 @@ STEPS = 10_000
 
 @dataclass(frozen=True)
 class Entry:
-    """One write to the server: the object afterwards, or as it was deleted."""
+    """One write to the server: the object after it, or the deleted object."""
 
     version: int
     object: Thing
-    gone: bool = False
+    is_deletion: bool = False
     unreadable: bool = False
 
     @property
@@ -39,7 +40,7 @@ class Entry:
 
 @dataclass
 class Server:
-    """The true history, which the watch tells in order from `shown` on."""
+    """The true history, which the watch delivers in order."""
 
     rng: Random
     unreadable_ratio: float
@@ -48,25 +49,25 @@ class Server:
     by_name: dict[str, list[Entry]] = field(default_factory=lambda: {name: [] for name in NAMES})
 
     def at(self, name: str, version: int) -> Entry | None:
-        """The last write to `name` up to `version`."""
+        """Return the last write to `name` up to `version`."""
         return next((entry for entry in reversed(self.by_name[name]) if entry.version <= version), None)
 
     def write(self, name: str) -> Entry:
-        """Create or change the object; sometimes the version jumps, as other resources are written."""
+        """Create or change the object; the version sometimes jumps, because other resources are written."""
         last = self.at(name, self.version)
         self.version += self.rng.choice((1, 1, 2, 5))
-        uid = last.object.metadata.uid if last and not last.gone else f"uid-{self.version}"
+        uid = last.object.metadata.uid if last and not last.is_deletion else f"uid-{self.version}"
         colours = self.rng.sample(COLOURS, self.rng.randrange(3))
         written = thing(name, self.version, *colours, uid=uid)
         return self._keep(Entry(self.version, written, unreadable=self.rng.random() < self.unreadable_ratio))
 
     def delete(self, name: str) -> Entry | None:
         last = self.at(name, self.version)
-        if last is None or last.gone:
+        if last is None or last.is_deletion:
             return None
         self.version += 1
         final = thing(name, self.version, *last.object.colours, uid=last.object.metadata.uid)
-        return self._keep(Entry(self.version, final, gone=True))
+        return self._keep(Entry(self.version, final, is_deletion=True))
 
     def _keep(self, entry: Entry) -> Entry:
         self.history.append(entry)
@@ -74,21 +75,21 @@ class Server:
         return entry
 
 
-class World:
-    """A server, a store, what is on the way between them, and a handler's idea of the store."""
+class RandomRun:
+    """A server, a store, the messages in flight between them, and a mirror kept by notifications."""
 
     def __init__(self, rng: Random, unreadable_ratio: float) -> None:
         self.rng = rng
         self.server = Server(rng, unreadable_ratio)
         self.store: Store[Thing] = Store({"colour": lambda found: found.colours}, slice_objects=1)
         self.mirror: dict[ObjectKey, Thing] = {}
-        self.store.subscribe(self.hear)
-        self.shown = dict.fromkeys(NAMES, 0)
+        self.store.subscribe(self.notify)
+        self.received = dict.fromkeys(NAMES, 0)
         self.position = 0
-        self.answers: list[tuple[Thing | None, Entry]] = []
+        self.responses: list[tuple[Thing | None, Entry]] = []
 
-    def hear(self, change: Change[Thing]) -> None:
-        """Follow the notifications, each of which has to fit what the ones before it said."""
+    def notify(self, change: Change[Thing]) -> None:
+        """Apply a notification to the mirror; it must be consistent with the earlier ones."""
         if isinstance(change, Synced):
             return
         old, new = change.old, change.new
@@ -104,161 +105,166 @@ class World:
             assert version_of(old) < version_of(new)
             self.mirror[key] = new
 
-    def show(self, name: str, version: int) -> None:
-        self.shown[name] = max(self.shown[name], version)
+    def receive(self, name: str, version: int) -> None:
+        self.received[name] = max(self.received[name], version)
 
-    # What can happen.
+    # Events.
 
-    def somebody_writes(self) -> None:
+    def another_client_writes(self) -> None:
         self.server.write(self.rng.choice(NAMES))
 
-    def somebody_deletes(self) -> None:
+    def another_client_deletes(self) -> None:
         self.server.delete(self.rng.choice(NAMES))
 
     def we_write(self) -> None:
         entry = self.server.write(self.rng.choice(NAMES))
         if not entry.unreadable:
-            self.answers.append((None, entry))
+            self.responses.append((None, entry))
 
     def we_delete(self) -> None:
-        """Delete by the UID that the store shows, which may be another object's by now."""
+        """Delete by the UID that the store shows, which may belong to an earlier object."""
         held = self.store.get(ObjectKey("space", self.rng.choice(NAMES)))
         if held is None:
             return
         last = self.server.at(held.metadata.name, self.server.version)
-        if last is not None and not last.gone and last.object.metadata.uid == held.metadata.uid:
+        if last is not None and not last.is_deletion and last.object.metadata.uid == held.metadata.uid:
             self.server.delete(held.metadata.name)
-        ends = (e for e in self.server.by_name[held.metadata.name] if e.gone)
-        self.answers.append((held, next(e for e in ends if e.object.metadata.uid == held.metadata.uid)))
+        ends = (e for e in self.server.by_name[held.metadata.name] if e.is_deletion)
+        self.responses.append((held, next(e for e in ends if e.object.metadata.uid == held.metadata.uid)))
 
-    def an_answer_arrives(self) -> None:
-        if not self.answers:
+    def a_response_arrives(self) -> None:
+        if not self.responses:
             return
-        held, entry = self.answers.pop(self.rng.randrange(len(self.answers)))
-        self.show(entry.name, entry.version)
+        held, entry = self.responses.pop(self.rng.randrange(len(self.responses)))
+        self.receive(entry.name, entry.version)
         if held is None:
             self.store.apply_write(entry.object)
         else:
             self.store.apply_delete(held, answer=self.rng.choice((None, entry.object)))
-        self.check_told(entry.name)
+        self.check_reported(entry.name)
 
-    def the_watch_tells(self) -> None:
-        following = self.following()
-        if following is None:
+    def the_watch_delivers(self) -> None:
+        next_entry = self.next_entry()
+        if next_entry is None:
             return
-        self.position = following.version
-        self.show(following.name, following.version)
-        self.tell(following)
+        self.position = next_entry.version
+        self.receive(next_entry.name, next_entry.version)
+        self.deliver_event(next_entry)
 
-    def the_watch_repeats(self) -> None:
-        told = [entry for entry in self.server.history[-50:] if entry.version <= self.position]
-        if told:
-            self.tell(self.rng.choice(told))
+    def the_watch_replays(self) -> None:
+        delivered = [entry for entry in self.server.history[-50:] if entry.version <= self.position]
+        if delivered:
+            self.deliver_event(self.rng.choice(delivered))
 
-    def tell(self, entry: Entry) -> None:
-        if entry.gone:
+    def deliver_event(self, entry: Entry) -> None:
+        if entry.is_deletion:
             self.store.apply_event(deleted(entry.bad() if self.rng.random() < 0.1 else entry.object))
         else:
             kind = self.rng.choice((added, modified))
             self.store.apply_event(kind(entry.bad() if entry.unreadable else entry.object))
-        self.check_told(entry.name)
+        self.check_reported(entry.name)
 
-    def a_bookmark_comes(self) -> None:
-        following = self.following()
-        self.position = following.version - 1 if following is not None else self.server.version
+    def a_bookmark_arrives(self) -> None:
+        next_entry = self.next_entry()
+        self.position = next_entry.version - 1 if next_entry is not None else self.server.version
         self.store.apply_event(bookmark(self.position))
 
-    def a_list_comes(self) -> None:
-        """A list of some version not older than seen; answers of writes arrive while it is taken in."""
+    def a_list_arrives(self) -> None:
+        """Apply a list of a version not older than the last; responses to writes arrive in between."""
         version = self.rng.randint(self.position, self.server.version)
-        listed = self.store.begin_replacement()
+        pending = self.store.begin_list()
         for name in NAMES:
             entry = self.server.at(name, version)
-            if entry is None or entry.gone:
+            if entry is None or entry.is_deletion:
                 pass
             elif entry.unreadable:
-                listed.add_unreadable(entry.bad())
+                pending.add_unreadable(entry.bad())
             else:
-                listed.add(entry.object)
+                pending.add(entry.object)
             if self.rng.random() < 0.2:
-                self.an_answer_arrives()
+                self.a_response_arrives()
         if self.rng.random() < 0.5:
-            self.store.replace(listed, str(version))
+            replace(self.store, pending, str(version))
         else:
-            self.take_in_slices(listed, version)
+            self.apply_in_slices(pending, version)
         self.position = version
 
-    def take_in_slices(self, listed: PendingList[Thing], version: int) -> None:
-        """News of all kinds comes between the slices; what is shown is the old list or the new one, whole."""
-        for _ in self.store.replacing(listed, str(version)):
-            happenings = [self.an_answer_arrives, self.the_watch_repeats, self.somebody_writes, self.we_write]
+    def apply_in_slices(self, pending: PendingList[Thing], version: int) -> None:
+        """Apply a list with other events between its slices; the store shows one whole list at a time."""
+        for _ in self.store.replace_in_slices(pending, str(version)):
+            events = [
+                self.a_response_arrives,
+                self.the_watch_replays,
+                self.another_client_writes,
+                self.we_write,
+            ]
             if version_number(self.store.resource_version) == version:
-                # The exchange is done, and what follows is told while the watch goes on from there.
+                # The list is in effect, and its changes are reported while the watch continues from there.
                 self.position = version
-                happenings += [self.we_delete, self.somebody_deletes]
-            self.rng.choice(happenings)()
-            self.check(telling=True)
+                events += [self.we_delete, self.another_client_deletes]
+            self.rng.choice(events)()
+            self.check(reporting=True)
 
-    def following(self) -> Entry | None:
-        """The first write that the watch has not told."""
+    def next_entry(self) -> Entry | None:
+        """Return the first write that the watch has not delivered."""
         for back, entry in enumerate(reversed(self.server.history)):
             if entry.version <= self.position:
                 return self.server.history[-back] if back else None
         return self.server.history[0] if self.server.history else None
 
-    # What must hold after each of them.
+    # Invariants after each event.
 
-    def check(self, *, telling: bool = False) -> None:
+    def check(self, *, reporting: bool = False) -> None:
         assert version_number(self.store.resource_version) == self.position
         shown = {ObjectKey.of(found): found for found in self.store}
-        assert telling or shown == self.mirror
-        assert bool(self.store.statistics().untold) <= telling
+        assert reporting or shown == self.mirror
+        assert bool(self.store.statistics().unreported) <= reporting
         for name in NAMES:
             self.check_key(name)
         for colour in COLOURS:
             expected = tuple(found for _, found in sorted(shown.items()) if colour in found.colours)
             assert self.store.by_index("colour", colour) == expected
-        assert all(self.store.by_index("colour", value) for value in self.store.index_values("colour"))
+        assert all(self.store.by_index("colour", value) for value in index_values(self.store, "colour"))
 
-    def check_told(self, name: str) -> None:
-        """News of an object is told in the step in which it comes, whatever a list has still to tell."""
+    def check_reported(self, name: str) -> None:
+        """A change is reported in the step in which it arrives, also during the report of a list."""
         key = ObjectKey("space", name)
         assert self.mirror.get(key) is self.store.get(key)
 
     def check_key(self, name: str) -> None:
         key = ObjectKey("space", name)
-        entry = self.server.at(name, max(self.shown[name], self.position))
+        entry = self.server.at(name, max(self.received[name], self.position))
         held = self.store.get(key)
         if entry is not None and entry.unreadable:
-            # Its content is unknown: what was there before stays, if it was the same object.
+            # Its content is unknown: the previous version stays if it was the same object.
             assert key in self.store.unreadable
             assert held is None or held.metadata.uid == entry.object.metadata.uid
         else:
-            assert held == (None if entry is None or entry.gone else entry.object)
+            assert held == (None if entry is None or entry.is_deletion else entry.object)
             assert key not in self.store.unreadable
 
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("unreadable_ratio", [0.0, 0.1])
-def test_s4_any_order_of_news_leads_to_the_newest_state_and_consistent_notifications(
+def test_s4_any_order_of_arrival_leads_to_the_newest_state_and_consistent_notifications(
     seed: int, unreadable_ratio: float
 ) -> None:
     rng = Random(seed)
-    world = World(rng, unreadable_ratio)
-    happenings = {
-        world.somebody_writes: 20,
-        world.somebody_deletes: 8,
-        world.we_write: 15,
-        world.we_delete: 8,
-        world.an_answer_arrives: 24,
-        world.the_watch_tells: 45,
-        world.the_watch_repeats: 10,
-        world.a_bookmark_comes: 2,
-        world.a_list_comes: 2,
+    run = RandomRun(rng, unreadable_ratio)
+    events = {
+        run.another_client_writes: 20,
+        run.another_client_deletes: 8,
+        run.we_write: 15,
+        run.we_delete: 8,
+        run.a_response_arrives: 24,
+        run.the_watch_delivers: 45,
+        run.the_watch_replays: 10,
+        run.a_bookmark_arrives: 2,
+        run.a_list_arrives: 2,
     }
-    for happening in rng.choices(list(happenings), list(happenings.values()), k=STEPS):
-        happening()
-        world.check()
-    statistics = world.store.statistics()
+    for event in rng.choices(list(events), list(events.values()), k=STEPS):
+        event()
+        run.check()
+    statistics = run.store.statistics()
     assert statistics.stale_total > STEPS / 100
     assert statistics.tombstones <= 4 * len(NAMES)

@@ -1,4 +1,4 @@
-"""Both event loops, a scripted server, and an API connected to it through a kubeconfig."""
+"""Fixtures: both event loops, a scripted server, and an API connected to it through a kubeconfig."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ async def server() -> AsyncIterator[ScriptedServer]:
 
 @pytest.fixture
 def connect_to(tmp_path: Path) -> Connect:
-    """`connect_to(url, **options)`: an API for the server at `url`, patient unless told otherwise."""
+    """`connect_to(url, **options)`: an API for the server at `url`, with long timeouts by default."""
 
     def connect_to(url: str, **options: Any) -> AbstractAsyncContextManager[KubeApi]:
         return connect(kubeconfig=str(kubeconfig(tmp_path / "config", url)), **options)
@@ -81,6 +81,6 @@ async def api(server: ScriptedServer, connect_to: Connect) -> AsyncIterator[Kube
 
 
 @pytest.fixture
-def hurried(connect_to: Connect) -> Connect:
-    """Like `connect_to`, with limits that a test can wait for."""
-    return partial(connect_to, limits=SHORT)
+def connect_briefly(connect_to: Connect) -> Connect:
+    """Like `connect_to`, with timeouts that a test can wait for."""
+    return partial(connect_to, timeouts=SHORT)

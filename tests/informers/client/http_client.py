@@ -1,4 +1,4 @@
-"""Asking for one object again and again, and looking at the token that it was asked with."""
+"""Repeated requests for one object, and the tokens that they carried."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from informers.client.transport import KubeApi, Timeouts
 from tests.informers.client.objects import THINGS, thing
 from tests.informers.client.server import Answer, ScriptedServer, failure, reply
 
-RESTLESS = Timeouts(refresh_seconds=0.0)
+ALWAYS_REFRESH = Timeouts(refresh_seconds=0.0)
 
 
 def only(token: str) -> Answer:
-    """Accepts one token."""
+    """An answer that accepts one token."""
     good, bad = reply(thing()), failure(401, "Unauthorized", "who are you?")
     return lambda request: (good if request.headers.get("Authorization") == f"Bearer {token}" else bad)(
         request

@@ -1,4 +1,4 @@
-"""A small kind of object to send around."""
+"""A small kind of object for tests."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NODES = Resource("", "v1", "nodes", "Node", False, struct_decoder(Thing))
 def thing(
     name: str = "a", *, version: int = 1, size: object = 1, text: str = "", kind: str = "Thing"
 ) -> dict[str, object]:
-    """A Thing as JSON; a `size` that is no integer makes it unreadable."""
+    """A Thing as JSON; a `size` other than an integer makes it unreadable."""
     metadata = {"name": name, "namespace": "ns", "uid": f"uid-{name}", "resourceVersion": str(version)}
     return {
         "kind": kind,

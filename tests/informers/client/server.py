@@ -1,4 +1,4 @@
-"""An API server on loopback that answers what a test has scripted, over real sockets."""
+"""A scripted API server on loopback, over real sockets."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Received:
 
 @dataclass
 class ScriptedServer:
-    """Gives the scripted answers in turn, the last one again and again."""
+    """Sends the scripted answers in order and repeats the last one."""
 
     url: str = ""
     script: deque[Answer] = field(default_factory=deque)
@@ -82,14 +82,14 @@ async def serve(tls: ssl.SSLContext | None = None) -> AsyncIterator[ScriptedServ
 async def serve_raw(
     talk: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]],
 ) -> AsyncIterator[str]:
-    """A server below HTTP, for the ways in which connections break. Yields its URL."""
+    """A server below the HTTP level, for broken connections. Yields its URL."""
     stop = asyncio.Event()
-    open_connections: set[asyncio.Task[None]] = set()
+    open_tasks: set[asyncio.Task[None]] = set()
 
     async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        this = asyncio.current_task()
-        assert this is not None
-        open_connections.add(this)
+        task = asyncio.current_task()
+        assert task is not None
+        open_tasks.add(task)
         talking = asyncio.ensure_future(talk(reader, writer))
         stopping = asyncio.ensure_future(stop.wait())
         await asyncio.wait([talking, stopping], return_when=asyncio.FIRST_COMPLETED)
@@ -107,11 +107,11 @@ async def serve_raw(
         stop.set()
         server.close()
         await server.wait_closed()
-        await asyncio.gather(*open_connections)
+        await asyncio.gather(*open_tasks)
 
 
 async def read_request(reader: asyncio.StreamReader) -> bytes:
-    """One request, body included; empty if the client closed."""
+    """Read one request with its body; empty if the client closed."""
     try:
         head = await reader.readuntil(b"\r\n\r\n")
     except (asyncio.IncompleteReadError, ConnectionError):
@@ -123,7 +123,7 @@ async def read_request(reader: asyncio.StreamReader) -> bytes:
 
 
 def reset(writer: asyncio.StreamWriter) -> None:
-    """Close so that the peer sees a reset."""
+    """Close with a TCP reset."""
     writer.get_extra_info("socket").setsockopt(SOL_SOCKET, SO_LINGER, struct.pack("ii", 1, 0))
     writer.transport.abort()
 
@@ -134,7 +134,7 @@ def reply(
     headers: Mapping[str, str] | None = None,
     content_type: str = "application/json",
 ) -> Answer:
-    """One whole answer; a `bytes` body is sent as it is."""
+    """One complete answer; a `bytes` body is sent unchanged."""
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
 
     async def answer(_: web.Request) -> web.StreamResponse:
@@ -162,7 +162,7 @@ def failure(code: int, reason: str = "", message: str = "", **details: object) -
 
 
 def stream(*chunks: bytes, then: Callable[[], Awaitable[object]] | None = None) -> Answer:
-    """A watch's answer: headers at once, `chunks` one after the other, `then` before the end."""
+    """The answer to a watch: headers, each of `chunks`, then `then` before the end."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
@@ -179,11 +179,11 @@ def stream(*chunks: bytes, then: Callable[[], Awaitable[object]] | None = None) 
 
 
 async def forever() -> None:
-    """Silence, until the client goes."""
+    """Wait until the client disconnects."""
     await asyncio.Event().wait()
 
 
 async def silence(_: web.Request) -> web.StreamResponse:
-    """No headers, ever."""
+    """Never send headers."""
     await forever()
     raise AssertionError

@@ -1,4 +1,4 @@
-"""What goes over the wire for each call of the port, and what comes back."""
+"""Requests and responses of each `Api` call."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def test_paths_follow_the_url_scheme_of_the_api() -> None:
     assert path_of(THINGS, "ns", "a/../b?c") == "/apis/example.io/v1/namespaces/ns/things/a%2F..%2Fb%3Fc"
 
 
-def test_a_path_that_would_mean_something_else_is_refused() -> None:
+def test_a_path_with_a_wrong_scope_is_rejected() -> None:
     with pytest.raises(ValueError, match="needs a namespace"):
         path_of(THINGS, name="a")
-    with pytest.raises(ValueError, match="cluster scope"):
+    with pytest.raises(ValueError, match="cluster-scoped"):
         path_of(NODES, "ns")
 
 
@@ -62,7 +62,7 @@ async def test_l1_a_first_list_is_consistent_and_a_relist_asks_for_at_least_its_
     ]
 
 
-async def test_w12_one_unreadable_item_leaves_the_rest_of_the_page(
+async def test_w12_an_unreadable_item_does_not_affect_the_rest_of_the_page(
     api: KubeApi, server: ScriptedServer
 ) -> None:
     things = [thing(f"t{number}", version=number) for number in range(1000)]
@@ -82,12 +82,12 @@ async def test_l11_an_empty_list_may_be_null(api: KubeApi, server: ScriptedServe
     assert (page.items, page.resource_version, page.continue_token) == ([], "3", "")
 
 
-async def test_an_answer_that_is_no_list_is_not_taken_for_an_empty_one(
+async def test_a_response_that_is_not_a_list_is_not_treated_as_an_empty_list(
     api: KubeApi, server: ScriptedServer
 ) -> None:
     for body in ({"kind": "Table", "metadata": {}, "rows": []}, b"<html>", status(200)):
         server.answers(reply(body))
-        with pytest.raises(Undecodable, match=r"listing things\.example\.io is no list"):
+        with pytest.raises(Undecodable, match=r"listing things\.example\.io is not a list"):
             await api.list_page(THINGS)
 
 
@@ -118,9 +118,9 @@ async def test_r8_a_delete_carries_its_preconditions(api: KubeApi, server: Scrip
     server.answers(
         reply(thing("a", version=8)), reply({"kind": "Status", "status": "Success", "details": {}})
     )
-    lingering = await api.delete(THINGS, "a", "ns", preconditions=Preconditions("u", "7"))
-    assert lingering is not None
-    assert lingering.metadata.resource_version == "8"
+    terminating = await api.delete(THINGS, "a", "ns", preconditions=Preconditions("u", "7"))
+    assert terminating is not None
+    assert terminating.metadata.resource_version == "8"
     assert await api.delete(THINGS, "a", "ns") is None
     assert [request.json["preconditions"] for request in server.received] == [
         {"uid": "u", "resourceVersion": "7"},
@@ -129,23 +129,21 @@ async def test_r8_a_delete_carries_its_preconditions(api: KubeApi, server: Scrip
     assert all("gracePeriodSeconds" not in request.json for request in server.received)
 
 
-async def test_an_unreadable_answer_names_its_object(api: KubeApi, server: ScriptedServer) -> None:
+async def test_an_undecodable_response_names_its_object(api: KubeApi, server: ScriptedServer) -> None:
     server.answers(reply(thing("a", size="huge")))
     with pytest.raises(Undecodable, match=r"ns/a of kind Thing") as caught:
         await api.get(THINGS, "a", "ns")
     assert caught.value.key == ("ns", "a")
 
 
-async def test_gzip_is_asked_for_and_understood(api: KubeApi, server: ScriptedServer) -> None:
+async def test_gzip_is_requested_and_decoded(api: KubeApi, server: ScriptedServer) -> None:
     body = gzip.compress(str(listing(thing())).replace("'", '"').encode())
     server.answers(reply(body, headers={"Content-Encoding": "gzip"}))
     assert len((await api.list_page(THINGS)).items) == 1
     assert "gzip" in server.received[0].headers["Accept-Encoding"]
 
 
-async def test_a7_requests_share_one_connection_when_one_at_a_time(
-    api: KubeApi, server: ScriptedServer
-) -> None:
+async def test_a7_sequential_requests_share_one_connection(api: KubeApi, server: ScriptedServer) -> None:
     server.answers(reply(thing()), failure(404), reply(thing()))
     await api.get(THINGS, "a", "ns")
     with pytest.raises(Exception, match="HTTP 404"):
@@ -169,18 +167,18 @@ async def test_every_request_is_observed(server: ScriptedServer, connect_to: Con
     assert all(0 <= each.seconds < 10 for each in seen)
 
 
-async def test_a_closed_api_fails_with_an_error_of_ours(server: ScriptedServer, connect_to: Connect) -> None:
+async def test_a_closed_api_raises_an_api_error(server: ScriptedServer, connect_to: Connect) -> None:
     async with connect_to(server.url) as api:
         pass
     with pytest.raises(Exception, match="closed on our side"):
         await api.get(THINGS, "a", "ns")
 
 
-async def test_repr_and_statistics_tell_the_state_without_secrets(
+async def test_repr_and_statistics_show_the_state_without_secrets(
     api: KubeApi, server: ScriptedServer
 ) -> None:
     host = server.url.removeprefix("http://")
     assert repr(api) == f"<KubeApi {host} requests=0>"
     assert api.server == host
-    assert api.statistics().access.pools == 1
-    assert "first" not in repr(vars(api)) + repr(api._connections.current())
+    assert api.statistics().session.pools == 1
+    assert "first" not in repr(vars(api)) + repr(api._sessions.current())

@@ -1,4 +1,4 @@
-"""Bytes to structures, lines out of chunks, and how long the event loop is held."""
+"""Decoding of objects, splitting of chunks into lines, and blocking of the event loop."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_metadata_reads_what_controllers_need_and_skips_the_rest() -> None:
     assert (reference.kind, reference.name, reference.uid, reference.controller) == ("K", "o", "u2", True)
 
 
-def test_s1_a_reader_cannot_alter_what_was_decoded() -> None:
+def test_s1_decoded_objects_are_immutable() -> None:
     decoded = struct_decoder(Metadata)(b'{"name":"a","labels":{"k":"v"}}')
     with pytest.raises(AttributeError):
         decoded.name = "b"  # type: ignore[misc]
@@ -61,7 +61,7 @@ def test_s1_a_reader_cannot_alter_what_was_decoded() -> None:
     assert decoded == struct_decoder(Metadata)(b'{"name":"a","labels":{"k":"v"}}')
 
 
-def test_an_owner_extends_the_metadata() -> None:
+def test_metadata_can_be_subclassed() -> None:
     class Annotated(Metadata, frozen=True, rename="camel", gc=False):
         annotations: dict[str, str] = msgspec.field(default_factory=dict)
 
@@ -72,7 +72,7 @@ def test_an_owner_extends_the_metadata() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"nonsense", b"{}", b'{"name":5}', b'{"name":"\xff"}', b"[" * 100_000])
-def test_whatever_does_not_fit_is_a_value_error(data: bytes) -> None:
+def test_invalid_input_raises_value_error(data: bytes) -> None:
     with pytest.raises(ValueError):
         struct_decoder(Metadata)(data)
 
@@ -82,7 +82,7 @@ def test_whatever_does_not_fit_is_a_value_error(data: bytes) -> None:
     cuts=st.lists(st.integers(0, 300)),
     ended=st.booleans(),
 )
-def test_w18_lines_are_the_same_wherever_chunks_end(lines: list[str], cuts: list[int], ended: bool) -> None:
+def test_w18_lines_do_not_depend_on_chunk_boundaries(lines: list[str], cuts: list[int], ended: bool) -> None:
     data = "\n".join(lines).encode() + (b"\n" if ended else b"")
     edges = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]
     splitter = LineSplitter()
@@ -93,7 +93,7 @@ def test_w18_lines_are_the_same_wherever_chunks_end(lines: list[str], cuts: list
     assert repr(splitter) == f"<LineSplitter pending=0 limit={16 * 2**20}>"
 
 
-def test_w13_a_line_over_the_limit_is_refused_before_it_is_complete() -> None:
+def test_w13_a_line_over_the_limit_is_rejected_before_it_is_complete() -> None:
     splitter = LineSplitter(limit_bytes=10)
     assert splitter.feed(b"0123456789\n012345678") == [b"0123456789"]
     with pytest.raises(Undecodable, match="limit of 10 bytes"):
@@ -101,7 +101,7 @@ def test_w13_a_line_over_the_limit_is_refused_before_it_is_complete() -> None:
 
 
 @pytest.mark.anyio
-async def test_l17_a_long_list_lets_others_run_between_slices() -> None:
+async def test_l17_other_tasks_run_between_the_slices_of_a_long_list() -> None:
     text = "x" * 5000
     objects = [thing(f"t{number}", text=text) for number in range(1000)]
     data = json.dumps(listing(*objects)).encode()

@@ -1,4 +1,4 @@
-"""The example of the library's page runs, and is the one that the page shows."""
+"""The example program runs, and the documentation quotes it verbatim."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def pod(name: str, version: int, phase: str) -> dict[str, object]:
     return {"kind": "Pod", "apiVersion": "v1", "metadata": metadata, "status": {"phase": phase}}
 
 
-async def test_the_example_prints_what_happens_to_pods_until_it_is_interrupted(
+async def test_the_example_prints_changes_of_pods_until_interrupted(
     server: ScriptedServer, tmp_path: Path
 ) -> None:
     server.answers(
@@ -45,25 +45,25 @@ async def test_the_example_prints_what_happens_to_pods_until_it_is_interrupted(
     async with process:
         assert process.stdout is not None
         assert process.stderr is not None
-        said = ""
+        output = ""
         with anyio.fail_after(30):
             async for text in TextReceiveStream(process.stdout):
-                said += text
-                if said.count("\n") == 4:
+                output += text
+                if output.count("\n") == 4:
                     process.send_signal(signal.SIGINT)
-            complaints = [text async for text in TextReceiveStream(process.stderr)]
+            errors = [text async for text in TextReceiveStream(process.stderr)]
             await process.wait()
-    assert said.splitlines() == [
+    assert output.splitlines() == [
         "added a Pending",
         "added b Pending",
         "changed a Pending -> Running",
         "deleted b Pending",
     ]
-    assert (process.returncode, complaints) == (0, [])
+    assert (process.returncode, errors) == (0, [])
     assert server.received[0].path == "/api/v1/namespaces/ns/pods"
 
 
-def test_the_page_shows_the_example_as_it_is_and_it_is_short() -> None:
+def test_the_page_quotes_the_example_verbatim_and_it_is_short() -> None:
     code = EXAMPLE.read_text(encoding="utf-8")
     assert f"```python\n{code}```" in PAGE.read_text(encoding="utf-8")
     assert len([line for line in code.splitlines() if line and not line.startswith("#")]) <= LINES_MAX

@@ -1,4 +1,4 @@
-"""Every way in which a request can fail, and what it is called."""
+"""Each kind of request failure and its error class."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ async def test_each_code_has_its_class_and_the_servers_message(
     assert (error.message, error.status, error.reason) == ("because", code, reason)
 
 
-async def test_an_answer_that_is_no_status_still_says_what_failed(
+async def test_a_response_without_a_status_names_the_failed_request(
     api: KubeApi, server: ScriptedServer
 ) -> None:
     server.answers(reply(b"<html>bad gateway</html>", 502, content_type="text/html"))
@@ -87,7 +87,7 @@ async def test_an_answer_that_is_no_status_still_says_what_failed(
         status(504, "Timeout", "late", causes=[{"reason": "ResourceVersionTooLarge"}]),
     ],
 )
-async def test_l4_too_large_a_version_is_told_from_a_timeout(
+async def test_l4_a_too_large_version_is_distinguished_from_a_timeout(
     api: KubeApi, server: ScriptedServer, body: dict[str, object]
 ) -> None:
     server.answers(reply(body, 504))
@@ -96,7 +96,7 @@ async def test_l4_too_large_a_version_is_told_from_a_timeout(
 
 
 @pytest.mark.parametrize("code", [429, 503, 500])
-async def test_w7_retry_after_is_handed_on(api: KubeApi, server: ScriptedServer, code: int) -> None:
+async def test_w7_retry_after_is_passed_on(api: KubeApi, server: ScriptedServer, code: int) -> None:
     for answer, seconds in (
         (reply(status(code), code, {"Retry-After": "7"}), 7),
         (failure(code, retryAfterSeconds=3), 3),
@@ -120,7 +120,7 @@ async def test_w15_a_401_is_retried_once(api: KubeApi, server: ScriptedServer) -
     assert len(server.received) == 4
 
 
-async def test_refused_connections_were_not_sent(connect_to: Connect) -> None:
+async def test_a_refused_connection_means_the_request_was_not_sent(connect_to: Connect) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{unused.getsockname()[1]}"
@@ -131,7 +131,7 @@ async def test_refused_connections_were_not_sent(connect_to: Connect) -> None:
 
 @pytest.fixture
 def full_backlog() -> Iterator[str]:
-    """A port whose connections are never accepted: the kernel drops the handshake."""
+    """A port that never accepts: the kernel drops the handshake because the backlog is full."""
     with ExitStack() as stack:
         listener = stack.enter_context(socket.socket())
         listener.bind(("127.0.0.1", 0))
@@ -143,17 +143,19 @@ def full_backlog() -> Iterator[str]:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
 
 
-async def test_a_connect_that_takes_too_long_was_not_sent(hurried: Connect, full_backlog: str) -> None:
-    async with hurried(full_backlog) as api:
+async def test_a_connect_timeout_means_the_request_was_not_sent(
+    connect_briefly: Connect, full_backlog: str
+) -> None:
+    async with connect_briefly(full_backlog) as api:
         with pytest.raises(Unreachable, match="timeout"):
             await api.create(THINGS, {}, "ns")
 
 
-async def test_a6_waiting_too_long_for_the_pool_was_not_sent(
-    hurried: Connect, server: ScriptedServer
+async def test_a6_a_pool_timeout_means_the_request_was_not_sent(
+    connect_briefly: Connect, server: ScriptedServer
 ) -> None:
     server.answers(silence)
-    async with hurried(server.url, connections=1) as api, anyio.create_task_group() as tasks:
+    async with connect_briefly(server.url, connections=1) as api, anyio.create_task_group() as tasks:
 
         async def occupy() -> None:
             with pytest.raises(OutcomeUnknown):
@@ -172,11 +174,11 @@ async def wait_for_requests(server: ScriptedServer, count: int) -> None:
             await anyio.lowlevel.checkpoint()
 
 
-async def test_a5_a_server_that_hangs_leaves_the_outcome_unknown(
-    hurried: Connect, server: ScriptedServer
+async def test_a5_a_hanging_server_leaves_the_outcome_unknown(
+    connect_briefly: Connect, server: ScriptedServer
 ) -> None:
     server.answers(silence)
-    async with hurried(server.url) as api:
+    async with connect_briefly(server.url) as api:
         for call in (
             api.get(THINGS, "a", "ns"),
             api.list_page(THINGS),
@@ -187,37 +189,37 @@ async def test_a5_a_server_that_hangs_leaves_the_outcome_unknown(
         ):
             with anyio.fail_after(2), pytest.raises(OutcomeUnknown):
                 await call
-        assert api.statistics().access.requests == 0
+        assert api.statistics().session.requests == 0
     assert len(server.received) == 6
 
 
-async def test_a5_a_body_that_never_ends_is_bounded_too(hurried: Connect) -> None:
+async def test_a5_an_endless_body_is_bounded_too(connect_briefly: Connect) -> None:
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await read_request(reader)
         writer.write(OK + b"Content-Length: 100\r\n\r\n{")
         await asyncio.Event().wait()
 
-    async with serve_raw(talk) as url, hurried(url) as api:
+    async with serve_raw(talk) as url, connect_briefly(url) as api:
         with pytest.raises(OutcomeUnknown):
             await api.list_page(THINGS)
 
 
-@pytest.mark.parametrize("how", ["close", "reset", "half"])
-async def test_a_write_whose_connection_breaks_is_sent_once(connect_to: Connect, how: str) -> None:
+@pytest.mark.parametrize("break_mode", ["close", "reset", "half"])
+async def test_a_write_whose_connection_breaks_is_sent_once(connect_to: Connect, break_mode: str) -> None:
     requests: list[bytes] = []
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        # A first answer makes the connection a reused one, which clients like to send again on.
+        # A first answer makes the connection a reused one, on which HTTP clients resend.
         while head := await read_request(reader):
             requests.append(head)
             if head.startswith(b"GET"):
                 body = b'{"metadata":{"name":"a"}}'
                 writer.write(OK + b"Content-Length: %d\r\n\r\n" % len(body) + body)
                 continue
-            if how == "half":
+            if break_mode == "half":
                 writer.write(OK + b"Content-Length: 100\r\n\r\n{")
                 await writer.drain()
-            if how == "reset":
+            if break_mode == "reset":
                 reset(writer)
             return
 
@@ -256,7 +258,7 @@ async def test_a_read_on_a_connection_that_was_closed_meanwhile_is_sent_again(co
     assert connections == 2
 
 
-async def test_broken_http_is_an_unknown_outcome(connect_to: Connect) -> None:
+async def test_malformed_http_is_an_unknown_outcome(connect_to: Connect) -> None:
     for answer in (b"SSH-2.0-OpenSSH\r\n\r\n", OK + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n"):
 
         async def talk(
@@ -276,11 +278,11 @@ async def test_cancelling_a_call_cancels_it(api: KubeApi, server: ScriptedServer
     with anyio.move_on_after(0.1) as scope:
         await api.get(THINGS, "a", "ns")
     assert scope.cancelled_caught
-    assert api.statistics().access.requests == 0
+    assert api.statistics().session.requests == 0
     server.answers(reply(listing()))
     await api.list_page(THINGS)
 
 
-def test_limits_that_would_blur_unreachable_and_unknown_are_refused() -> None:
+def test_timeouts_that_would_blur_unreachable_and_unknown_are_rejected() -> None:
     with pytest.raises(ValueError, match="connect_seconds"):
         Timeouts(request_seconds=5, connect_seconds=5)

@@ -1,4 +1,4 @@
-"""What `rest_client_*` metrics are made of: requests as they went over the wire, with their answers."""
+"""Counts behind the `rest_client_*` metrics: requests with their responses."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ from tests.informers.client.server import (
 pytestmark = pytest.mark.anyio
 
 
-async def test_requests_count_by_method_and_answer_a_watch_once(api: KubeApi, server: ScriptedServer) -> None:
+async def test_requests_are_counted_by_method_and_code_and_a_watch_once(
+    api: KubeApi, server: ScriptedServer
+) -> None:
     server.answers(reply(thing()))
     await api.get(THINGS, "a", "ns")
     server.answers(failure(409))
@@ -39,7 +41,7 @@ async def test_requests_count_by_method_and_answer_a_watch_once(api: KubeApi, se
     assert counts.retries_total == {}
 
 
-async def test_a_request_that_is_sent_again_after_a_401_counts_twice_and_as_a_retry(
+async def test_a_request_repeated_after_a_401_counts_twice_and_as_a_retry(
     api: KubeApi, server: ScriptedServer
 ) -> None:
     server.answers(failure(401, "Unauthorized"), reply(thing()))
@@ -50,7 +52,7 @@ async def test_a_request_that_is_sent_again_after_a_401_counts_twice_and_as_a_re
     assert counts.retries_total == {("POST", "401"): 1}
 
 
-async def test_a_request_without_an_answer_has_its_own_code(connect_to: Connect) -> None:
+async def test_a_request_without_a_response_has_its_own_code(connect_to: Connect) -> None:
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await read_request(reader)
         reset(writer)

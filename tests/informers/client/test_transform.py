@@ -1,4 +1,4 @@
-"""What is kept of an object is decided when it is decoded, once, and the rest is never held."""
+"""Objects are reduced once, while decoding; the rest is never held in memory."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.informers.client.server import ScriptedServer, reply, stream
 pytestmark = pytest.mark.anyio
 
 
-async def test_s9_each_object_is_transformed_once_before_it_is_stored_and_one_that_fails_stops_no_other(
+async def test_s9_each_object_is_transformed_once_before_storing_and_a_failure_affects_no_other(
     api: KubeApi, server: ScriptedServer
 ) -> None:
     calls: Counter[str] = Counter()
@@ -50,7 +50,7 @@ async def test_s9_each_object_is_transformed_once_before_it_is_stored_and_one_th
 
 
 async def held_bytes(managed_fields: list[dict[str, object]]) -> int:
-    """What a store holds of 200 objects that carry these."""
+    """Return the memory of 200 decoded objects with these managed fields."""
     items = []
     for number in range(200):
         item = thing(f"thing-{number}", version=number + 1)
@@ -75,5 +75,5 @@ async def test_s10_managed_fields_are_not_held() -> None:
     fields: dict[str, object] = {f"f:field-{number}": {} for number in range(100)}
     manager: dict[str, object] = {"manager": "kubectl", "fieldsV1": fields}
     await held_bytes([])
-    # A fraction of what one kept object's would take: they are over 2 KB each.
+    # A fraction of the managed fields of a single object, which take over 2 KB.
     assert await held_bytes([manager]) < await held_bytes([]) + 2_000

@@ -15,20 +15,20 @@ from tests.simulation.plants.plant import replaced
 
 def expired_watch_goes_on() -> AbstractContextManager[None]:
     """A watch that was answered with 410 is tried again from the same version."""
-    failed = Reflector._watch_failed
+    failed = Reflector._after_failed_watch
 
     def watch_failed(reflector: Reflector[Any], error: ApiError, fruitless: int) -> object:
         if isinstance(error, Gone):
             return reflector._back_off("watch", error, then=Watching())
         return failed(reflector, error, fruitless)
 
-    return replaced(Reflector, "_watch_failed", watch_failed)
+    return replaced(Reflector, "_after_failed_watch", watch_failed)
 
 
 def writes_after_the_lease() -> AbstractContextManager[None]:
     """Nothing is asked before a write: it goes out although the lease may be lost."""
 
-    def permitted(_guarded: GuardedApi, _resource: Resource[Any]) -> AbstractContextManager[None]:
+    def unchecked(_api: GuardedApi, _resource: Resource[Any]) -> AbstractContextManager[None]:
         return nullcontext()
 
-    return replaced(GuardedApi, "_permitted", permitted)
+    return replaced(GuardedApi, "_guarded", unchecked)

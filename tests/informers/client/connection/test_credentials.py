@@ -1,4 +1,4 @@
-"""Who we are to the server, and what happens when that changes while requests go on."""
+"""Credentials, and their rotation while requests are in flight."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Any
 import anyio
 import pytest
 
-from informers.client.connection import SessionManager, open_connections
+from informers.client.connection import SessionManager, open_sessions
 from informers.client.credentials import Kubeconfig, ServiceAccount, choose_source
 from informers.client.transport import KubeApi, connect
 from informers.errors import ConfigurationError, Unauthorized, Unreachable
 from tests.informers.client.certificates import Authority, make_authority
 from tests.informers.client.conftest import kubeconfig
-from tests.informers.client.http_client import RESTLESS, only, tokens, until
+from tests.informers.client.http_client import ALWAYS_REFRESH, only, tokens, until
 from tests.informers.client.objects import THINGS, added, thing
 from tests.informers.client.server import ScriptedServer, forever, reply, serve, stream
 
@@ -34,7 +34,7 @@ def authority(tmp_path: Path) -> Authority:
 
 @pytest.fixture
 def account(tmp_path: Path) -> Path:
-    """A folder as the kubelet mounts it."""
+    """A service account folder as mounted by the kubelet."""
     folder = tmp_path / "serviceaccount"
     folder.mkdir()
     (folder / "token").write_text("one\n")
@@ -51,17 +51,15 @@ async def in_cluster(
         ca_file=str(folder / "ca.crt"),
         environ={"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": port},
     )
-    connections = await open_connections(
-        source, connections=8, user_agent="test", refresh_seconds=refresh_seconds
-    )
+    sessions = await open_sessions(source, connections=8, user_agent="test", refresh_seconds=refresh_seconds)
     try:
-        yield KubeApi(connections), connections
+        yield KubeApi(sessions), sessions
     finally:
-        await connections.aclose()
+        await sessions.aclose()
 
 
 @needs_openssl
-async def test_a1_the_service_account_token_is_read_again(authority: Authority, account: Path) -> None:
+async def test_a1_the_service_account_token_is_reloaded(authority: Authority, account: Path) -> None:
     shutil.copy(authority.ca, account / "ca.crt")
     async with serve(authority.server()) as server, in_cluster(account, server) as (api, _):
         server.answers(reply(thing()))
@@ -73,20 +71,20 @@ async def test_a1_the_service_account_token_is_read_again(authority: Authority, 
 
 
 @needs_openssl
-async def test_a1_a_token_is_read_again_no_sooner_than_the_refresh_period(
+async def test_a1_a_token_is_reloaded_no_sooner_than_the_refresh_period(
     authority: Authority, account: Path
 ) -> None:
     shutil.copy(authority.ca, account / "ca.crt")
     async with serve(authority.server()) as server:
         server.answers(reply(thing()))
-        async with in_cluster(account, server, refresh_seconds=3600) as (api, connections):
+        async with in_cluster(account, server, refresh_seconds=3600) as (api, sessions):
             for _ in range(20):
                 await api.get(THINGS, "a", "ns")
-            assert connections.statistics().renewals == 0
+            assert sessions.statistics().renewals == 0
 
 
 @needs_openssl
-async def test_w15_a_refused_token_is_read_again_at_once(authority: Authority, account: Path) -> None:
+async def test_w15_a_rejected_token_is_reloaded_at_once(authority: Authority, account: Path) -> None:
     shutil.copy(authority.ca, account / "ca.crt")
     async with serve(authority.server()) as server:
         server.answers(only("two"))
@@ -104,11 +102,11 @@ async def test_w15_a_refused_token_is_read_again_at_once(authority: Authority, a
 
 
 @needs_openssl
-async def test_w15_many_refused_requests_share_one_reading(authority: Authority, account: Path) -> None:
+async def test_w15_rejected_requests_share_one_reload(authority: Authority, account: Path) -> None:
     shutil.copy(authority.ca, account / "ca.crt")
     async with serve(authority.server()) as server:
         server.answers(only("two"))
-        async with in_cluster(account, server, refresh_seconds=3600) as (api, connections):
+        async with in_cluster(account, server, refresh_seconds=3600) as (api, sessions):
             (account / "token").write_text("two")
 
             async def get() -> None:
@@ -117,52 +115,52 @@ async def test_w15_many_refused_requests_share_one_reading(authority: Authority,
             async with anyio.create_task_group() as tasks:
                 for _ in range(20):
                     tasks.start_soon(get)
-            assert connections.statistics().renewals == 1
+            assert sessions.statistics().renewals == 1
 
 
 @needs_openssl
 @pytest.mark.parametrize("half", ["empty", "missing", "blank", "binary"])
-async def test_a2_half_a_rotation_keeps_the_token(
+async def test_a2_an_incomplete_rotation_keeps_the_token(
     authority: Authority, account: Path, half: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     shutil.copy(authority.ca, account / "ca.crt")
-    async with serve(authority.server()) as server, in_cluster(account, server) as (api, connections):
+    async with serve(authority.server()) as server, in_cluster(account, server) as (api, sessions):
         server.answers(reply(thing()))
         if half == "missing":
             (account / "token").unlink()
         else:
             (account / "token").write_bytes({"empty": b"", "blank": b"\n", "binary": b"\xff\x00"}[half])
-        await until(lambda: connections.statistics().failed_renewals > 0, api)
+        await until(lambda: sessions.statistics().failed_renewals > 0, api)
         assert set(tokens(server)) == {"one"}
-        assert "kept the credentials in use" in caplog.text
+        assert "kept the current ones" in caplog.text
         (account / "token").write_text("two")
         await until(lambda: tokens(server)[-1] == "two", api)
 
 
 @needs_openssl
-async def test_a3_a_new_ca_is_used_for_new_connections_and_cuts_no_watch(
+async def test_a3_a_new_ca_applies_to_new_connections_and_interrupts_no_watch(
     authority: Authority, account: Path, tmp_path: Path
 ) -> None:
     second = make_authority(tmp_path / "second-ca")
     shutil.copy(authority.ca, account / "ca.crt")
     context = authority.server()
-    async with serve(context) as server, in_cluster(account, server) as (api, connections):
+    async with serve(context) as server, in_cluster(account, server) as (api, sessions):
         server.answers(stream(added("a"), then=forever))
         async with api.watch(THINGS, resource_version="1", timeout_seconds=300, idle_seconds=60) as events:
             await anext(events)
             server.answers(reply(thing()))
             (account / "ca.crt").write_text("half a file")
-            await until(lambda: connections.statistics().failed_renewals > 0, api)
+            await until(lambda: sessions.statistics().failed_renewals > 0, api)
             context.load_cert_chain(*second.issue("server"))
             (account / "ca.crt").write_bytes(second.ca.read_bytes())
-            await until(lambda: connections.statistics().pools == 2, api)
-            # The pool with the new CA has to shake hands anew, with a server that has a new certificate.
+            await until(lambda: sessions.statistics().pools == 2, api)
+            # The pool with the new CA needs a new handshake, with a server that has a new certificate.
             await api.get(THINGS, "a", "ns")
-        assert connections.statistics().pools == 1
+        assert sessions.statistics().pools == 1
 
 
 @needs_openssl
-async def test_a_server_with_a_foreign_certificate_is_unreachable(
+async def test_a_server_with_an_untrusted_certificate_is_unreachable(
     authority: Authority, account: Path, tmp_path: Path
 ) -> None:
     shutil.copy(make_authority(tmp_path / "other").ca, account / "ca.crt")
@@ -197,7 +195,7 @@ async def test_client_certificates_from_files_and_inline(
 
 
 @needs_openssl
-async def test_tls_server_name_is_what_the_certificate_is_checked_for(
+async def test_the_certificate_is_verified_for_the_tls_server_name(
     authority: Authority, tmp_path: Path
 ) -> None:
     ca = str(authority.ca)
@@ -215,20 +213,18 @@ async def test_tls_server_name_is_what_the_certificate_is_checked_for(
                         await api.get(THINGS, "a", "ns")
 
 
-async def test_a_token_file_is_stripped_and_read_again(server: ScriptedServer, tmp_path: Path) -> None:
+async def test_a_token_file_is_stripped_and_reloaded(server: ScriptedServer, tmp_path: Path) -> None:
     (tmp_path / "tok").write_text("one\n")
     server.answers(reply(thing()))
     file = kubeconfig(tmp_path / "config", server.url, user={"tokenFile": "tok"})
-    async with connect(kubeconfig=str(file), limits=RESTLESS) as api:
+    async with connect(kubeconfig=str(file), timeouts=ALWAYS_REFRESH) as api:
         await api.get(THINGS, "a", "ns")
         (tmp_path / "tok").write_text("two\n")
         await until(lambda: tokens(server)[-1] == "two", api)
     assert tokens(server)[0] == "one"
 
 
-async def test_w15_an_edited_kubeconfig_counts_after_a_refusal(
-    server: ScriptedServer, tmp_path: Path
-) -> None:
+async def test_w15_an_edited_kubeconfig_applies_after_a_401(server: ScriptedServer, tmp_path: Path) -> None:
     server.answers(only("second"))
     file = kubeconfig(tmp_path / "config", server.url)
     async with connect(kubeconfig=str(file)) as api:
@@ -246,9 +242,9 @@ async def test_basic_authentication(server: ScriptedServer, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("ca", "message"), [("not a certificate", "no PEM"), ("", "no PEM|empty|certificate")]
+    ("ca", "message"), [("not a certificate", "not a PEM"), ("", "not a PEM|empty|certificate")]
 )
-async def test_tls_files_that_are_none_are_one_line(tmp_path: Path, ca: str, message: str) -> None:
+async def test_an_invalid_tls_file_gives_a_one_line_error(tmp_path: Path, ca: str, message: str) -> None:
     (tmp_path / "ca.crt").write_text(ca)
     file = kubeconfig(tmp_path / "config", "https://127.0.0.1:1", cluster={"certificate-authority": "ca.crt"})
     with pytest.raises(ConfigurationError, match=message) as caught:
@@ -258,7 +254,7 @@ async def test_tls_files_that_are_none_are_one_line(tmp_path: Path, ca: str, mes
     assert "\n" not in str(caught.value)
 
 
-def test_an_explicit_kubeconfig_comes_first_then_the_cluster_then_the_default(
+def test_the_explicit_kubeconfig_precedes_the_service_account_and_the_default(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -281,7 +277,7 @@ def test_an_explicit_kubeconfig_comes_first_then_the_cluster_then_the_default(
     assert ".kube/config" in choose(None, inside, context="here")
 
 
-async def test_in_cluster_without_a_mounted_token_is_one_line(tmp_path: Path) -> None:
+async def test_a_missing_service_account_token_gives_a_one_line_error(tmp_path: Path) -> None:
     source = ServiceAccount(
         token_file=str(tmp_path / "token"),
         ca_file=str(tmp_path / "ca.crt"),
@@ -293,7 +289,7 @@ async def test_in_cluster_without_a_mounted_token_is_one_line(tmp_path: Path) ->
     assert "\n" not in str(caught.value)
 
 
-def test_sources_show_no_secrets(tmp_path: Path) -> None:
+def test_the_repr_of_a_source_contains_no_secrets(tmp_path: Path) -> None:
     source = choose_source(kubeconfig=str(kubeconfig(tmp_path / "c", "http://x")), context=None, environ={})
     assert isinstance(source, Kubeconfig)
     assert "first" not in repr(source)

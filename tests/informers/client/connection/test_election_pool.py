@@ -1,4 +1,4 @@
-"""The election has connections of its own: nothing that the rest of a process does can starve it."""
+"""The election has its own connections: no other traffic of the process can starve it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SETTINGS = ElectionSettings(lease_seconds=3, renew_deadline_seconds=2, retry_per
 
 
 class Leases:
-    """Serves watches that never end and one lease."""
+    """Serves endless watches and one lease."""
 
     def __init__(self) -> None:
         self.spec: dict[str, object] | None = None
@@ -53,8 +53,8 @@ async def test_e19_a_pool_full_of_watches_does_not_starve_the_renewals(
     leases = Leases()
     server.answers(leases.answer)
     async with (
-        connect_to(server.url, connections=POOL, limits=BRIEF) as busy,
-        connect_to(server.url, connections=2, limits=BRIEF) as own,
+        connect_to(server.url, connections=POOL, timeouts=BRIEF) as busy,
+        connect_to(server.url, connections=2, timeouts=BRIEF) as own,
         anyio.create_task_group() as tasks,
     ):
         watching = 0

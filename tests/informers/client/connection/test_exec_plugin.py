@@ -1,4 +1,4 @@
-"""Credentials that a program gives: when it runs, and what happens when it does not do its part."""
+"""Credential plugins: when they run, and their failures."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from informers.client.transport import connect
 from informers.errors import ConfigurationError
 from tests.informers.client.certificates import make_authority
 from tests.informers.client.conftest import kubeconfig
-from tests.informers.client.http_client import RESTLESS, only, tokens, until
+from tests.informers.client.http_client import ALWAYS_REFRESH, only, tokens, until
 from tests.informers.client.objects import THINGS, thing
 from tests.informers.client.server import ScriptedServer, reply, serve
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.anyio
 
 
 def plugin(folder: Path, body: str) -> dict[str, Any]:
-    """A user whose credentials come from a program; `body` sees the number of the run as `run`."""
+    """A user with a credential plugin; `body` has the number of the run in `run`."""
     script = folder / "plugin.py"
     script.write_text(
         "import json, os, pathlib, sys\n"
@@ -42,12 +42,12 @@ def runs(folder: Path) -> int:
     return len((folder / "plugin.log").read_text())
 
 
-async def test_a_credential_plugin_runs_once_and_again_after_a_refusal(
+async def test_a_credential_plugin_runs_once_and_again_after_a_401(
     server: ScriptedServer, tmp_path: Path
 ) -> None:
     server.answers(only("token-1"))
     file = kubeconfig(tmp_path / "config", server.url, user=plugin(tmp_path, "give(token=f'token-{run}')\n"))
-    async with connect(kubeconfig=str(file), limits=RESTLESS) as api:
+    async with connect(kubeconfig=str(file), timeouts=ALWAYS_REFRESH) as api:
         for _ in range(5):
             await api.get(THINGS, "a", "ns")
         assert runs(tmp_path) == 1
@@ -65,7 +65,7 @@ async def test_a_credential_plugin_runs_again_before_its_token_expires(
         "give(token=f'token-{run}', expirationTimestamp=f'{year}-01-01T00:00:00Z')\n"
     )
     file = kubeconfig(tmp_path / "config", server.url, user=plugin(tmp_path, body))
-    async with connect(kubeconfig=str(file), limits=RESTLESS) as api:
+    async with connect(kubeconfig=str(file), timeouts=ALWAYS_REFRESH) as api:
         await until(lambda: bool(server.received) and tokens(server)[-1] == "token-2", api)
         for _ in range(5):
             await api.get(THINGS, "a", "ns")
@@ -76,13 +76,15 @@ async def test_a_credential_plugin_runs_again_before_its_token_expires(
     ("body", "message"),
     [
         ("sys.exit('no login')\n", "no login"),
-        ("print('hello')\n", "gave no ExecCredential"),
+        ("print('hello')\n", "returned no ExecCredential"),
         ("give(nothing=1)\n", "neither a token nor a client certificate"),
         ("print('{}')\n", "missing required field"),
         ("give(token='a\\nb')\n", "single line"),
     ],
 )
-async def test_a_credential_plugin_that_fails_is_one_line(tmp_path: Path, body: str, message: str) -> None:
+async def test_a_failing_credential_plugin_gives_a_one_line_error(
+    tmp_path: Path, body: str, message: str
+) -> None:
     file = kubeconfig(tmp_path / "config", "http://127.0.0.1:1", user=plugin(tmp_path, body))
     with pytest.raises(ConfigurationError, match=message) as caught:
         async with connect(kubeconfig=str(file)):
@@ -91,18 +93,18 @@ async def test_a_credential_plugin_that_fails_is_one_line(tmp_path: Path, body: 
     assert "\n" not in str(caught.value)
 
 
-async def test_a_credential_plugin_that_hangs_is_bounded(
+async def test_a_hanging_credential_plugin_is_bounded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("informers.client.credentials.LOGIN_SECONDS", 0.5)
     user = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "sleep", "args": ["5"]}}
     file = kubeconfig(tmp_path / "config", "http://127.0.0.1:1", user=user)
-    with pytest.raises(ConfigurationError, match=r"took over 0\.5 s"):
+    with pytest.raises(ConfigurationError, match=r"took more than 0\.5 s"):
         async with connect(kubeconfig=str(file)):
             pass
 
 
-async def test_a_credential_plugin_that_does_not_exist_is_named(tmp_path: Path) -> None:
+async def test_a_missing_credential_plugin_is_named(tmp_path: Path) -> None:
     user = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "no-such-plugin"}}
     file = kubeconfig(tmp_path / "config", "http://127.0.0.1:1", user=user)
     with pytest.raises(ConfigurationError, match="no-such-plugin"):
@@ -110,7 +112,7 @@ async def test_a_credential_plugin_that_does_not_exist_is_named(tmp_path: Path) 
             pass
 
 
-async def test_a_request_waits_for_no_refresh_and_closing_ends_one(
+async def test_requests_do_not_wait_for_a_refresh_and_closing_ends_it(
     server: ScriptedServer, tmp_path: Path
 ) -> None:
     server.answers(reply(thing()))
@@ -121,14 +123,14 @@ async def test_a_request_waits_for_no_refresh_and_closing_ends_one(
     )
     file = kubeconfig(tmp_path / "config", server.url, user=plugin(tmp_path, body))
     with anyio.fail_after(20):
-        async with connect(kubeconfig=str(file), limits=RESTLESS) as api:
+        async with connect(kubeconfig=str(file), timeouts=ALWAYS_REFRESH) as api:
             for _ in range(5):
                 await api.get(THINGS, "a", "ns")
     assert len(server.received) == 5
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="makes certificates with openssl")
-async def test_a_credential_plugin_may_give_a_client_certificate(tmp_path: Path) -> None:
+async def test_a_credential_plugin_may_return_a_client_certificate(tmp_path: Path) -> None:
     authority = make_authority(tmp_path / "ca")
     certificate, key = authority.issue("client")
     body = (
@@ -139,8 +141,8 @@ async def test_a_credential_plugin_may_give_a_client_certificate(tmp_path: Path)
         server.answers(reply(thing()))
         cluster = {"certificate-authority": str(authority.ca)}
         file = kubeconfig(tmp_path / "config", server.url, user=plugin(tmp_path, body), cluster=cluster)
-        async with connect(kubeconfig=str(file), limits=RESTLESS) as api:
+        async with connect(kubeconfig=str(file), timeouts=ALWAYS_REFRESH) as api:
             for _ in range(3):
                 await api.get(THINGS, "a", "ns")
-            assert api.statistics().access.pools == 1
+            assert api.statistics().session.pools == 1
     assert runs(tmp_path) == 1

@@ -1,4 +1,4 @@
-"""Connections that break at any moment, as those through a load balancer whose server restarts do."""
+"""Connections broken at any moment, as by a load balancer whose server restarts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pytest
 from aiohttp import web
 from anyio.from_thread import start_blocking_portal
 
-from informers.client.sockets import LentSocket
+from informers.client.sockets import UnownedSocket
 from informers.client.transport import KubeApi, connect
 from informers.errors import ApiError
 from tests.informers.client.certificates import make_authority
@@ -32,14 +32,14 @@ WATCHES, READERS = 7, 4
 
 
 class BadLoadBalancer:
-    """Hands connections on to a port, or resets all that there are and all that come."""
+    """Forwards connections to a port, or resets all existing and new ones."""
 
     def __init__(self, port: int) -> None:
         self._port = port
         self._broken = False
         self._clients: set[asyncio.StreamWriter] = set()
 
-    def turn(self) -> None:
+    def toggle(self) -> None:
         self._broken = not self._broken
         for client in self._clients:
             reset(client)
@@ -75,17 +75,17 @@ async def serve_things(request: web.Request) -> web.StreamResponse:
 
 
 class Traffic:
-    """Watches and reads that go on whatever happens, and a count of what did."""
+    """Watches and reads that continue after errors, and a count of the results."""
 
     def __init__(self, api: KubeApi) -> None:
         self._api = api
         self._rng = Random(1)
         self.seen: Counter[str] = Counter()
 
-    async def keep_on(self, what: Callable[[], Awaitable[None]]) -> None:
+    async def repeat(self, request: Callable[[], Awaitable[None]]) -> None:
         while True:
             try:
-                await what()
+                await request()
             except ApiError as error:
                 self.seen[type(error).__name__] += 1
                 await anyio.sleep(0.02 * self._rng.random())
@@ -102,13 +102,13 @@ class Traffic:
         self.seen["read"] += 1
 
 
-async def test_w6_connections_that_break_during_the_handshake_harm_no_other(tmp_path: Path) -> None:
+async def test_w6_connections_broken_during_the_handshake_affect_no_other_connection(tmp_path: Path) -> None:
     authority = make_authority(tmp_path / "authority")
     cluster = {"certificate-authority": str(authority.ca)}
     async with serve(authority.server()) as server:
         server.answers(serve_things)
         balancer = BadLoadBalancer(int(server.url.rpartition(":")[2]))
-        # In a thread of its own, as an outsider is: at no moment do both sides of a connection stand still.
+        # In a separate thread, like a real peer: both sides of a connection never pause at the same time.
         with (
             start_blocking_portal() as outside,
             outside.wrap_async_context_manager(serve_raw(balancer.talk)) as url,
@@ -116,11 +116,11 @@ async def test_w6_connections_that_break_during_the_handshake_harm_no_other(tmp_
             file = kubeconfig(tmp_path / "config", url.replace("http:", "https:"), cluster=cluster)
             async with connect(kubeconfig=str(file)) as api, anyio.create_task_group() as tasks:
                 traffic = Traffic(api)
-                for what in (traffic.watch,) * WATCHES + (traffic.read,) * READERS:
-                    tasks.start_soon(traffic.keep_on, what)
+                for request in (traffic.watch,) * WATCHES + (traffic.read,) * READERS:
+                    tasks.start_soon(traffic.repeat, request)
                 for _ in range(2 * BREAKS):
                     await anyio.sleep(PHASE_SECONDS)
-                    outside.call(balancer.turn)
+                    outside.call(balancer.toggle)
                 before = traffic.seen["event"]
                 with anyio.fail_after(20):
                     while traffic.seen["event"] < before + WATCHES:  # noqa: ASYNC110 - counted in many places
@@ -130,14 +130,14 @@ async def test_w6_connections_that_break_during_the_handshake_harm_no_other(tmp_
     assert set(traffic.seen) <= {"event", "read", "Unreachable", "OutcomeUnknown"}
 
 
-def test_w6_a_socket_that_was_lent_closes_only_when_it_is_told_to() -> None:
-    lent = LentSocket(socket.AF_INET, socket.SOCK_STREAM)
-    descriptor = lent.fileno()
-    del lent
+def test_w6_an_unowned_socket_closes_only_on_request() -> None:
+    unowned = UnownedSocket(socket.AF_INET, socket.SOCK_STREAM)
+    descriptor = unowned.fileno()
+    del unowned
     gc.collect()
-    os.close(descriptor)  # still open, and ours to close
-    told = LentSocket(socket.AF_INET, socket.SOCK_STREAM)
-    descriptor = told.fileno()
-    told.close()
+    os.close(descriptor)  # still open, so closing it succeeds
+    closed = UnownedSocket(socket.AF_INET, socket.SOCK_STREAM)
+    descriptor = closed.fileno()
+    closed.close()
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(descriptor)

@@ -1,4 +1,4 @@
-"""Every mistake in a kubeconfig is one line that says where, what, and what is allowed."""
+"""Each kubeconfig mistake gives one line with the place, the value and the allowed values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from informers.client.kubeconfig import check
+from informers.client.kubeconfig import select_context
 from informers.errors import ConfigurationError
 
 GOOD: dict[str, Any] = {
@@ -33,64 +33,62 @@ def write(path: Path, content: object) -> str:
     return str(path)
 
 
-def complaint(kubeconfig: str, context: str | None = None) -> str:
+def error_of(kubeconfig: str, context: str | None = None) -> str:
     with pytest.raises(ConfigurationError) as caught:
-        check(kubeconfig, context)
+        select_context(kubeconfig, context)
     text = str(caught.value)
     assert "\n" not in text
     assert "SECRET" not in text
     return text
 
 
-def test_the_current_context_is_used_unless_another_is_named(tmp_path: Path) -> None:
+def test_the_current_context_is_the_default(tmp_path: Path) -> None:
     file = write(tmp_path / "config", GOOD)
-    assert check(file, None).context == "one"
-    assert check(file, "two").context == "two"
-    assert str(check(file, None)) == f"{file}, context 'one'"
+    assert select_context(file, None).context == "one"
+    assert select_context(file, "two").context == "two"
+    assert str(select_context(file, None)) == f"{file}, context 'one'"
 
 
 def test_a_missing_file(tmp_path: Path) -> None:
     file = str(tmp_path / "nowhere")
-    assert complaint(file) == (f"kubeconfig {file!r}: no such file; give the path of a readable kubeconfig")
+    assert error_of(file) == (f"kubeconfig {file!r}: no such file; give the path of a readable kubeconfig")
 
 
 def test_a_folder_instead_of_a_file(tmp_path: Path) -> None:
-    assert complaint(str(tmp_path)) == f"kubeconfig {tmp_path}: cannot be read: Is a directory"
+    assert error_of(str(tmp_path)) == f"kubeconfig {tmp_path}: cannot be read: Is a directory"
 
 
 @pytest.mark.parametrize(
-    ("below", "said"), [("good/config", "Not a directory"), ("x" * 300, "File name too long")]
+    ("below", "expected"), [("good/config", "Not a directory"), ("x" * 300, "File name too long")]
 )
-def test_a_path_that_cannot_be_looked_up_is_refused_and_not_taken_for_a_missing_file(
-    tmp_path: Path, below: str, said: str
+def test_a_path_that_cannot_be_looked_up_is_an_error_not_a_missing_file(
+    tmp_path: Path, below: str, expected: str
 ) -> None:
     good, bad = write(tmp_path / "good", GOOD), tmp_path / below
     for kubeconfig in (str(bad), f"{good}{os.pathsep}{bad}"):
-        assert complaint(kubeconfig) == f"kubeconfig {bad}: cannot be read: {said}"
+        assert error_of(kubeconfig) == f"kubeconfig {bad}: cannot be read: {expected}"
 
 
-def test_a_file_under_a_folder_that_one_may_not_enter(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_in_an_inaccessible_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file, look_up = tmp_path / "closed" / "config", Path.stat
 
-    def refuse(path: Path, *, follow_symlinks: bool = True) -> os.stat_result:
-        # A mode would not keep root out.
+    def deny(path: Path, *, follow_symlinks: bool = True) -> os.stat_result:
+        # File modes do not restrict root.
         if path == file:
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
         return look_up(path, follow_symlinks=follow_symlinks)
 
-    monkeypatch.setattr(Path, "stat", refuse)
-    assert complaint(str(file)) == f"kubeconfig {file}: cannot be read: Permission denied"
+    monkeypatch.setattr(Path, "stat", deny)
+    assert error_of(str(file)) == f"kubeconfig {file}: cannot be read: Permission denied"
 
 
-def test_the_home_of_nobody() -> None:
+def test_an_unknown_home_directory() -> None:
     file = "~no-such-user/config"
-    assert complaint(file) == f"kubeconfig {file}: cannot be read: its home directory is not known"
+    assert error_of(file) == f"kubeconfig {file}: cannot be read: its home directory is unknown"
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "expected"),
     [
         ("a: b: c\n", "is not YAML: mapping values are not allowed here at line 1"),
         ("token: 'SECRET\nb: [", "is not YAML: found unexpected end of stream at line 2"),
@@ -103,27 +101,27 @@ def test_the_home_of_nobody() -> None:
         ("contexts: []\n", "current-context is not set; none is defined"),
     ],
 )
-def test_content_that_is_no_kubeconfig(tmp_path: Path, content: str, said: str) -> None:
+def test_content_that_is_not_a_kubeconfig(tmp_path: Path, content: str, expected: str) -> None:
     file = write(tmp_path / "config", content)
-    assert complaint(file) == f"kubeconfig {file}: {said}"
+    assert error_of(file) == f"kubeconfig {file}: {expected}"
 
 
-def test_names_that_lead_nowhere_list_what_there_is(tmp_path: Path) -> None:
+def test_an_undefined_name_lists_the_defined_names(tmp_path: Path) -> None:
     file = write(tmp_path / "config", GOOD)
-    assert complaint(file, "three") == (
+    assert error_of(file, "three") == (
         f"kubeconfig {file}: context 'three' is not defined; defined: 'one', 'two'"
     )
-    for what, named, there in (("cluster", "d", "c"), ("user", "v", "u")):
+    for field, name, defined in (("cluster", "d", "c"), ("user", "v", "u")):
         bad = copy.deepcopy(GOOD)
-        bad["contexts"][0]["context"][what] = named
+        bad["contexts"][0]["context"][field] = name
         file = write(tmp_path / "config", bad)
-        assert complaint(file) == (
-            f"kubeconfig {file}: context 'one': {what} {named!r} is not defined; defined: {there!r}"
+        assert error_of(file) == (
+            f"kubeconfig {file}: context 'one': {field} {name!r} is not defined; defined: {defined!r}"
         )
 
 
 @pytest.mark.parametrize(
-    ("cluster", "said"),
+    ("cluster", "expected"),
     [
         ({"server": "10.0.0.1"}, "server '10.0.0.1' is not an http:// or https:// URL"),
         ({"server": "https://"}, "server 'https://' is not an http:// or https:// URL"),
@@ -138,15 +136,15 @@ def test_names_that_lead_nowhere_list_what_there_is(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_clusters(tmp_path: Path, cluster: dict[str, str], said: str) -> None:
+def test_invalid_clusters(tmp_path: Path, cluster: dict[str, str], expected: str) -> None:
     bad = copy.deepcopy(GOOD)
     bad["clusters"][0]["cluster"] = cluster
     file = write(tmp_path / "config", bad)
-    assert complaint(file) == f"kubeconfig {file}: cluster 'c': {said.format(folder=tmp_path)}"
+    assert error_of(file) == f"kubeconfig {file}: cluster 'c': {expected.format(folder=tmp_path)}"
 
 
 @pytest.mark.parametrize(
-    ("user", "said"),
+    ("user", "expected"),
     [
         ({"tokenFile": "t"}, "tokenFile '{folder}/t' cannot be read: No such file or directory"),
         ({"client-key-data": "QQ=="}, "client-certificate and client-key must be given together"),
@@ -157,16 +155,16 @@ def test_clusters(tmp_path: Path, cluster: dict[str, str], said: str) -> None:
         ({"token": "SECRET\nx"}, "token must be a single line"),
     ],
 )
-def test_users(tmp_path: Path, user: dict[str, str], said: str) -> None:
+def test_invalid_users(tmp_path: Path, user: dict[str, str], expected: str) -> None:
     bad = copy.deepcopy(GOOD)
     bad["users"][0]["user"] = user
     file = write(tmp_path / "config", bad)
-    assert complaint(file) == f"kubeconfig {file}: user 'u': {said.format(folder=tmp_path)}"
-    assert check(file, "two").context == "two"
+    assert error_of(file) == f"kubeconfig {file}: user 'u': {expected.format(folder=tmp_path)}"
+    assert select_context(file, "two").context == "two"
 
 
-def test_a_number_for_a_token_and_a_plugin_without_a_version(tmp_path: Path) -> None:
-    for user, said in (
+def test_a_numeric_token_and_a_plugin_without_a_version(tmp_path: Path) -> None:
+    for user, expected in (
         ({"token": 5}, "Expected `str | null`, got `int` - at `$.users[0].user.token`"),
         (
             {"exec": {"command": "x"}},
@@ -176,23 +174,23 @@ def test_a_number_for_a_token_and_a_plugin_without_a_version(tmp_path: Path) -> 
         bad = copy.deepcopy(GOOD)
         bad["users"][0]["user"] = user
         file = write(tmp_path / "config", bad)
-        assert complaint(file) == f"kubeconfig {file}: {said}"
+        assert error_of(file) == f"kubeconfig {file}: {expected}"
 
 
-def test_several_files_complete_each_other_and_the_first_definition_wins(tmp_path: Path) -> None:
+def test_several_files_are_merged_and_the_first_definition_wins(tmp_path: Path) -> None:
     second = {**GOOD, "current-context": "two"}
     first = {"current-context": "mine", "contexts": [{"name": "mine", "context": {"cluster": "c"}}]}
     paths = os.pathsep.join(
         [write(tmp_path / "a", first), str(tmp_path / "missing"), write(tmp_path / "b", second)]
     )
-    assert check(paths, None).context == "mine"
-    assert check(paths, "one").paths == (tmp_path / "a", tmp_path / "b")
-    assert complaint(paths, "none").endswith("; defined: 'mine', 'one', 'two'")
+    assert select_context(paths, None).context == "mine"
+    assert select_context(paths, "one").paths == (tmp_path / "a", tmp_path / "b")
+    assert error_of(paths, "none").endswith("; defined: 'mine', 'one', 'two'")
 
 
-def test_paths_are_relative_to_the_file_that_has_them(tmp_path: Path) -> None:
+def test_paths_are_relative_to_the_file_that_contains_them(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "t").write_text("x")
     good = copy.deepcopy(GOOD)
     good["users"][0]["user"] = {"tokenFile": "t"}
-    assert check(write(tmp_path / "sub" / "config", good), None).context == "one"
+    assert select_context(write(tmp_path / "sub" / "config", good), None).context == "one"

@@ -1,4 +1,4 @@
-"""Which proxy is used, and when none is."""
+"""Selection of the proxy."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def test_a4_the_proxy_of_the_environment_is_used_unless_excluded(
     assert len(server.received) == 1
 
 
-async def test_a4_no_proxy_may_hold_networks(
+async def test_a4_no_proxy_may_contain_networks(
     server: ScriptedServer, connect_to: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server.answers(reply(thing()))
@@ -43,7 +43,7 @@ async def test_a4_no_proxy_may_hold_networks(
         await api.get(THINGS, "a", "ns")
 
 
-async def test_a4_the_kubeconfigs_proxy_beats_the_environments(
+async def test_a4_the_proxy_of_the_kubeconfig_precedes_that_of_the_environment(
     server: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server.answers(reply(thing()))
@@ -53,19 +53,19 @@ async def test_a4_the_kubeconfigs_proxy_beats_the_environments(
         await api.get(THINGS, "a", "ns")
 
 
-async def test_a4_a_watch_survives_a_proxy_that_holds_the_headers_back_until_the_first_event(
-    server: ScriptedServer, hurried: Connect
+async def test_a4_a_watch_survives_a_proxy_that_delays_the_headers_until_the_first_event(
+    server: ScriptedServer, connect_briefly: Connect
 ) -> None:
     later = stream(added("a", version=6))
 
-    async def hold_back(request: web.Request) -> web.StreamResponse:
-        # Longer than any other request may take.
+    async def delay_headers(request: web.Request) -> web.StreamResponse:
+        # Longer than the timeout of any other request.
         await anyio.sleep(2 * SHORT.request_seconds)
         return await later(request)
 
-    server.answers(hold_back)
+    server.answers(delay_headers)
     async with (
-        hurried(server.url) as api,
+        connect_briefly(server.url) as api,
         api.watch(THINGS, resource_version="5", timeout_seconds=300, idle_seconds=30) as events,
     ):
         assert [event.resource_version async for event in events] == ["6"]

@@ -1,4 +1,4 @@
-"""Ends: sockets that die are noticed, and nothing is left of what was stopped."""
+"""Dead sockets are detected, and a stopped informer leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.anyio
 
 
 def sockets() -> set[str]:
-    """The sockets that this process has open, by inode."""
+    """The open sockets of this process, by inode."""
     found = set()
     for descriptor in Path("/proc/self/fd").iterdir():
         try:
@@ -33,44 +33,44 @@ def sockets() -> set[str]:
     return found
 
 
-async def test_x3_a_stopped_informer_leaves_no_task_no_socket_and_no_unheard_exception(
+async def test_x3_a_stopped_informer_leaves_no_task_no_socket_and_no_unhandled_exception(
     connect_to: Connect, server: ScriptedServer
 ) -> None:
     loop = asyncio.get_running_loop()
-    unheard: list[object] = []
+    unhandled: list[object] = []
     loop.set_debug(True)
-    loop.set_exception_handler(lambda _, context: unheard.append(context))
+    loop.set_exception_handler(lambda _, context: unhandled.append(context))
     server.answers(reply(listing(thing("a"))), stream(added("b", version=10), then=forever))
     tasks_before, sockets_before = asyncio.all_tasks(), sockets()
     try:
         async with connect_to(server.url) as api, anyio.create_task_group() as tasks:
-            second_came = anyio.Event()
+            second_arrived = anyio.Event()
             seen: list[tuple[object, object]] = []
 
             def change(old: Thing | None, new: Thing | None) -> None:
                 seen.append((old, new))
                 if len(seen) == 2:
-                    second_came.set()
+                    second_arrived.set()
 
             informer = SharedInformer(api, THINGS, rng=Random(0))
             informer.on_change(change)
             tasks.start_soon(informer.run)
             with anyio.fail_after(20):
-                await second_came.wait()
+                await second_arrived.wait()
             assert sockets() - sockets_before
             tasks.cancel_scope.cancel()
         gc.collect()
         with anyio.fail_after(20):
-            # The server's end of the connection and the task that serves it are here too, and go next.
+            # The server's end of the connection and its task are in this process too, and end next.
             while asyncio.all_tasks() - tasks_before or sockets() - sockets_before:  # noqa: ASYNC110
                 await anyio.sleep(0.01)
     finally:
         loop.set_debug(False)
         loop.set_exception_handler(None)
-    assert unheard == []
+    assert unhandled == []
 
 
-async def test_a5_a_peer_that_vanished_is_noticed_by_keep_alive(
+async def test_a5_a_vanished_peer_is_detected_by_keep_alive(
     connect_to: Connect, server: ScriptedServer
 ) -> None:
     server.answers(stream(added("a"), then=forever))
@@ -85,7 +85,7 @@ async def test_a5_a_peer_that_vanished_is_noticed_by_keep_alive(
 
 
 def keep_alive_options(inodes: set[str], peer_port: int) -> list[bool]:
-    """Whether keep-alive is on, for those of these sockets that are connected to that port."""
+    """Whether keep-alive is on, for each of these sockets that is connected to that port."""
     found = []
     for descriptor in Path("/proc/self/fd").iterdir():
         try:

@@ -1,4 +1,4 @@
-"""A write that waited for its connection is not sent if it is not allowed any more by then."""
+"""A write that waited for its connection is not sent if it is no longer allowed."""
 
 from __future__ import annotations
 
@@ -20,44 +20,44 @@ from tests.informers.client.server import ScriptedServer, reply
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_write_that_waited_for_a_connection_asks_again(
+async def test_a_write_that_waited_for_a_connection_is_checked_again(
     connect_to: Connect, server: ScriptedServer
 ) -> None:
-    """The only connection is busy when the write is made, and the lease is lost before it is free."""
-    asked, answer = anyio.Event(), anyio.Event()
+    """The only connection is busy when the write is made; the lease is lost before it becomes free."""
+    requested, answer = anyio.Event(), anyio.Event()
 
-    async def slowly(request: web.Request) -> web.StreamResponse:
-        asked.set()
+    async def answer_later(request: web.Request) -> web.StreamResponse:
+        requested.set()
         await answer.wait()
         return await reply(thing())(request)
 
-    server.answers(slowly, reply(thing()))
-    leading, refused = True, False
+    server.answers(answer_later, reply(thing()))
+    leading, withheld = True, False
     async with connect_to(server.url, connections=1) as api, anyio.create_task_group() as tasks:
         guarded = GuardedApi(cast("Api", api), lambda: leading)
         tasks.start_soon(guarded.get, THINGS, "a", "ns")
-        await asked.wait()
+        await requested.wait()
 
         async def write() -> None:
-            nonlocal refused
+            nonlocal withheld
             with pytest.raises(NotLeading):
                 await guarded.patch(THINGS, "a", {}, "ns")
-            refused = True
+            withheld = True
 
         tasks.start_soon(write)
         await anyio.wait_all_tasks_blocked()
         leading = False
         answer.set()
-    assert refused
+    assert withheld
     assert [request.method for request in server.received] == ["GET"]
     assert guarded.statistics() == 1
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="the body is written in the step that connects")
-async def test_a_write_asks_again_in_the_step_that_sends_it(
+async def test_a_write_is_checked_again_in_the_step_that_sends_it(
     connect_to: Connect, server: ScriptedServer
 ) -> None:
-    """The connection is there at once, and the lease is lost by what is ready before the body's task."""
+    """The connection is available at once; a task that runs before the body's task loses the lease."""
     server.answers(reply(thing()))
     leading = True
 
@@ -72,11 +72,11 @@ async def test_a_write_asks_again_in_the_step_that_sends_it(
         asyncio.get_running_loop().call_soon(lose)
         with pytest.raises(NotLeading) as caught:
             await writing
-    assert caught.value.__cause__ is None, "a cause of its own cause"
+    assert caught.value.__cause__ is None, "the error is not its own cause"
     assert len(server.received) == 1
 
 
-async def test_a_write_that_was_kept_back_leaves_room_for_the_next_request(
+async def test_a_withheld_write_returns_its_connection_to_the_pool(
     connect_to: Connect, server: ScriptedServer
 ) -> None:
     server.answers(reply(thing()))
@@ -89,11 +89,11 @@ async def test_a_write_that_was_kept_back_leaves_room_for_the_next_request(
     assert [request.method for request in server.received] == ["PATCH"]
 
 
-async def test_requests_without_a_permit_are_sent_as_they_are(
+async def test_requests_without_a_write_check_are_always_sent(
     connect_to: Connect, server: ScriptedServer
 ) -> None:
     server.answers(reply(thing()))
     async with connect_to(server.url) as api:
         await api.patch(THINGS, "a", {}, "ns")
-        await GuardedApi(cast("Api", api), lambda: False, free=(THINGS,)).patch(THINGS, "a", {}, "ns")
+        await GuardedApi(cast("Api", api), lambda: False, unguarded=(THINGS,)).patch(THINGS, "a", {}, "ns")
     assert len(server.received) == 2
