@@ -68,7 +68,7 @@ class Controller:
         self.fleet_updater = FleetUpdater(self.caches, fleet, requests, settings.namespace)
         self.local_state = LocalState.empty(self.caches, settings.namespace, nondeterminism.now)
         activation_planner = ActivationPlanner(
-            self.caches, fleet, self.scheduling_queue, requests, self.local_state.refused.of
+            self.caches, fleet, self.scheduling_queue, requests, self.local_state.claim_backoff.held_claims
         )
         self._triggers = QueueTriggers(
             self.caches,

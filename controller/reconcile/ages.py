@@ -1,12 +1,14 @@
-"""How long ago something happened to a worker whose time another process wrote.
+"""Ages of events whose timestamps another process wrote.
 
-Such a time can be compared with the wall clock only, and that one may be wrong by hours, or be set at any
-moment: a patience of two minutes would last for hours, or end at once. So the wall clock is asked once, when
-a time is first looked at, and the monotonic clock counts on from there. Nor is the wall clock believed where
-this process knows better: what it sees now and did not see when it last looked at the worker counts from then
-at most. Where the cache lagged, that is later than it was, by the lag; never earlier.
+Such a timestamp can only be compared with the wall clock, which may be hours wrong or be set at any moment. A
+two-minute wait could then last for hours, or end at once. So the wall clock is read once per timestamp, when
+it is first observed, and the monotonic clock counts from there.
 
-Ages are exact to the microsecond: what is left of a time limit is never too short for a timer.
+The first age is also bounded by what this process knows: an event observed now, but not at the previous
+observation of the worker, is no older than that observation. A lagging cache makes an age too short by the
+lag, never too long.
+
+Ages are exact to the microsecond, so that the remaining time of a limit is never too short for a timer.
 """
 
 from __future__ import annotations
@@ -22,17 +24,17 @@ from controller.api.workload import Workload
 
 
 class Milestone(Enum):
-    """What happened in the life of a worker; each may happen again."""
+    """An event in the life of a worker. It may happen again, with a new timestamp."""
 
-    WAITING_BEGAN = auto()
+    WAIT_STARTED = auto()
     POD_CREATED = auto()
-    POD_JUDGED = auto()
+    POD_SCHEDULED_CHANGED = auto()
     """Condition `PodScheduled` changed."""
-    POD_DELETION_ASKED = auto()
+    POD_DELETION_REQUESTED = auto()
 
     def time(self, workload: Workload, pod: Pod | None) -> datetime | None:
-        """When it last happened, as the objects say, in UTC; `None`: they do not say."""
-        if self is Milestone.WAITING_BEGAN:
+        """Return its last time in UTC according to the objects, if they have one."""
+        if self is Milestone.WAIT_STARTED:
             return waiting_since(workload)
         if pod is None:
             return None
@@ -40,11 +42,10 @@ class Milestone(Enum):
         match self:
             case Milestone.POD_CREATED:
                 return parse_timestamp(meta.creation_timestamp)
-            case Milestone.POD_JUDGED:
-                judged = pod.scheduled
-                since = None if judged is None else judged.last_transition_time
+            case Milestone.POD_SCHEDULED_CHANGED:
+                since = None if pod.scheduled is None else pod.scheduled.last_transition_time
                 return parse_timestamp(since) if since else None
-            case Milestone.POD_DELETION_ASKED:
+            case Milestone.POD_DELETION_REQUESTED:
                 if meta.deletion_timestamp is None:
                     return None
                 grace = timedelta(seconds=meta.deletion_grace_period_seconds or 0)
@@ -52,60 +53,61 @@ class Milestone(Enum):
 
 
 @dataclass(frozen=True)
-class _Sight:
-    """A time, and how old it was when it was first looked at."""
+class _Observation:
+    """A timestamp, and its age when it was first observed."""
 
     time: datetime
     age: timedelta
-    seen_seconds: float
+    observed_seconds: float
 
 
 class Ages:
-    """Ages of moments, by worker. A restart asks the wall clock anew."""
+    """Ages of milestones by worker. After a restart each age is taken from the wall clock again."""
 
     def __init__(self, now: Callable[[], datetime], monotonic: Callable[[], float]) -> None:
         self._now = now
         self._monotonic = monotonic
-        self._sights: dict[str, dict[Milestone, _Sight]] = {}
-        self._looked_seconds: dict[str, float] = {}
-        """Only of workers that this process has looked at, or that came or began to wait while it watched."""
+        self._observations: dict[str, dict[Milestone, _Observation]] = {}
+        self._last_observed_seconds: dict[str, float] = {}
+        """Only for workers that this process observed, or saw appear or begin to wait."""
 
     def __repr__(self) -> str:
-        return f"<Ages workers={len(self._looked_seconds)} waiting={len(self._sights)}>"
+        return f"<Ages workers={len(self._last_observed_seconds)} waiting={len(self._observations)}>"
 
-    def begins(self, worker_uid: str) -> None:
-        """The worker came just now, or waits anew: nothing that is looked at later is older than that."""
-        self._looked_seconds[worker_uid] = self._monotonic()
+    def restart(self, worker_uid: str) -> None:
+        """Bound later ages of a worker that appeared, or began to wait again, by this moment."""
+        self._last_observed_seconds[worker_uid] = self._monotonic()
 
-    def look(self, workload: Workload, pod: Pod | None) -> None:
-        """Take in what is new, for whoever asks later."""
-        for moment in Milestone:
-            self.since(moment, workload, pod)
-        self._looked_seconds[workload.uid] = self._monotonic()
+    def observe(self, workload: Workload, pod: Pod | None) -> None:
+        """Record the age of every milestone with a new timestamp."""
+        for milestone in Milestone:
+            self.age(milestone, workload, pod)
+        self._last_observed_seconds[workload.uid] = self._monotonic()
 
-    def since(self, moment: Milestone, workload: Workload, pod: Pod | None) -> timedelta | None:
-        """The age of a moment, 0 at first for one that lies ahead; `None`: nothing says when it was."""
-        time = moment.time(workload, pod)
+    def age(self, milestone: Milestone, workload: Workload, pod: Pod | None) -> timedelta | None:
+        """Return the age of a milestone, if it has a time. A time in the future begins at age 0."""
+        time = milestone.time(workload, pod)
         if time is None:
             return None
-        of_worker = self._sights.setdefault(workload.uid, {})
-        sight = of_worker.get(moment)
-        if sight is None or sight.time != time:
-            sight = of_worker[moment] = _Sight(time, self._first_age(workload.uid, time), self._monotonic())
-        return sight.age + timedelta(seconds=self._monotonic() - sight.seen_seconds)
+        observations = self._observations.setdefault(workload.uid, {})
+        seen = observations.get(milestone)
+        if seen is None or seen.time != time:
+            seen = _Observation(time, self._first_age(workload.uid, time), self._monotonic())
+            observations[milestone] = seen
+        return seen.age + timedelta(seconds=self._monotonic() - seen.observed_seconds)
 
     def settle(self, worker_uid: str) -> None:
-        """The worker is placed, or has ended: nothing is waited for."""
-        self._sights.pop(worker_uid, None)
+        """Drop the ages of a worker that is placed or has ended."""
+        self._observations.pop(worker_uid, None)
 
     def forget(self, worker_uid: str) -> None:
-        """The worker is gone."""
-        self._sights.pop(worker_uid, None)
-        self._looked_seconds.pop(worker_uid, None)
+        """Drop everything about a deleted worker."""
+        self._observations.pop(worker_uid, None)
+        self._last_observed_seconds.pop(worker_uid, None)
 
     def _first_age(self, worker_uid: str, time: datetime) -> timedelta:
         age = max(timedelta(), self._now() - time)
-        looked_seconds = self._looked_seconds.get(worker_uid)
-        if looked_seconds is None:
+        last_seconds = self._last_observed_seconds.get(worker_uid)
+        if last_seconds is None:
             return age
-        return min(age, timedelta(seconds=self._monotonic() - looked_seconds))
+        return min(age, timedelta(seconds=self._monotonic() - last_seconds))

@@ -1,7 +1,7 @@
-"""Contract §5.9: a worker without a claim gets one, by the placement strategy.
+"""Contract §5.9: assign a worker without a claim, by the placement strategy.
 
-`binpack` takes a seat first and cuts an own claim if no ledger accepts; `spread` cuts its own claim first.
-Order up: seat, then status, then Pod.
+`binpack` books a seat first, and creates an own claim if no ledger accepts the worker. `spread` creates an
+own claim first. The order of writes is seat, claim, status; the Pod follows in contract §5.10.
 """
 
 from __future__ import annotations
@@ -14,12 +14,17 @@ from controller.api.reasons import Phase
 from controller.api.status import Assignment, PlacementDetails, StatusUpdate
 from controller.api.workload import Workload
 from controller.config.settings import PlacementStrategy
-from controller.reconcile.commit import Commit
-from controller.reconcile.context import ReconcileContext, own_claim_names
-from controller.reconcile.reporting import Waiting
-from controller.reconcile.seat_booker import ContendedError, SeatBooker
+from controller.reconcile import commit, reporting, seat_booker
+from controller.reconcile.context import (
+    DONE,
+    ContendedError,
+    ReconcileContext,
+    WorkloadScope,
+    own_claim_names,
+)
 from informers.api import ObjectKey
 from informers.errors import AlreadyExists, OutcomeUnknown, ServerError
+from informers.queue.runner import Result
 from ledger.book import Booked, Contended, Refused
 from ledger.state import CLAIM_LEDGERS_KIND, ClaimLedger
 from ledger.transitions import RefusalReason
@@ -29,147 +34,160 @@ from placement.types import DeviceShape, PlacementRequest
 
 
 class ClaimNameState(Enum):
-    """What stands under a name that a worker's own claim may have."""
+    """The use of a name that a worker's own claim may have."""
 
     OPEN = auto()
-    """Nothing, or a living claim with its ledger: the ledger decides."""
+    """No claim, or a live claim with its ledger: the ledger decides."""
     ENDING = auto()
-    """A claim that ends, with nobody else on it: it is waited for."""
+    """A claim that is ending and used by nobody else: wait for it."""
     OTHERS = auto()
-    """A claim that is others', or ends while others are on it: the next name is taken."""
+    """A claim of others, or one that is ending while others use it: try the next name."""
 
 
-class Assign:
-    """Finds a claim for a worker that has none and commits it."""
+async def assign(context: ReconcileContext, scope: WorkloadScope) -> Result | None:
+    """Find a claim for a worker without one, and commit it."""
+    if scope.pod is not None or scope.workload.status.claim_name:
+        return None
+    if scope.request is None:
+        # The claim is gone and the spec is no longer valid: the next reconcile validates it.
+        context.requeue(scope.workload)
+        return DONE
+    assigned = await _assign(context, scope.workload, scope.request)
+    if assigned is None:
+        return context.retry
+    scope.workload, scope.committed = assigned, True
+    return None
 
-    def __init__(
-        self, context: ReconcileContext, seats: SeatBooker, commit: Commit, waiting: Waiting
-    ) -> None:
-        self._context = context
-        self._seats = seats
-        self._commit = commit
-        self._waiting = waiting
 
-    async def assign(self, workload: Workload, request: PlacementRequest) -> Workload | None:
-        """The Workload with its assignment committed, or `None` where it waits and its status says why."""
-        adopted = await self._seats.adopt(workload)
-        if adopted is not None:
-            return await self._assign_to(workload, request, adopted)
-        seat_first = self._context.settings.placement_strategy is PlacementStrategy.BINPACK
-        if seat_first and request.shareable:
-            joined = await self.join(workload, request)
-            if joined is not None:
-                return joined
-        return await self.cut_own_claim(workload, request)
+async def _assign(
+    context: ReconcileContext, workload: Workload, request: PlacementRequest
+) -> Workload | None:
+    """Return the Workload with its committed assignment; `None` if it waits and its status says why."""
+    adopted = await seat_booker.adopt_seat(context, workload)
+    if adopted is not None:
+        return await _commit(context, workload, request, adopted)
+    seat_first = context.settings.placement_strategy is PlacementStrategy.BINPACK
+    if seat_first and request.shareable:
+        joined = await _join(context, workload, request)
+        if joined is not None:
+            return joined
+    return await _create_own_claim(context, workload, request)
 
-    async def join(self, workload: Workload, request: PlacementRequest) -> Workload | None:
-        """Take a seat and commit it; `None` where no ledger accepts this worker (or the commit is lost)."""
-        booked = await self._seats.take(workload, request)
-        if booked is None:
-            return None
-        return await self._assign_to(workload, request, booked)
 
-    async def cut_own_claim(self, workload: Workload, request: PlacementRequest) -> Workload | None:
-        """Cut a dedicated claim: ledger with the founder's seat, claim, status."""
-        settings = self._context.settings
-        if self._context.caches.device_classes.store.get(ObjectKey("", settings.device_class)) is None:
-            await self._waiting.without_device_class(workload)
-            return None
-        tiers = self._context.fleet.device_shapes(request)
-        if not tiers:
-            await self._waiting.without_claim(workload, request)
-            return None
-        for name in own_claim_names(workload):
-            match self._name_standing(workload, name):
-                case ClaimNameState.OTHERS:
-                    continue
-                case ClaimNameState.ENDING:
-                    return await self._await_predecessor(workload, request, name)
-                case ClaimNameState.OPEN:
-                    pass
-            found = await self._found(workload, name)
-            if found is None:
-                continue
-            ledger, booked = found
-            standing = await self._create_claim(name, ledger, tiers, request)
-            if standing is ClaimNameState.OPEN:
-                return await self._assign_to(workload, request, booked)
-            workload = await self._commit.give_back(workload, booked)
-            if standing is ClaimNameState.ENDING:
-                return await self._await_predecessor(workload, request, name)
-        raise ContendedError(workload.name)
+async def _join(context: ReconcileContext, workload: Workload, request: PlacementRequest) -> Workload | None:
+    """Book a seat and commit it; `None` if no ledger accepts this worker."""
+    booked = await seat_booker.book_seat(context, workload, request)
+    return None if booked is None else await _commit(context, workload, request, booked)
 
-    def _name_standing(self, workload: Workload, name: str) -> ClaimNameState:
-        """Whether a claim of this name can be founded or gone on from, as the caches show it."""
-        claim, ledger = self._context.claim(name), self._context.ledger(name)
-        if claim is None or (
-            ledger is not None and claim.owned_by(ledger.metadata.uid) and not claim.deleting
-        ):
-            return ClaimNameState.OPEN
-        seats = ledger.seats if ledger is not None else ()
-        others = any(seat.workload_uid != workload.uid for seat in seats)
-        others |= any(pod.workload_uid != workload.uid for pod in self._context.ledgers.live_pods(name))
-        return ClaimNameState.OTHERS if others else ClaimNameState.ENDING
 
-    async def _await_predecessor(
-        self, workload: Workload, request: PlacementRequest, name: str
-    ) -> Workload | None:
-        """Wait for the end of the claim of an earlier life; a seat elsewhere may be taken meanwhile."""
-        joined = await self.join(workload, request)
-        if joined is None:
-            await self._waiting.for_predecessor_claim(workload, name)
-        return joined
+async def _create_own_claim(
+    context: ReconcileContext, workload: Workload, request: PlacementRequest
+) -> Workload | None:
+    """Create a dedicated claim: first the ledger with the creator's seat, then the claim and the status."""
+    if context.caches.device_classes.store.get(ObjectKey("", context.settings.device_class)) is None:
+        await reporting.missing_device_class(context, workload)
+        return None
+    shapes = context.fleet.device_shapes(request)
+    if not shapes:
+        await reporting.wait_for_capacity(context, workload, request)
+        return None
+    for name in own_claim_names(workload):
+        state = _name_state(context, workload, name)
+        if state is ClaimNameState.ENDING:
+            return await _join_or_wait(context, workload, request, name)
+        created = None
+        if state is ClaimNameState.OPEN:
+            created = await _create_ledger(context, workload, name)
+        if created is None:
+            continue
+        ledger, booked = created
+        state = await _create_claim(context, name, ledger, shapes, request)
+        if state is ClaimNameState.OPEN:
+            return await _commit(context, workload, request, booked)
+        workload = await commit.undo_booking(context, workload, booked)
+        if state is ClaimNameState.ENDING:
+            return await _join_or_wait(context, workload, request, name)
+    raise ContendedError(workload.name)
 
-    async def _found(self, workload: Workload, name: str) -> tuple[ClaimLedger, Assignment] | None:
-        """Open the ledger of that name; `None` where only others hold it."""
-        booking = self._context.requests.seat_request(workload)
-        answer = await self._context.book.create(name, booking)
-        match answer:
-            case Booked(ledger, seat):
-                return ledger, Assignment(name, seat.assignment_id)
-            case Refused(refusal) if refusal.reason is RefusalReason.FOREIGN:
-                return None
-            case Refused() | Contended():
-                raise ContendedError(name)
 
-    async def _create_claim(
-        self, name: str, ledger: ClaimLedger, tiers: tuple[DeviceShape, ...], request: PlacementRequest
-    ) -> ClaimNameState:
-        """Create the ledger's claim; `OPEN` where it is there now, else what stands in its place."""
-        settings = self._context.settings
-        requests = device_requests(
-            tiers,
-            memory_bytes=request.memory_bytes,
-            device_class=settings.device_class,
-            driver=settings.device_driver,
-        )
-        document = claim_document(name, settings.namespace, ledger.metadata.uid, requests)
-        try:
-            await self._context.writer.create_claim(document)
-        except (AlreadyExists, OutcomeUnknown, ServerError) as error:
-            # After a crash or a lost answer it may be ours already.
-            claim = await self._context.live.claim(name)
-            if claim is None:
-                raise ContendedError(name) from error
-            return _standing_of(claim, ledger)
+def _name_state(context: ReconcileContext, workload: Workload, name: str) -> ClaimNameState:
+    """Return whether a claim of this name can be created or continued, according to the caches."""
+    claim, ledger = context.claim(name), context.ledger(name)
+    if claim is None or (ledger is not None and claim.owned_by(ledger.metadata.uid) and not claim.deleting):
         return ClaimNameState.OPEN
-
-    async def _assign_to(self, workload: Workload, request: PlacementRequest, booked: Assignment) -> Workload:
-        outcome = StatusUpdate(
-            phase=Phase.PLACING,
-            reason=self._context.booked_reason(workload, booked.claim),
-            assignment=booked,
-            details=PlacementDetails(memory_per_device=whole_gib(request.memory_bytes)),
-        )
-        return await self._commit.assign(workload, outcome, booked)
+    users = [seat.workload_uid for seat in (ledger.seats if ledger is not None else ())]
+    users += [pod.workload_uid for pod in context.ledgers.live_pods(name)]
+    return ClaimNameState.OTHERS if any(uid != workload.uid for uid in users) else ClaimNameState.ENDING
 
 
-def _standing_of(claim: ResourceClaim, ledger: ClaimLedger) -> ClaimNameState:
-    """What a claim of the wanted name is to a ledger that was just opened for it."""
+async def _join_or_wait(
+    context: ReconcileContext, workload: Workload, request: PlacementRequest, name: str
+) -> Workload | None:
+    """Wait until an earlier claim of this worker has ended, unless a seat elsewhere accepts the worker."""
+    joined = await _join(context, workload, request)
+    if joined is None:
+        await reporting.wait_for_predecessor_claim(context, workload, name)
+    return joined
+
+
+async def _create_ledger(
+    context: ReconcileContext, workload: Workload, name: str
+) -> tuple[ClaimLedger, Assignment] | None:
+    """Create the ledger of a new claim, or continue with our own; `None` if only others hold it."""
+    match await context.book.create(name, context.requests.seat_request(workload)):
+        case Booked(ledger, seat):
+            return ledger, Assignment(name, seat.assignment_id)
+        case Refused(refusal) if refusal.reason is RefusalReason.FOREIGN:
+            return None
+        case Refused() | Contended():
+            raise ContendedError(name)
+
+
+async def _create_claim(
+    context: ReconcileContext,
+    name: str,
+    ledger: ClaimLedger,
+    shapes: tuple[DeviceShape, ...],
+    request: PlacementRequest,
+) -> ClaimNameState:
+    """Create the ledger's claim; returns `OPEN` if it exists now, else the state of its name."""
+    settings = context.settings
+    requests = device_requests(
+        shapes,
+        memory_bytes=request.memory_bytes,
+        device_class=settings.device_class,
+        driver=settings.device_driver,
+    )
+    document = claim_document(name, settings.namespace, ledger.metadata.uid, requests)
+    try:
+        await context.writer.create_claim(document)
+    except (AlreadyExists, OutcomeUnknown, ServerError) as error:
+        # After a crash or a lost answer it may be ours already.
+        claim = await context.live.claim(name)
+        if claim is None:
+            raise ContendedError(name) from error
+        return _existing_claim_state(claim, ledger)
+    return ClaimNameState.OPEN
+
+
+def _existing_claim_state(claim: ResourceClaim, ledger: ClaimLedger) -> ClaimNameState:
+    """Return what an existing claim means for a ledger that was just created for its name."""
     if claim.deleting:
         return ClaimNameState.ENDING
     if claim.owned_by(ledger.metadata.uid):
         return ClaimNameState.OPEN
-    # Owned by a ledger that is gone it is dying; without one it is somebody else's, and stays.
-    dying = any(owner.kind == CLAIM_LEDGERS_KIND for owner in claim.metadata.owner_references)
-    return ClaimNameState.ENDING if dying else ClaimNameState.OTHERS
+    # With a deleted ledger as owner it is being garbage collected. Without one it is not ours, and stays.
+    had_ledger = any(owner.kind == CLAIM_LEDGERS_KIND for owner in claim.metadata.owner_references)
+    return ClaimNameState.ENDING if had_ledger else ClaimNameState.OTHERS
+
+
+async def _commit(
+    context: ReconcileContext, workload: Workload, request: PlacementRequest, booked: Assignment
+) -> Workload:
+    update = StatusUpdate(
+        phase=Phase.PLACING,
+        reason=context.booked_reason(workload, booked.claim),
+        assignment=booked,
+        details=PlacementDetails(memory_per_device=whole_gib(request.memory_bytes)),
+    )
+    return await commit.commit(context, workload, update, booked)

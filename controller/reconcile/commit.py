@@ -1,89 +1,76 @@
-"""The commit of an assignment: the conditional status write between a booked seat and the Pod.
+"""The commit of an assignment: the conditional status write between the booked seat and the Pod.
 
-It is tried once, on the version that was decided from. A conflict is never answered by writing again on a
-newer version: another process may have written that version to fence this very seat before it releases it.
-The commit is *lost* when a fresh read shows that status does not name this claim; the provisional seat is
-then given back, by exactly its assignment ID, and the worker is decided on anew (contract §4).
+A commit is attempted once, on the version that the decision was based on. After a conflict it is not repeated
+on a newer version: another process may have written that version to fence this very seat before releasing it.
+A commit is *lost* if a live read shows that the status does not name this claim. The seat is then released by
+its assignment ID, and the worker is decided on again (contract §4).
 
-A seat may be another process's, too: adopting one gives it a new assignment ID, and the process that had
-booked it may be about to commit. So nothing is given back before a status write has fenced such commits.
+The seat may have been booked by another process that is about to commit it: adoption gives it a new
+assignment ID. So no seat is released before a status write has fenced such commits.
 """
 
 from __future__ import annotations
 
 from controller.api.status import Assignment, StatusUpdate, assignment_of
 from controller.api.workload import Workload
-from controller.reconcile.context import ReconcileContext
-from controller.reconcile.seat_booker import ContendedError
-from controller.reconcile.teardown import Departure
+from controller.reconcile import teardown
+from controller.reconcile.context import ContendedError, ReconcileContext
 from informers.errors import Conflict, NotFound, OutcomeUnknown, ServerError
 from ledger.state import SeatRef
 
 
-class Commit:
-    """Commits assignments and gives back seats whose commit is lost."""
+async def commit(
+    context: ReconcileContext, workload: Workload, update: StatusUpdate, booked: Assignment
+) -> Workload:
+    """Write the assignment into the status; returns the Workload as written.
 
-    def __init__(self, context: ReconcileContext, departure: Departure) -> None:
-        self._context = context
-        self._departure = departure
+    Raises `ContendedError` if the assignment was not committed as decided.
+    """
+    try:
+        return await context.report(workload, update, force=True)
+    except (Conflict, NotFound, OutcomeUnknown, ServerError) as error:
+        cause: Exception = error
+    live = await _fence(context, workload, booked)
+    if live is None or live.status.claim_name != booked.claim:
+        await release_booked(context, workload, booked)
+        raise ContendedError(workload.name) from cause
+    if assignment_of(live) != booked or live.deleting or live.terminal:
+        # The status names the claim, so repair or teardown handles the seat.
+        raise ContendedError(workload.name) from cause
+    return live
 
-    async def assign(self, workload: Workload, outcome: StatusUpdate, booked: Assignment) -> Workload:
-        """Write the assignment into the status of the Workload that was decided on; returns it as written.
 
-        Raises `ContendedError` where the commit did not come about as decided: the worker looks again.
-        """
-        try:
-            return await self._context.report(workload, outcome, force=True)
-        except (Conflict, NotFound, OutcomeUnknown, ServerError) as error:
-            cause: Exception = error
-        live = await self._fenced(workload, booked)
-        if live is None or live.uid != workload.uid or not _names(live, booked):
-            await self._release(workload, booked)
-            raise ContendedError(workload.name) from cause
-        if assignment_of(live) != booked or live.deleting or live.terminal:
-            # The claim is named, so the seat is not ours to give back: repair or departure takes over.
-            raise ContendedError(workload.name) from cause
+async def undo_booking(context: ReconcileContext, workload: Workload, booked: Assignment) -> Workload:
+    """Release a seat that was just booked, unless the status names its claim; returns the fenced Workload.
+
+    Raises `ContendedError` if the Workload is no longer what the decision was based on.
+    """
+    live = await _fence(context, workload, booked)
+    if live is None or live.status.claim_name != booked.claim:
+        await release_booked(context, workload, booked)
+    if live is None or live.deleting or live.terminal or assignment_of(live) != assignment_of(workload):
+        raise ContendedError(workload.name)
+    return live
+
+
+async def _fence(context: ReconcileContext, workload: Workload, booked: Assignment) -> Workload | None:
+    """Return the Workload in a version after which no earlier write can assign this seat.
+
+    A live read without the assignment proves nothing: an unanswered write of ours, or a write of another
+    process, may still be on its way. So another write goes on top, with which those conflict. Raises
+    `ContendedError` if that write fails, too; the next reconcile then adopts the seat.
+    """
+    live = await context.read_live(workload)
+    if live is None or live.status.claim_name == booked.claim or live.deleting or live.terminal:
         return live
-
-    async def _fenced(self, workload: Workload, booked: Assignment) -> Workload | None:
-        """The Workload in a version that no write which assigns this seat can change any more.
-
-        A read that does not show such a write proves nothing: ours may still land if it was not answered,
-        and another process's may be on its way. So another write goes on top, which they then conflict with.
-        Raises `ContendedError` where even that stays open: the seat is left to be adopted by the next
-        reconcile.
-        """
-        live = await self._context.live.workload(workload.name)
-        if live is None or live.uid != workload.uid or _names(live, booked):
-            return live
-        if live.deleting or live.terminal:
-            return live
-        note = f"no write that assigns {booked.claim} counts any more: {booked.assignment_id} is given back"
-        try:
-            return await self._context.fencing_write(live, note)
-        except (Conflict, NotFound, OutcomeUnknown, ServerError) as error:
-            raise ContendedError(workload.name) from error
-
-    async def give_back(self, workload: Workload, booked: Assignment) -> Workload:
-        """Release a seat that was booked just now, unless status names its claim; others' bookings stay.
-
-        Returns the Workload as it was fenced, to go on with. Raises `ContendedError` where it is not what was
-        decided on any more.
-        """
-        live = await self._fenced(workload, booked)
-        if live is None or live.uid != workload.uid or not _names(live, booked):
-            await self._release(workload, booked)
-        if live is None or live.uid != workload.uid or live.deleting or live.terminal:
-            raise ContendedError(workload.name)
-        if assignment_of(live) != assignment_of(workload):
-            raise ContendedError(workload.name)
-        return live
-
-    async def _release(self, workload: Workload, booked: Assignment) -> None:
-        """Release it, behind the fence."""
-        ref = SeatRef(workload.name, workload.uid, booked.assignment_id)
-        await self._departure.release_shown_empty(workload, booked.claim, [ref])
+    note = f"no write that assigns {booked.claim} counts any more: {booked.assignment_id} is given back"
+    try:
+        return await context.fencing_write(live, note)
+    except (Conflict, NotFound, OutcomeUnknown, ServerError) as error:
+        raise ContendedError(workload.name) from error
 
 
-def _names(workload: Workload, booked: Assignment) -> bool:
-    return workload.status.claim_name == booked.claim
+async def release_booked(context: ReconcileContext, workload: Workload, booked: Assignment) -> None:
+    """Release a seat whose commits are fenced."""
+    ref = SeatRef(workload.name, workload.uid, booked.assignment_id)
+    await teardown.release_if_pod_gone(context, workload, booked.claim, [ref])

@@ -1,4 +1,7 @@
-"""What every step works with, and the small questions that several steps ask of it."""
+"""State that the reconcile steps share: the parts of one controller, and one Workload in one reconcile.
+
+A step is a function of both. It returns a `Result` to end the reconcile, or `None` to go on to the next step.
+"""
 
 from __future__ import annotations
 
@@ -25,23 +28,43 @@ from controller.queue.self_writes import SelfWriteFilter
 from controller.reconcile.local_state import LocalState
 from controller.runtime import logs
 from informers.api import ObjectKey
+from informers.queue.runner import Result
 from ledger.api import LedgerApi
 from ledger.book import SeatBook
 from ledger.names import ledger_name, own_claim_name
 from ledger.state import ClaimLedger, Seat
 from placement.fleet import Fleet
+from placement.types import PlacementRequest
 
 _log = logs.get_logger(__name__)
 
+DONE = Result()
 UNCHANGED = StatusUpdate()
 
 MAX_NAME_ATTEMPTS = 16
-"""Alternatives of an own claim's name that are tried; each is taken only by others' live workers."""
+"""Names tried for an own claim. A name is skipped only if live workers of others use it."""
+
+
+class ContendedError(Exception):
+    """Other writers changed what this reconcile relied on. The worker is retried with back-off."""
+
+
+@dataclass
+class WorkloadScope:
+    """One Workload in one reconcile. Each step stores the Workload as last written."""
+
+    workload: Workload
+    pod: Pod | None
+    """The Pod with this worker's name, or `None` once it is gone."""
+    request: PlacementRequest | None = None
+    """`None` if the spec of a placed worker is no longer valid."""
+    committed: bool = False
+    """Whether this reconcile wrote the assignment, which proves that the Workload has not ended."""
 
 
 @dataclass(frozen=True)
 class ReconcileContext:
-    """The composed parts of one controller."""
+    """The parts of one controller."""
 
     settings: Settings
     caches: Caches
@@ -57,48 +80,61 @@ class ReconcileContext:
     local_state: LocalState
     now: Callable[[], datetime]
     requeue: Callable[[Workload], None]
-    """Put a Workload back into the queue, behind older ones."""
+    """Enqueue a Workload, behind older ones."""
     self_writes: SelfWriteFilter
     activate_next: Callable[[Workload], None]
-    """A worker that was woken for a free seat did not take it: it goes to the next one."""
+    """Activate the next waiting worker after this one left a free seat unused."""
+
+    @property
+    def retry(self) -> Result:
+        """A requeue after the retry interval."""
+        return Result(requeue_after_seconds=self.settings.retry_interval_seconds)
 
     def pod(self, workload: Workload) -> Pod | None:
-        """The Pod that has this worker's name, whoever owns it."""
+        """Return the cached Pod with this worker's name, whoever owns it."""
         return full_pod(
             self.caches.pods.store.get(ObjectKey(self.settings.namespace, pod_name(workload.name)))
         )
 
     def claim(self, name: str) -> ResourceClaim | None:
-        """A managed claim of the workers' namespace."""
+        """Return a cached managed claim."""
         return self.caches.claims.store.get(ObjectKey(self.settings.namespace, name))
 
     def ledger(self, claim: str) -> ClaimLedger | None:
-        """A claim's ledger."""
+        """Return the cached ledger of a claim."""
         return self.caches.ledgers.store.get(ObjectKey(self.settings.namespace, ledger_name(claim)))
 
+    async def read_live(self, workload: Workload) -> Workload | None:
+        """Read this Workload from the API server; `None` if it is gone, even if its name is in use again."""
+        live = await self.live.workload(workload.name)
+        return live if live is not None and live.uid == workload.uid else None
+
     def seats(self, workload: Workload) -> list[tuple[str, Seat]]:
-        """Every seat of this Workload in ledgers of our naming, as (claim, seat), by claim name."""
+        """Return the cached seats of this Workload as (claim, seat), ordered by claim name."""
         ledgers = self.caches.ledgers.store.by_index(BY_WORKER, workload.uid)
-        found = [
-            (ledger.claim_name, s)
+        seats = [
+            (ledger.claim_name, seat)
             for ledger in ledgers
             if ledger.is_well_named
-            for s in ledger.seats
-            if s.workload_uid == workload.uid
+            for seat in ledger.seats
+            if seat.workload_uid == workload.uid
         ]
-        return sorted(found, key=lambda item: (item[0], item[1].workload))
+        return sorted(seats, key=lambda item: (item[0], item[1].workload))
 
-    def booked_reason(self, workload: Workload, name: str) -> str:
-        """What a worker says whose Pod is to come: the shapes of its own claim, or which one it joined."""
-        claim = self.claim(name)
-        if claim is None or name not in own_claim_names(workload):
-            return sentence(ReasonCode.JOINED_CLAIM, name)
+    def booked_reason(self, workload: Workload, claim_name: str) -> str:
+        """Return the status reason of a booked worker: its own claim's shapes, or the claim it joined."""
+        claim = self.claim(claim_name)
+        if claim is None or claim_name not in own_claim_names(workload):
+            return sentence(ReasonCode.JOINED_CLAIM, claim_name)
         shapes = [shape.name for request in claim.spec.devices.requests for shape in request.first_available]
         return sentence(ReasonCode.CREATED_CLAIM, "|".join(shapes))
 
-    async def report(self, workload: Workload, outcome: StatusUpdate, *, force: bool = False) -> Workload:
-        """Write the status if a write is due (or `force`d, as proof that nobody ended it). May conflict."""
-        patch = status_patch(workload, outcome, self.now(), force=force)
+    async def report(self, workload: Workload, update: StatusUpdate, *, force: bool = False) -> Workload:
+        """Write the status on the version that was read, if a write is due or `force` is set.
+
+        Returns the Workload as written. Raises `Conflict`.
+        """
+        patch = status_patch(workload, update, self.now(), force=force)
         if patch is None:
             return workload
         written = await self.writer.write_status(workload, patch)
@@ -116,17 +152,17 @@ class ReconcileContext:
         return written
 
     async def fencing_write(
-        self, workload: Workload, note: str, outcome: StatusUpdate = UNCHANGED
+        self, workload: Workload, note: str, update: StatusUpdate = UNCHANGED
     ) -> Workload:
-        """Write a status that surely differs: whatever was decided on an earlier version then conflicts.
+        """Write a status that certainly differs, so that every write based on an older version conflicts.
 
-        A write that changes nothing makes no new version, and fences nobody. So where the outcome changes
-        nothing, condition `Placed` says the note, with the version that was read: no two are the same.
+        A no-op write creates no new version and therefore fences nothing. If the update changes nothing,
+        condition `Placed` gets the note and the version that was read, which make its message unique.
         """
-        told = f"{note} (decided on version {workload.metadata.resource_version})"
-        return await self.report(workload, replace(outcome, note=told), force=True)
+        unique_note = f"{note} (decided on version {workload.metadata.resource_version})"
+        return await self.report(workload, replace(update, note=unique_note), force=True)
 
 
 def own_claim_names(workload: Workload) -> Iterator[str]:
-    """The names under which this worker may have founded its own claim, first choice first."""
+    """Return the names that this worker's own claim may have, in order of preference."""
     return (own_claim_name(workload.name, workload.uid, n) for n in range(MAX_NAME_ATTEMPTS))

@@ -1,7 +1,7 @@
 """Contract §5.8: fall back to sharing.
 
-kube-scheduler is the capacity probe: its verdict `Unschedulable` on the Pod of an unallocated claim is the
-only thing that counts; there is no timer.
+kube-scheduler is the capacity probe. Only its condition `Unschedulable` on the Pod of an unallocated claim
+triggers the fallback; there is no timer.
 """
 
 from __future__ import annotations
@@ -11,107 +11,84 @@ from controller.api.dra import ResourceClaim
 from controller.api.reasons import Phase, ReasonCode, sentence
 from controller.api.status import PlacedUpdate, StatusUpdate, assignment_of
 from controller.api.workload import Workload
-from controller.reconcile.commit import Commit
-from controller.reconcile.context import ReconcileContext, own_claim_names
-from controller.reconcile.seat_booker import ContendedError, SeatBooker
-from controller.reconcile.teardown import Departure
-from controller.reconcile.worker_pods import Creation
+from controller.reconcile import commit, reporting, seat_booker, teardown, worker_pods
+from controller.reconcile.context import ContendedError, ReconcileContext, WorkloadScope, own_claim_names
 from informers.errors import Conflict
-from ledger.state import SeatRef
+from informers.queue.runner import Result
 from placement.types import PlacementRequest
 
 
-def refused_by_scheduler(pod: Pod) -> bool:
-    """Whether kube-scheduler's last word on this unbound Pod is that it fits nowhere."""
-    condition = pod.scheduled
-    return (
-        not pod.bound
-        and not pod.status.nominated_node_name
-        and condition is not None
-        and (condition.status, condition.reason) == ("False", "Unschedulable")
+async def fall_back(context: ReconcileContext, scope: WorkloadScope) -> Result | None:
+    """Move a worker whose Pod fits nowhere to a seat, or clear it to create a better claim of its own.
+
+    If neither helps, it waits with its pending claim, which is the autoscaler's signal.
+    """
+    workload, pod, request = scope.workload, scope.pod, scope.request
+    claim = context.claim(workload.status.claim_name)
+    if pod is None or claim is None or claim.allocated or not worker_pods.is_unschedulable(pod):
+        return None
+    if request is None:
+        return context.retry
+    name = claim.metadata.name
+    # Read before the commit: a seat that appears later may be another process's, about to be committed.
+    old_seats = teardown.held_seats(context, workload).get(name, [])
+    moved = await move_to_seat(context, workload, request, pod)
+    if moved is not None:
+        result = await worker_pods.create(context, moved)
+        if assignment_of(moved).claim != name:
+            if result is None:
+                await teardown.release_seats(context, name, old_seats)
+            else:
+                # The Pod of this name may be one that another process created late, on the old claim.
+                await teardown.release_if_pod_gone(context, moved, name, old_seats)
+        return result or context.retry
+    if name not in own_claim_names(workload):
+        detail = f"{name} lost its device"
+    elif not _lists_all_shapes(context, request, claim):
+        detail = f"{name} lacks a device size that came since"
+    else:
+        await reporting.unschedulable(context, workload, request, pod)
+        return context.retry
+    if not await context.writer.delete_pod(pod, on_version=True):
+        raise ContendedError(workload.name)
+    scope.workload = await teardown.clear(context, workload, ReasonCode.WAITING_FOR_CAPACITY, detail)
+    scope.pod = None
+    return None
+
+
+async def move_to_seat(
+    context: ReconcileContext, workload: Workload, request: PlacementRequest, pod: Pod
+) -> Workload | None:
+    """Book a seat elsewhere, delete the refused Pod on its version, and commit the new assignment.
+
+    Returns `None` if no ledger accepts the worker. Raises `Conflict`, with the new seat released, if the Pod
+    changed meanwhile: it keeps its claim if it was bound.
+    """
+    if not request.shareable:
+        return None
+    booked = await seat_booker.book_seat(context, workload, request)
+    if booked is None:
+        return None
+    try:
+        gone = await context.writer.delete_pod(pod, on_version=True)
+    except Conflict:
+        await commit.undo_booking(context, workload, booked)
+        raise
+    if not gone:
+        # A finalizer keeps the Pod, and therefore the worker, on its old claim.
+        await commit.undo_booking(context, workload, booked)
+        raise ContendedError(workload.name)
+    reason = sentence(ReasonCode.SHARED_ON_UNSCHEDULABLE, booked.claim)
+    update = StatusUpdate(
+        phase=Phase.PLACING,
+        reason=reason,
+        condition=PlacedUpdate(False, ReasonCode.UNSCHEDULABLE, reason),
+        assignment=booked,
     )
+    return await commit.commit(context, workload, update, booked)
 
 
-class Fallback:
-    """Moves a worker from a claim that cannot be allocated to a seat, or back to a claim of its own."""
-
-    def __init__(
-        self, context: ReconcileContext, seats: SeatBooker, commit: Commit, departure: Departure
-    ) -> None:
-        self._context = context
-        self._seats = seats
-        self._commit = commit
-        self._departure = departure
-
-    async def to_a_seat(self, workload: Workload, request: PlacementRequest, pod: Pod) -> Workload | None:
-        """Book a seat elsewhere, delete the refused Pod on its version, commit.
-
-        Returns the Workload with its new assignment (its Pod is to be created), or `None` if no ledger
-        accepts it. Raises `Conflict` where something happened to the Pod meanwhile: the new seat was given
-        back, and if the Pod was bound it keeps its claim.
-        """
-        if not request.shareable:
-            return None
-        booked = await self._seats.take(workload, request)
-        if booked is None:
-            return None
-        try:
-            gone = await self._context.writer.delete_pod(pod, on_version=True)
-        except Conflict:
-            await self._commit.give_back(workload, booked)
-            raise
-        if not gone:
-            # Somebody's finalizer holds it: until it is gone the worker is on its old claim.
-            await self._commit.give_back(workload, booked)
-            raise ContendedError(workload.name)
-        reason = sentence(ReasonCode.SHARED_ON_UNSCHEDULABLE, booked.claim)
-        outcome = StatusUpdate(
-            phase=Phase.PLACING,
-            reason=reason,
-            condition=PlacedUpdate(False, ReasonCode.UNSCHEDULABLE, reason),
-            assignment=booked,
-        )
-        return await self._commit.assign(workload, outcome, booked)
-
-    async def retire_outgrown(
-        self, workload: Workload, request: PlacementRequest, claim: ResourceClaim, pod: Pod
-    ) -> Workload | None:
-        """An unallocated own claim lacks a shape that the fleet offers by now: it is cut anew.
-
-        Returns the Workload without an assignment, or `None` where the claim lists every shape.
-        """
-        listed = {shape.name for r in claim.spec.devices.requests for shape in r.first_available}
-        if all(tier.name in listed for tier in self._context.fleet.device_shapes(request)):
-            return None
-        detail = f"{claim.metadata.name} lacks a device size that came since"
-        return await self._leave(workload, pod, detail)
-
-    async def leave_joined(self, workload: Workload, claim: ResourceClaim, pod: Pod) -> Workload | None:
-        """A joined claim lost its allocation and nobody else takes the worker: it leaves, to cut its own.
-
-        Returns the Workload without an assignment, or `None` if the claim is its own: then it waits there.
-        """
-        if claim.metadata.name in own_claim_names(workload):
-            return None
-        return await self._leave(workload, pod, f"{claim.metadata.name} lost its device")
-
-    async def _leave(self, workload: Workload, pod: Pod, detail: str) -> Workload:
-        """Order down: the Pod on its version, then status, then the seat."""
-        if not await self._context.writer.delete_pod(pod, on_version=True):
-            raise ContendedError(workload.name)
-        return await self._departure.clear(workload, ReasonCode.WAITING_FOR_CAPACITY, detail)
-
-    async def release_old(
-        self, workload: Workload, claim: str, refs: list[SeatRef], creation: Creation
-    ) -> None:
-        """Give back what was held on the claim that was left, once the new Pod has the worker's name.
-
-        Where it could not be created, the Pod that is there may be a late one of another process, on the old
-        claim: a fresh read must show that it is not.
-        """
-        if assignment_of(workload).claim == claim:
-            return
-        if creation is Creation.CREATED:
-            await self._departure.release_refs(claim, refs)
-        else:
-            await self._departure.release_shown_empty(workload, claim, refs)
+def _lists_all_shapes(context: ReconcileContext, request: PlacementRequest, claim: ResourceClaim) -> bool:
+    """Return whether an own claim lists every device shape that the fleet offers now."""
+    listed = {shape.name for r in claim.spec.devices.requests for shape in r.first_available}
+    return all(shape.name in listed for shape in context.fleet.device_shapes(request))

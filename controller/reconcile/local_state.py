@@ -1,21 +1,14 @@
-"""What one process remembers of the world's past, because no object holds it.
+"""State of one process that no API object holds.
 
-When an allocation was first seen, which targets have just refused a worker, when a worker last waited for
-something that its time limit does not count, how often its Pod was refused, and how old times of objects are.
-All of it may be lost in a
-restart: then most clocks start anew, and nothing is decided wrongly, only later. Ages are asked of the wall
-clock again, and one that is hours ahead ends a wait early.
+All of it may be lost in a restart. Waits then start again, so decisions come later, but stay correct. Only
+ages are taken from the wall clock again: one that is hours ahead ends a wait early.
 
-Back-off for workers whose Pod the API server or a kubelet refuses for now (quota, webhook, full node).
-
-Each attempt books a seat, writes a status, and undoes both: without a back-off that survives wake-ups, a full
-quota would turn every freed seat into a storm of writes. Loop time counts: a wall clock that is set back
-would hold a worker for as long as that.
+Durations count by the monotonic clock. With the wall clock, setting it back would extend every back-off.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -29,14 +22,16 @@ from controller.api.workload import Workload
 from controller.cluster.caches import Caches
 from controller.reconcile.ages import Ages
 from informers.api import ObjectKey
-from placement.types import Node
+from placement.types import Node, SeatInfo
 
 CLAIM_HOLD_MIN_SECONDS = 60.0
 CLAIM_HOLD_MAX_SECONDS = 30 * 60.0
+REJECTION_HOLD_MIN_SECONDS = 1.0
+REJECTION_HOLD_MAX_SECONDS = 300.0
 
 
 class AllocationTimes:
-    """When each claim's present allocation was first seen. An inline handler of the claims' cache."""
+    """The time at which each claim's current allocation was first seen. It follows the claims' cache."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
@@ -45,15 +40,15 @@ class AllocationTimes:
     def __repr__(self) -> str:
         return f"<AllocationTimes seen={len(self._seen)}>"
 
-    def since_seen(self, claim: ResourceClaim) -> timedelta:
-        """How long ago this allocation was first seen; 0 for one that was never told of."""
+    def age(self, claim: ResourceClaim) -> timedelta:
+        """Return how long ago this allocation was first seen; 0 if it was not."""
         seen = self._seen.get(claim.metadata.uid)
         if seen is None or seen[0] != claim.status.allocation:
             return timedelta()
         return timedelta(seconds=self._monotonic() - seen[1])
 
     def claim_changed(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
-        """Record the present allocation of a claim, or drop a deleted claim."""
+        """Record the current allocation of a claim, or drop a deleted claim."""
         claim = new or old
         if claim is None:
             return
@@ -65,70 +60,76 @@ class AllocationTimes:
 
 
 @dataclass(frozen=True)
-class _Refusal:
-    """A target that refused a worker, as it was then."""
+class _ClaimHold:
+    """A claim that refused a worker, as it was then."""
 
+    claim_name: str
     allocation: Allocation | None
     node: Node | None
     hold_seconds: float
     until_seconds: float
-    """Of the monotonic clock."""
 
 
 class ClaimBackoff:
-    """Claims, by UID, that are not offered to a worker again until they or their node change, or for a while.
+    """Claims, by UID, that recently refused a worker and are not offered to it.
 
-    The same refusal must never repeat for ever while other capacity is free (contract §5.7).
+    A hold ends with its time, or when the claim or its node changes. Without it, one refusal could repeat
+    for ever while other capacity is free (contract §5.7).
     """
 
     def __init__(self, caches: Caches, namespace: str, monotonic: Callable[[], float]) -> None:
         self._caches = caches
         self._namespace = namespace
         self._monotonic = monotonic
-        self._refusals: dict[str, dict[str, tuple[str, _Refusal]]] = {}
+        self._holds: dict[str, dict[str, _ClaimHold]] = {}
 
     def __repr__(self) -> str:
-        return f"<RefusedTargets workers={len(self._refusals)}>"
+        return f"<ClaimBackoff workers={len(self._holds)}>"
 
     def add(self, worker_uid: str, claim: ResourceClaim) -> None:
-        """This claim has just refused the worker; its hold doubles with each time."""
-        targets = self._refusals.setdefault(worker_uid, {})
-        before = targets.get(claim.metadata.uid)
-        hold = CLAIM_HOLD_MIN_SECONDS
+        """Hold a claim that has just refused the worker; each time for twice as long."""
+        holds = self._holds.setdefault(worker_uid, {})
+        before = holds.get(claim.metadata.uid)
+        seconds = CLAIM_HOLD_MIN_SECONDS
         if before is not None:
-            hold = min(before[1].hold_seconds * 2, CLAIM_HOLD_MAX_SECONDS)
-        refusal = _Refusal(claim.status.allocation, self._node(claim), hold, self._monotonic() + hold)
-        targets[claim.metadata.uid] = (claim.metadata.name, refusal)
+            seconds = min(before.hold_seconds * 2, CLAIM_HOLD_MAX_SECONDS)
+        holds[claim.metadata.uid] = _ClaimHold(
+            claim.metadata.name,
+            claim.status.allocation,
+            self._node(claim),
+            seconds,
+            self._monotonic() + seconds,
+        )
 
-    def abandoned_elsewhere(self, before: Workload, after: Workload) -> None:
-        """Remember what another process abandoned too, or both hand the worker to and fro."""
+    def observe_status(self, before: Workload, after: Workload) -> None:
+        """Hold a claim that another process abandoned; otherwise two replicas keep moving the worker."""
         name, status = before.status.claim_name, after.status
         if not name or status.claim_name or not has_code(status.reason, ReasonCode.REPLACING_WEDGED_CLAIM):
             return
         claim = self._caches.claims.store.get(ObjectKey(self._namespace, name))
-        if claim is not None and claim.metadata.uid not in self.of(after.uid):
+        if claim is not None and claim.metadata.uid not in self.held_claims(after.uid):
             self.add(after.uid, claim)
 
-    def of(self, worker_uid: str) -> tuple[str, ...]:
-        """The UIDs of the claims that are not offered to this worker now."""
-        targets = self._refusals.get(worker_uid)
-        if not targets:
+    def held_claims(self, worker_uid: str) -> tuple[str, ...]:
+        """Return the UIDs of the claims that are not offered to this worker now."""
+        holds = self._holds.get(worker_uid)
+        if not holds:
             return ()
-        for uid, (name, refusal) in tuple(targets.items()):
-            if self._changed(uid, name, refusal):
-                del targets[uid]
+        for uid, hold in tuple(holds.items()):
+            if self._has_changed(uid, hold):
+                del holds[uid]
         now = self._monotonic()
-        return tuple(uid for uid, (_, refusal) in targets.items() if now < refusal.until_seconds)
+        return tuple(uid for uid, hold in holds.items() if now < hold.until_seconds)
 
     def forget(self, worker_uid: str) -> None:
-        """The worker is placed, or has ended."""
-        self._refusals.pop(worker_uid, None)
+        """Drop all holds of a worker."""
+        self._holds.pop(worker_uid, None)
 
-    def _changed(self, uid: str, name: str, refusal: _Refusal) -> bool:
-        claim = self._caches.claims.store.get(ObjectKey(self._namespace, name))
-        if claim is None or claim.metadata.uid != uid or claim.status.allocation != refusal.allocation:
+    def _has_changed(self, uid: str, hold: _ClaimHold) -> bool:
+        claim = self._caches.claims.store.get(ObjectKey(self._namespace, hold.claim_name))
+        if claim is None or claim.metadata.uid != uid or claim.status.allocation != hold.allocation:
             return True
-        return self._node(claim) != refusal.node
+        return self._node(claim) != hold.node
 
     def _node(self, claim: ResourceClaim) -> Node | None:
         node = self._caches.nodes.store.get(ObjectKey("", convert.claim_node(claim)))
@@ -136,38 +137,115 @@ class ClaimBackoff:
 
 
 class TimeoutExemptions:
-    """When a worker last waited for something that the placement timeout does not count."""
+    """The time at which a worker last waited for something that the placement timeout does not count."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
         self._last_seconds: dict[str, float] = {}
 
     def __repr__(self) -> str:
-        return f"<UncountedWaits workers={len(self._last_seconds)}>"
+        return f"<TimeoutExemptions workers={len(self._last_seconds)}>"
 
-    def note(self, worker_uid: str) -> None:
-        """It waits like that now."""
+    def record(self, worker_uid: str) -> None:
+        """Record that the worker waits for such a thing now."""
         self._last_seconds[worker_uid] = self._monotonic()
 
-    def since(self, worker_uid: str) -> timedelta | None:
-        """How long ago it last did; `None`: it never did."""
+    def age(self, worker_uid: str) -> timedelta | None:
+        """Return how long ago that last happened, if ever."""
         last_seconds = self._last_seconds.get(worker_uid)
         return None if last_seconds is None else timedelta(seconds=self._monotonic() - last_seconds)
 
     def forget(self, worker_uid: str) -> None:
-        """The worker is placed, or has ended."""
+        """Drop the record of a worker."""
         self._last_seconds.pop(worker_uid, None)
 
 
 @dataclass(frozen=True)
-class LocalState:
-    """All that is remembered."""
+class _RejectionHold:
+    count: int
+    hold_seconds: float
+    until_seconds: float
 
-    allocations: AllocationTimes
-    refused: ClaimBackoff
-    uncounted: TimeoutExemptions
-    rejections: RejectionBackoff
+
+class RejectionBackoff:
+    """Back-off of workers whose Pod the API server or a kubelet rejects (quota, webhook, full node).
+
+    Each attempt books a seat, writes a status, and undoes both. Activations do not shorten the back-off:
+    otherwise a full quota would turn every freed seat into a storm of writes.
+    """
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self._holds: dict[str, _RejectionHold] = {}
+
+    def __repr__(self) -> str:
+        return f"<RejectionBackoff held={len(self._holds)}>"
+
+    def add(self, worker_uid: str) -> float:
+        """Count one more rejection; returns the seconds to wait, twice as many as before."""
+        before = self._holds.get(worker_uid) or _RejectionHold(0, REJECTION_HOLD_MIN_SECONDS / 2, 0.0)
+        seconds = min(before.hold_seconds * 2, REJECTION_HOLD_MAX_SECONDS)
+        self._holds[worker_uid] = _RejectionHold(before.count + 1, seconds, self._monotonic() + seconds)
+        return seconds
+
+    def count(self, worker_uid: str) -> int:
+        """Return the rejections since the worker last ran."""
+        hold = self._holds.get(worker_uid)
+        return 0 if hold is None else hold.count
+
+    def remaining_seconds(self, worker_uid: str) -> float:
+        """Return how long this worker still has to wait."""
+        hold = self._holds.get(worker_uid)
+        return 0.0 if hold is None else max(0.0, hold.until_seconds - self._monotonic())
+
+    def forget(self, worker_uid: str) -> None:
+        """End the back-off of a worker."""
+        self._holds.pop(worker_uid, None)
+
+    def statistics(self) -> dict[str, int]:
+        """Return the number of workers that are held back."""
+        return {"held": len(self._holds)}
+
+
+class PendingBookings:
+    """Bookings of this process between the choice of a seat and the answer, with their reservations."""
+
+    def __init__(self) -> None:
+        self._claim_reservations: dict[str, tuple[str, SeatInfo]] = {}
+        self._changed = anyio.Event()
+
+    def __repr__(self) -> str:
+        return f"<PendingBookings workers={len(self._claim_reservations)}>"
+
+    def __iter__(self) -> Iterator[tuple[str, SeatInfo]]:
+        """Iterate over (claim, reservation)."""
+        return iter(self._claim_reservations.values())
+
+    def start(self, claim: str, reservation: SeatInfo) -> None:
+        """Add a booking."""
+        self._claim_reservations[reservation.worker_uid] = (claim, reservation)
+
+    def end(self, worker_uid: str) -> tuple[str, SeatInfo]:
+        """Remove a booking and resume the workers that wait for one to end."""
+        self._changed.set()
+        self._changed = anyio.Event()
+        return self._claim_reservations.pop(worker_uid)
+
+    async def wait_for_end(self) -> None:
+        """Wait until any booking ends."""
+        await self._changed.wait()
+
+
+@dataclass(frozen=True)
+class LocalState:
+    """The parts of the local state."""
+
+    allocation_times: AllocationTimes
+    claim_backoff: ClaimBackoff
+    timeout_exemptions: TimeoutExemptions
+    rejection_backoff: RejectionBackoff
     ages: Ages
+    pending_bookings: PendingBookings
 
     @classmethod
     def empty(
@@ -177,95 +255,43 @@ class LocalState:
         now: Callable[[], datetime],
         monotonic: Callable[[], float] = anyio.current_time,
     ) -> LocalState:
-        """A process that has just started; it follows the caches from here on.
+        """Return the state of a process that has just started; it follows the caches from here on.
 
-        `now` is the wall clock, which times of objects are compared with once; `monotonic` counts all else,
-        in seconds: no hand sets it back.
+        `now` is the wall clock. `monotonic` is in seconds and cannot be set.
         """
-        refused = ClaimBackoff(caches, namespace, monotonic)
-        memory = cls(
+        state = cls(
             AllocationTimes(monotonic),
-            refused,
+            ClaimBackoff(caches, namespace, monotonic),
             TimeoutExemptions(monotonic),
             RejectionBackoff(monotonic),
             Ages(now, monotonic),
+            PendingBookings(),
         )
-        caches.claims.on_change(memory.allocations.claim_changed, inline=True)
+        caches.claims.on_change(state.allocation_times.claim_changed, inline=True)
 
         def workload_changed(old: Workload | None, new: Workload | None) -> None:
             if new is None:
                 if old is not None:
-                    memory.forget(old.uid)
+                    state.forget(old.uid)
                 return
-            # A Workload of the first list may have begun its wait long before this process started.
+            # A Workload of the first list may have begun to wait long before this process started.
             began = caches.workloads.store.synced if old is None else waiting_since(old) != waiting_since(new)
             if began:
-                memory.ages.begins(new.uid)
+                state.ages.restart(new.uid)
             if old is not None:
-                refused.abandoned_elsewhere(old, new)
+                state.claim_backoff.observe_status(old, new)
 
         caches.workloads.on_change(workload_changed, inline=True)
-        return memory
+        return state
 
     def settle(self, worker_uid: str) -> None:
-        """The worker is placed, or has ended: what it waited for counts no more."""
-        self.refused.forget(worker_uid)
-        self.uncounted.forget(worker_uid)
-        self.rejections.forget(worker_uid)
+        """Drop what concerned the wait of a worker that is placed or has ended."""
+        self.claim_backoff.forget(worker_uid)
+        self.timeout_exemptions.forget(worker_uid)
+        self.rejection_backoff.forget(worker_uid)
         self.ages.settle(worker_uid)
 
     def forget(self, worker_uid: str) -> None:
-        """The worker is gone."""
+        """Drop everything about a deleted worker."""
         self.settle(worker_uid)
         self.ages.forget(worker_uid)
-
-
-REJECTION_HOLD_MIN_SECONDS = 1.0
-REJECTION_HOLD_MAX_SECONDS = 300.0
-
-
-@dataclass(frozen=True)
-class _Hold:
-    count: int
-    delay_seconds: float
-    until_seconds: float
-
-
-class RejectionBackoff:
-    """Doubles the wait of a worker with each refusal, from a second to five minutes."""
-
-    def __init__(self, monotonic: Callable[[], float]) -> None:
-        self._monotonic = monotonic
-        self._holds: dict[str, _Hold] = {}
-
-    def __repr__(self) -> str:
-        return f"<Rejections held={len(self._holds)}>"
-
-    def add(self, uid: str) -> float:
-        """One more refusal; returns the seconds to wait from now on."""
-        before = self._holds.get(uid)
-        delay = min(
-            REJECTION_HOLD_MIN_SECONDS if before is None else before.delay_seconds * 2,
-            REJECTION_HOLD_MAX_SECONDS,
-        )
-        count = 1 if before is None else before.count + 1
-        self._holds[uid] = _Hold(count, delay, self._monotonic() + delay)
-        return delay
-
-    def count(self, uid: str) -> int:
-        """The refusals since the worker last ran."""
-        held = self._holds.get(uid)
-        return 0 if held is None else held.count
-
-    def hold(self, uid: str) -> float:
-        """The seconds that this worker still has to wait, 0 if none."""
-        held = self._holds.get(uid)
-        return 0.0 if held is None else max(0.0, held.until_seconds - self._monotonic())
-
-    def forget(self, uid: str) -> None:
-        """The Pod was accepted, or the worker has ended."""
-        self._holds.pop(uid, None)
-
-    def statistics(self) -> dict[str, int]:
-        """How many workers are held back."""
-        return {"held": len(self._holds)}

@@ -1,8 +1,8 @@
-"""The placement timeout: a worker that is not placed for that long fails, and can never start later.
+"""Contract §5.13: fail a worker that was not placed within the placement timeout, so that it never starts.
 
-It counts from `Placed`'s last transition to False, or from creation where that was never written; waiting
-for the end of an own predecessor claim does not count. Order down: the Pod first, on the version that showed
-it unbound (a conflict means no time-out) or shown absent by a fresh read; then `Failed`; then seat and claim.
+The time counts from the last transition of `Placed` to False, or from creation if `Placed` was never written.
+Waiting for its own predecessor claim to end does not count. The Pod goes first: deleted on the version that
+showed it unbound (a conflict means no timeout), or shown absent by a live read. Then `Failed`, seat, claim.
 """
 
 from __future__ import annotations
@@ -14,55 +14,71 @@ from controller.api.reasons import Phase, ReasonCode, has_code, sentence
 from controller.api.status import PlacedUpdate, StatusUpdate
 from controller.api.workload import Workload
 from controller.config.durations import format_duration
+from controller.reconcile import teardown
 from controller.reconcile.ages import Milestone
-from controller.reconcile.context import ReconcileContext
-from controller.reconcile.teardown import Departure
+from controller.reconcile.context import DONE, ReconcileContext
+from informers.api import ObjectKey
+from informers.queue.runner import Result
 
-LAST_CHANCE = timedelta(seconds=10)
-"""How long a Pod that was created at the very end may wait for its verdict."""
+SCHEDULING_GRACE = timedelta(seconds=10)
+"""Time that kube-scheduler has for a Pod created just before the timeout."""
 
 
-class TimeLimit:
-    """Fails workers that waited too long."""
+async def enforce(context: ReconcileContext, key: ObjectKey, result: Result) -> Result:
+    """Fail a waiting worker whose time is over; else return `result`, due at the timeout at the latest."""
+    workload = context.caches.workloads.store.get(key)
+    if workload is None or workload.deleting or workload.terminal or key not in context.scheduling_queue:
+        return result
+    remaining = remaining_seconds(context, workload)
+    if remaining is None:
+        return result
+    if remaining > 0:
+        requeue = result.requeue_after_seconds
+        return Result(requeue_after_seconds=remaining if requeue is None else min(requeue, remaining))
+    pod = context.pod(workload)
+    grace = grace_seconds(context, workload, pod)
+    if grace > 0:
+        return Result(requeue_after_seconds=grace)
+    await expire(context, workload, pod)
+    return DONE
 
-    def __init__(self, context: ReconcileContext, departure: Departure) -> None:
-        self._context = context
-        self._departure = departure
 
-    def remaining_seconds(self, workload: Workload) -> float | None:
-        """How long this worker may go on waiting; `None`: for ever, or it is placed."""
-        timeout_seconds = self._context.settings.placement_timeout_seconds
-        condition = workload.placed_condition
-        if not timeout_seconds or (condition is not None and condition.status == "True"):
-            return None
-        memory = self._context.local_state
-        since = (
-            memory.ages.since(Milestone.WAITING_BEGAN, workload, None),
-            memory.uncounted.since(workload.uid),
-        )
-        waited = min(age for age in since if age is not None)
-        return (timedelta(seconds=timeout_seconds) - waited).total_seconds()
+def remaining_seconds(context: ReconcileContext, workload: Workload) -> float | None:
+    """Return the time left for placement; `None` if the worker is placed or there is no timeout."""
+    timeout_seconds = context.settings.placement_timeout_seconds
+    condition = workload.placed_condition
+    if not timeout_seconds or (condition is not None and condition.status == "True"):
+        return None
+    state = context.local_state
+    ages = (
+        state.ages.age(Milestone.WAIT_STARTED, workload, None),
+        state.timeout_exemptions.age(workload.uid),
+    )
+    waited = min(age for age in ages if age is not None)
+    return (timedelta(seconds=timeout_seconds) - waited).total_seconds()
 
-    def last_chance_seconds(self, workload: Workload, pod: Pod | None) -> float:
-        """How long kube-scheduler still has to answer for a Pod that was created just now."""
-        age = self._context.local_state.ages.since(Milestone.POD_CREATED, workload, pod)
-        return 0.0 if age is None else (LAST_CHANCE - age).total_seconds()
 
-    async def expire(self, workload: Workload, pod: Pod | None) -> None:
-        """Withdraw Pod, seat and claim of a worker that nothing took. Raises `Conflict`: no time-out."""
-        if pod is not None:
-            await self._context.writer.delete_pod(pod, on_version=True)
-        elif await self._context.live.pod_of(workload.name):
-            self._context.requeue(workload)
-            return
-        waited = format_duration(self._context.settings.placement_timeout_seconds)
-        last = workload.status.reason or "no verdict from kube-scheduler"
-        reason = sentence(ReasonCode.PLACEMENT_TIMEOUT, f"waited {waited}; last: {last}")
-        never_fit = has_code(last, ReasonCode.NO_CAPACITY)
-        verdict = PlacedUpdate(
-            False, ReasonCode.UNSATISFIABLE if never_fit else ReasonCode.UNSCHEDULABLE, reason
-        )
-        failed = await self._context.report(
-            workload, StatusUpdate(phase=Phase.FAILED, reason=reason, condition=verdict)
-        )
-        await self._departure.withdraw(failed)
+def grace_seconds(context: ReconcileContext, workload: Workload, pod: Pod | None) -> float:
+    """Return the time that kube-scheduler still has for a Pod that was created just now."""
+    age = context.local_state.ages.age(Milestone.POD_CREATED, workload, pod)
+    return 0.0 if age is None else (SCHEDULING_GRACE - age).total_seconds()
+
+
+async def expire(context: ReconcileContext, workload: Workload, pod: Pod | None) -> None:
+    """Delete the Pod, fail the Workload, and release its seat and claim. Raises `Conflict`: no timeout."""
+    if pod is not None:
+        await context.writer.delete_pod(pod, on_version=True)
+    elif await context.live.pod_of(workload.name):
+        context.requeue(workload)
+        return
+    waited = format_duration(context.settings.placement_timeout_seconds)
+    last = workload.status.reason or "no verdict from kube-scheduler"
+    reason = sentence(ReasonCode.PLACEMENT_TIMEOUT, f"waited {waited}; last: {last}")
+    never_fit = has_code(last, ReasonCode.NO_CAPACITY)
+    condition = PlacedUpdate(
+        False, ReasonCode.UNSATISFIABLE if never_fit else ReasonCode.UNSCHEDULABLE, reason
+    )
+    failed = await context.report(
+        workload, StatusUpdate(phase=Phase.FAILED, reason=reason, condition=condition)
+    )
+    await teardown.withdraw(context, failed)

@@ -1,8 +1,8 @@
-"""Sweep: what crashes, hand edits and removed finalizers left behind, released in the usual order.
+"""Contract §5.14: release what crashes, manual edits and removed finalizers left behind.
 
-A first look at the start and one every ten minutes. Whatever looks orphaned must still do so, by its UID, two
-minutes later, well after any reconcile has been cut off; then fresh reads must agree before it goes. A ledger
-that holds a seat of an existing Workload that has not ended is never touched: that worker is woken instead.
+The sweep runs at the start and every ten minutes. An object that looks orphaned must still do so, by its UID,
+two minutes later, well after any reconcile has timed out. Then live reads must agree. A ledger that holds a
+seat of an existing Workload that has not ended is never swept: that Workload is reconciled instead.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class OrphanLedger:
 
 @dataclass(frozen=True, order=True)
 class OrphanClaim:
-    """A claim of our naming whose ledger is gone."""
+    """A claim with our naming whose ledger is gone."""
 
     claim: str
     uid: str
@@ -62,24 +62,24 @@ ORPHAN_KINDS: Mapping[type[Orphan], str] = {OrphanSeat: "seat", OrphanLedger: "l
 
 @dataclass(frozen=True)
 class SweepStatistics:
-    """Counts since the start; every kind of orphan is there."""
+    """Counts since the start, with every kind of orphan."""
 
     released_total: Mapping[str, int]
     """By kind of orphan."""
     failures_total: int
-    """Releases that an error cut short; they are tried again at the next look."""
+    """Releases that failed with an error; the next sweep tries them again."""
     suspects: int
-    """What looked orphaned at the last look."""
+    """Objects that looked orphaned in the last sweep."""
 
 
 class Sweep:
-    """Finds orphans, remembers since when they look like that, and releases them."""
+    """Finds orphans, remembers since when they look orphaned, and releases them."""
 
     def __init__(self, context: ReconcileContext, activate: Callable[[Workload], None]) -> None:
         self._context = context
         self._activate = activate
         self._suspects: dict[Orphan, float] = {}
-        """When each is due, in the loop's time: a wall clock that is set back would cost a whole round."""
+        """Due times by the loop's clock: setting the wall clock back would delay them."""
         self._released_kinds = dict.fromkeys(ORPHAN_KINDS.values(), 0)
         self._failures = 0
 
@@ -87,7 +87,7 @@ class Sweep:
         return f"<Sweep suspects={len(self._suspects)} released={sum(self._released_kinds.values())}>"
 
     def statistics(self) -> SweepStatistics:
-        """Counts since the start."""
+        """Return the counts since the start."""
         return SweepStatistics(dict(self._released_kinds), self._failures, len(self._suspects))
 
     async def run(self) -> None:
@@ -97,10 +97,11 @@ class Sweep:
             await anyio.sleep(pause_seconds)
 
     async def step(self) -> float:
-        """Look once; returns the seconds until the next look."""
+        """Sweep once; returns the seconds until the next sweep."""
         now = anyio.current_time()
-        found = list(self._orphans())
-        self._suspects = {orphan: self._suspects.get(orphan, now + SUSPICION_SECONDS) for orphan in found}
+        self._suspects = {
+            orphan: self._suspects.get(orphan, now + SUSPICION_SECONDS) for orphan in self._orphans()
+        }
         self._activate_unrecorded()
         for orphan, due in tuple(self._suspects.items()):
             if now >= due:
@@ -108,47 +109,43 @@ class Sweep:
         return self._pause_seconds()
 
     def _pause_seconds(self) -> float:
-        """Until the next suspect is due; what is overdue is looked at once in such a time."""
+        """Return the time until the next suspect is due. Overdue ones wait for a suspicion period."""
         if not self._suspects:
             return INTERVAL_SECONDS
         now = anyio.current_time()
         return min((due - now for due in self._suspects.values() if due > now), default=SUSPICION_SECONDS)
 
-    # Looking
+    # Finding
 
     def _orphans(self) -> Iterator[Orphan]:
         for ledger in self._ledgers():
-            seats = [seat for seat in ledger.seats if self._is_orphan(seat)]
+            seats = [seat for seat in ledger.seats if self._is_orphan_seat(seat)]
             yield from (OrphanSeat(ledger.claim_name, seat.ref) for seat in seats)
-            lonely = not ledger.seats or self._context.claim(ledger.claim_name) is None
-            if lonely and len(seats) == len(ledger.seats) and not self._has_live_pod(ledger.claim_name):
+            is_suspect = not ledger.seats or self._context.claim(ledger.claim_name) is None
+            if is_suspect and len(seats) == len(ledger.seats) and not self._has_live_pod(ledger.claim_name):
                 yield OrphanLedger(ledger.claim_name, ledger.metadata.uid)
         for claim in self._context.caches.claims.store:
             if self._is_orphan_claim(claim):
                 yield OrphanClaim(claim.metadata.name, claim.metadata.uid)
 
     def _ledgers(self) -> Iterator[ClaimLedger]:
-        """The ledgers of our naming; an odd one that somebody made by hand is not ours."""
-        for ledger in self._context.caches.ledgers.store:
-            if ledger.is_well_named:
-                yield ledger
+        """Return the ledgers with our naming; any other one was created manually."""
+        return (ledger for ledger in self._context.caches.ledgers.store if ledger.is_well_named)
 
-    def _is_orphan(self, seat: Seat) -> bool:
+    def _is_orphan_seat(self, seat: Seat) -> bool:
         workload = self._workload(seat.workload)
-        ended = workload is None or workload.uid != seat.workload_uid or workload.terminal
-        return ended and not self._runs(seat)
+        if workload is not None and workload.uid == seat.workload_uid and not workload.terminal:
+            return False
+        key = ObjectKey(self._context.settings.namespace, pod_name(seat.workload))
+        pod = full_pod(self._context.caches.pods.store.get(key))
+        return pod is None or not pod.owned_by(seat.workload_uid) or pod.finished
 
     def _is_orphan_claim(self, claim: ResourceClaim) -> bool:
         name = claim.metadata.name
-        was_ours = any(owner.kind == CLAIM_LEDGERS_KIND for owner in claim.metadata.owner_references)
-        if not is_claim_name(name) or not was_ours or claim.deleting:
+        had_ledger = any(owner.kind == CLAIM_LEDGERS_KIND for owner in claim.metadata.owner_references)
+        if not is_claim_name(name) or not had_ledger or claim.deleting:
             return False
         return self._context.ledger(name) is None and not self._has_live_pod(name)
-
-    def _runs(self, seat: Seat) -> bool:
-        key = ObjectKey(self._context.settings.namespace, pod_name(seat.workload))
-        pod = full_pod(self._context.caches.pods.store.get(key))
-        return pod is not None and pod.owned_by(seat.workload_uid) and not pod.finished
 
     def _has_live_pod(self, claim: str) -> bool:
         return is_claim_name(claim) and bool(self._context.ledgers.live_pods(claim))
@@ -158,7 +155,7 @@ class Sweep:
         return self._context.caches.workloads.store.get(key)
 
     def _activate_unrecorded(self) -> None:
-        """A seat that its Workload does not name wakes that Workload: repair knows what it is."""
+        """Activate the Workloads that have a seat which their status does not name, for repair."""
         for ledger in self._ledgers():
             for workload in holders_of_unrecorded(ledger.claim_name, ledger.seats, self._workload):
                 if not workload.terminal:
@@ -167,16 +164,16 @@ class Sweep:
     # Releasing
 
     async def _release(self, orphan: Orphan) -> None:
-        """Release one orphan if fresh reads agree; what cannot be done now is seen again at the next look."""
+        """Release one orphan if live reads agree. After an error the next sweep tries again."""
         try:
-            if await self._released(orphan):
+            if await self._release_verified(orphan):
                 self._released_kinds[ORPHAN_KINDS[type(orphan)]] += 1
-                _log.info("Released an orphan", kind=type(orphan).__name__, claim=orphan.claim)
+                _log.info("Released orphan", kind=type(orphan).__name__, claim=orphan.claim)
         except (ApiError, LedgerError) as error:
             self._failures += 1
-            _log.warning("Could not release an orphan", claim=orphan.claim, err=error)
+            _log.warning("Failed to release orphan", claim=orphan.claim, err=error)
 
-    async def _released(self, orphan: Orphan) -> bool:
+    async def _release_verified(self, orphan: Orphan) -> bool:
         match orphan:
             case OrphanSeat(claim, ref):
                 if not await self._is_gone(ref):
@@ -194,7 +191,7 @@ class Sweep:
         return True
 
     async def _is_gone(self, ref: SeatRef) -> bool:
-        """Whether fresh reads show neither a Workload of this UID that has not ended nor its Pod running."""
+        """Return whether live reads show that both the Workload of this UID and its Pod are gone or ended."""
         workload = await self._context.live.workload(ref.workload)
         if workload is not None and workload.uid == ref.workload_uid and not workload.terminal:
             return False
@@ -202,18 +199,15 @@ class Sweep:
         return pod is None or not pod.owned_by(ref.workload_uid) or pod.finished
 
     async def _retire(self, claim: str, uid: str) -> bool:
-        """Retire a ledger that a fresh read shows with the same UID, and empty or without its claim."""
+        """Retire a ledger if a live read shows this UID, and no seats or no claim and only orphan seats."""
         ledger = await self._context.live.ledger_of(claim)
         if ledger is None or ledger.metadata.uid != uid:
             return False
         refs = [seat.ref for seat in ledger.seats]
-        if refs and not await self._is_abandoned(ledger):
-            return False
+        if refs:
+            if await self._context.live.claim(ledger.claim_name) is not None:
+                return False
+            if not all([await self._is_gone(ref) for ref in refs]):
+                return False
         await self._context.book.release(claim, refs)
         return True
-
-    async def _is_abandoned(self, ledger: ClaimLedger) -> bool:
-        if await self._context.live.claim(ledger.claim_name) is not None:
-            return False
-        gone = [await self._is_gone(seat.ref) for seat in ledger.seats]
-        return all(gone)

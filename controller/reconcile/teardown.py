@@ -1,10 +1,12 @@
-"""Contract §5.1 and §5.2: teardown, in the order Pod gone, status, seat, ledger, claim.
+"""Contract §5.1 and §5.2: teardown, in the order Pod, status, seat, ledger, claim.
 
-A seat stays booked while its Pod may still run, since the process holds the GPU; that the Pod is gone or has
-ended is always shown by a read past the cache. Nothing is ever force-deleted.
+A seat stays booked while its Pod may still run, because the process holds the GPU. A live read always proves
+that the Pod is gone or has ended. Nothing is force-deleted.
 """
 
 from __future__ import annotations
+
+from contextlib import suppress
 
 from controller.api.core import Pod
 from controller.api.names import FINALIZER, pod_name
@@ -12,170 +14,171 @@ from controller.api.reasons import Phase, ReasonCode, sentence
 from controller.api.status import UNASSIGNED, PlacedUpdate, PlacementDetails, StatusUpdate
 from controller.api.workload import Workload
 from controller.cluster.object_writer import WorkloadGone
-from controller.reconcile.context import ReconcileContext, own_claim_names
-from controller.reconcile.seat_booker import ContendedError
+from controller.reconcile import reporting
+from controller.reconcile.context import (
+    DONE,
+    ContendedError,
+    ReconcileContext,
+    WorkloadScope,
+    own_claim_names,
+)
+from informers.queue.runner import Result
 from ledger.book import Contended
 from ledger.names import is_claim_name, own_claim_name
 from ledger.state import ClaimLedger, SeatRef
 
 
-class Departure:
-    """Ends workers, and releases what they held."""
-
-    def __init__(self, context: ReconcileContext) -> None:
-        self._context = context
-
-    async def delete(self, workload: Workload) -> Pod | None:
-        """The Workload is being deleted: end its Pods, release every seat of this UID, drop the finalizer.
-
-        Returns the Pod that it waits for, if one is not gone yet.
-        """
-        if FINALIZER not in workload.metadata.finalizers:
-            return None
-        ending = await self._ending_pod(workload)
-        if ending is not None:
-            return ending
-        await self._release_all(workload)
-        kept = tuple(f for f in workload.metadata.finalizers if f != FINALIZER)
-        try:
-            await self._context.writer.set_finalizers(workload, kept)
-        except WorkloadGone:
-            return None
+async def finish_deletion(context: ReconcileContext, scope: WorkloadScope) -> Result | None:
+    """For a Workload being deleted: delete its Pods, release every seat of its UID, drop the finalizer."""
+    workload = scope.workload
+    if not workload.deleting:
         return None
+    if FINALIZER not in workload.metadata.finalizers:
+        return DONE
+    pod = await _delete_pods(context, workload)
+    if pod is not None:
+        return await reporting.wait_for_pod_gone(context, workload, pod)
+    await _release_all(context, workload)
+    finalizers = tuple(f for f in workload.metadata.finalizers if f != FINALIZER)
+    with suppress(WorkloadGone):
+        await context.writer.set_finalizers(workload, finalizers)
+    return DONE
 
-    async def withdraw(self, workload: Workload) -> None:
-        """The Workload has ended: whatever an interrupted withdrawal left is finished, each time.
 
-        A Pod that has ended stays, as the record of what happened; one that has not is deleted, on the
-        version that shows that. Raises `Conflict` where it may have ended meanwhile.
-        """
-        running = [pod for pod in self._pods(workload) if not pod.finished]
-        for pod in running:
-            if pod.metadata.deletion_timestamp is None:
-                await self._context.writer.delete_pod(pod, on_version=True)
-        if self._context.seats(workload):
-            await self.release_seats(workload)
-        else:
-            await self._retire_left_empty(workload.status.claim_name)
+async def finish_terminal(context: ReconcileContext, scope: WorkloadScope) -> Result | None:
+    """For a Workload that has ended: finish a withdrawal that was interrupted."""
+    if not scope.workload.terminal:
+        return None
+    context.local_state.settle(scope.workload.uid)
+    await withdraw(context, scope.workload)
+    return DONE
 
-    async def _retire_left_empty(self, claim: str) -> None:
-        """Finish a release that got as far as the seat: a ledger without seats goes, and then its claim."""
-        ledger = self._context.ledger(claim) if is_claim_name(claim) else None
-        if ledger is not None and not ledger.seats:
-            await self._release_from(claim, [])
 
-    async def fail(self, workload: Workload, code: ReasonCode, detail: str) -> None:
-        """The worker can never be placed: terminal status first, then what it held."""
-        text = sentence(code, detail)
-        outcome = StatusUpdate(phase=Phase.FAILED, reason=text, condition=PlacedUpdate(False, code, text))
-        await self.withdraw(await self._context.report(workload, outcome))
+async def withdraw(context: ReconcileContext, workload: Workload) -> None:
+    """Delete the Pods of a terminal Workload, and release its seats and claim.
 
-    async def release_seats(self, workload: Workload) -> None:
-        """Release every seat of this UID, once a fresh read shows that no Pod of it runs on."""
-        pod = await self._context.live.pod_of(workload.name)
-        if pod is not None and pod.owned_by(workload.uid) and not pod.finished:
-            return
-        for claim, refs in self._held(workload).items():
-            await self._release_from(claim, refs)
+    A finished Pod stays as a record. Raises `Conflict` if a running one may have finished meanwhile.
+    """
+    for pod in context.caches.pods_of(workload.uid):
+        if not pod.finished and pod.metadata.deletion_timestamp is None:
+            await context.writer.delete_pod(pod, on_version=True)
+    if context.seats(workload):
+        live = await context.live.pod_of(workload.name)
+        if live is None or not live.owned_by(workload.uid) or live.finished:
+            for claim, refs in held_seats(context, workload).items():
+                await _release(context, claim, refs)
+        return
+    claim = workload.status.claim_name
+    ledger = context.ledger(claim) if is_claim_name(claim) else None
+    if ledger is not None and not ledger.seats:
+        # An earlier release was interrupted after the seat.
+        await _release(context, claim, [])
 
-    async def reject(self, workload: Workload, message: str) -> Workload:
-        """The API server refuses a worker for now (quota, Pod security, webhook): it holds on to nothing."""
-        return await self.clear(workload, ReasonCode.POD_REJECTED, message, message=message)
 
-    async def clear(
-        self, workload: Workload, code: ReasonCode, detail: str, *, message: str | None = None
-    ) -> Workload:
-        """Take the assignment of a worker whose Pod is gone or has ended: the status, then what it held.
+async def fail(context: ReconcileContext, workload: Workload, code: ReasonCode, detail: str) -> None:
+    """Fail a worker that can never be placed, and then release what it holds."""
+    text = sentence(code, detail)
+    update = StatusUpdate(phase=Phase.FAILED, reason=text, condition=PlacedUpdate(False, code, text))
+    await withdraw(context, await context.report(workload, update))
 
-        Released are the bookings on the claim that the status names, all of them where it names none.
-        `message` is the condition's, the reason's sentence unless given.
-        """
-        named = workload.status.claim_name
-        held = self._held(workload)
-        text = sentence(code, detail)
-        outcome = StatusUpdate(
-            phase=Phase.PENDING,
-            reason=text,
-            condition=PlacedUpdate(False, code, text if message is None else message),
-            assignment=UNASSIGNED,
-            details=PlacementDetails(),
-        )
-        cleared = await self._context.report(workload, outcome)
-        for claim, refs in held.items():
-            if not named or claim == named:
-                await self.release_shown_empty(cleared, claim, refs)
-        return cleared
 
-    def held_on(self, workload: Workload, claim: str) -> list[SeatRef]:
-        """The bookings of this UID on one claim, to be released after the status write that clears them.
+async def reject(context: ReconcileContext, workload: Workload, message: str) -> Workload:
+    """Release everything of a worker that the API server rejects for now (quota, Pod security, webhook)."""
+    return await clear(context, workload, ReasonCode.POD_REJECTED, message, message=message)
 
-        Asked before that write: one that is seen only after it may be another process's, on its way to a
-        commit.
-        """
-        return self._held(workload).get(claim, [])
 
-    def _held(self, workload: Workload) -> dict[str, list[SeatRef]]:
-        """The bookings of this UID that the cache shows, by claim, in the order of names."""
-        held: dict[str, list[SeatRef]] = {}
-        for claim, seat in self._context.seats(workload):
-            held.setdefault(claim, []).append(seat.ref)
-        return held
+async def clear(
+    context: ReconcileContext,
+    workload: Workload,
+    code: ReasonCode,
+    detail: str,
+    *,
+    message: str | None = None,
+) -> Workload:
+    """Clear the assignment of a worker whose Pod is gone or has ended: first the status, then the seats.
 
-    async def release_shown_empty(self, workload: Workload, claim: str, refs: list[SeatRef]) -> None:
-        """Release bookings on one claim, once a fresh read shows that the worker's Pod is not there."""
-        pod = await self._context.live.pod_of(workload.name)
-        if pod is None or pod.finished or claim not in pod.claim_names:
-            await self.release_refs(claim, refs)
+    Releases the seats on the claim that the status names, or all if it names none. `message` is the
+    condition's; the default is the status reason.
+    """
+    claim_name = workload.status.claim_name
+    # Read before the write: a seat that appears later may be another process's, about to be committed.
+    held = held_seats(context, workload)
+    text = sentence(code, detail)
+    update = StatusUpdate(
+        phase=Phase.PENDING,
+        reason=text,
+        condition=PlacedUpdate(False, code, text if message is None else message),
+        assignment=UNASSIGNED,
+        details=PlacementDetails(),
+    )
+    cleared = await context.report(workload, update)
+    for claim, refs in held.items():
+        if not claim_name or claim == claim_name:
+            await release_if_pod_gone(context, cleared, claim, refs)
+    return cleared
 
-    def _pods(self, workload: Workload) -> tuple[Pod, ...]:
-        return self._context.caches.pods_of(workload.uid)
 
-    async def _ending_pod(self, workload: Workload) -> Pod | None:
-        """A Pod of this UID that is left; all are asked to end. `None`: verifiably gone."""
-        for pod in self._pods(workload):
-            if pod.metadata.deletion_timestamp is None:
-                await self._context.writer.delete_pod(pod)
-        if left := self._pods(workload):
-            # One and the same while it is there, or its age would begin anew at each look.
-            return next((pod for pod in left if pod.metadata.name == pod_name(workload.name)), left[0])
-        # The cache may lag behind a Pod that another process created a moment ago.
-        live = await self._context.live.pod_of(workload.name)
-        return live if live is not None and live.owned_by(workload.uid) else None
+def held_seats(context: ReconcileContext, workload: Workload) -> dict[str, list[SeatRef]]:
+    """Return the cached seats of this UID by claim, ordered by claim name."""
+    held: dict[str, list[SeatRef]] = {}
+    for claim, seat in context.seats(workload):
+        held.setdefault(claim, []).append(seat.ref)
+    return held
 
-    async def _release_all(self, workload: Workload) -> None:
-        """Release every seat of a UID that gets no Pod any more, under whatever assignment it stands.
 
-        Once the finalizer is gone nobody comes back for this worker but the sweep, so the ledgers answer
-        rather than the cache. What another process booked before it died, and neither the status nor the
-        cache shows, is found on the claim that is named for this worker; elsewhere it is left to the sweep.
-        """
-        held = self._held(workload)
-        if is_claim_name(workload.status.claim_name):
-            held.setdefault(workload.status.claim_name, [])
-        if held.keys().isdisjoint(own_claim_names(workload)):
-            held[own_claim_name(workload.name, workload.uid)] = []
-        for claim, refs in sorted(held.items()):
-            ledger = (
-                await self._release_from(claim, refs) if refs else await self._context.live.ledger_of(claim)
-            )
-            await self._release_left(workload, claim, ledger)
+async def release_if_pod_gone(
+    context: ReconcileContext, workload: Workload, claim: str, refs: list[SeatRef]
+) -> None:
+    """Release exactly these seats if a live read shows that no Pod of the worker runs on the claim."""
+    pod = await context.live.pod_of(workload.name)
+    if pod is None or pod.finished or claim not in pod.claim_names:
+        await release_seats(context, claim, refs)
 
-    async def _release_left(self, workload: Workload, claim: str, ledger: ClaimLedger | None) -> None:
-        """Release what a ledger still has of this worker: another process may have adopted its seat."""
+
+async def release_seats(context: ReconcileContext, claim: str, refs: list[SeatRef]) -> None:
+    """Release exactly these seats. The caller has proved that no Pod of theirs is on the claim."""
+    if refs:
+        await _release(context, claim, refs)
+
+
+async def _delete_pods(context: ReconcileContext, workload: Workload) -> Pod | None:
+    """Delete all Pods of this UID; returns one that still exists, `None` once a live read shows none."""
+    for pod in context.caches.pods_of(workload.uid):
+        if pod.metadata.deletion_timestamp is None:
+            await context.writer.delete_pod(pod)
+    if left := context.caches.pods_of(workload.uid):
+        # Always the same Pod, so that its age does not start again in each reconcile.
+        return next((pod for pod in left if pod.metadata.name == pod_name(workload.name)), left[0])
+    # The cache may lag behind a Pod that another process has just created.
+    live = await context.live.pod_of(workload.name)
+    return live if live is not None and live.owned_by(workload.uid) else None
+
+
+async def _release_all(context: ReconcileContext, workload: Workload) -> None:
+    """Release every seat of a UID that gets no further Pod, under any assignment ID.
+
+    Without the finalizer only the sweep comes back for this worker, so this reads the ledgers themselves. A
+    seat booked by another process that crashed may be neither in the status nor in the cache. It is found on
+    the claim named after this worker; elsewhere it is left to the sweep.
+    """
+    held = held_seats(context, workload)
+    if is_claim_name(workload.status.claim_name):
+        held.setdefault(workload.status.claim_name, [])
+    if held.keys().isdisjoint(own_claim_names(workload)):
+        held[own_claim_name(workload.name, workload.uid)] = []
+    for claim, refs in sorted(held.items()):
+        ledger = await _release(context, claim, refs) if refs else await context.live.ledger_of(claim)
         if ledger is None:
-            return
-        refs = [seat.ref for seat in ledger.seats if seat.workload_uid == workload.uid]
-        if refs or not ledger.seats:
-            await self._release_from(claim, refs)
+            continue
+        # Another process may have adopted a seat under a new assignment ID.
+        left = [seat.ref for seat in ledger.seats if seat.workload_uid == workload.uid]
+        if left or not ledger.seats:
+            await _release(context, claim, left)
 
-    async def release_refs(self, claim: str, refs: list[SeatRef]) -> None:
-        """Release exactly these bookings; the caller has shown that their Pods are not there."""
-        if refs:
-            await self._release_from(claim, refs)
 
-    async def _release_from(self, claim: str, refs: list[SeatRef]) -> ClaimLedger | None:
-        """Release these bookings; returns the ledger as it was left, if there is one still."""
-        released = await self._context.book.release(claim, refs)
-        if isinstance(released, Contended):
-            raise ContendedError(claim)
-        return released.ledger
+async def _release(context: ReconcileContext, claim: str, refs: list[SeatRef]) -> ClaimLedger | None:
+    """Release these seats, or retire an empty ledger if `refs` is empty; returns the remaining ledger."""
+    released = await context.book.release(claim, refs)
+    if isinstance(released, Contended):
+        raise ContendedError(claim)
+    return released.ledger

@@ -1,4 +1,4 @@
-"""Contract §5.10: create the Pod after its assignment, and rebuild it if it belongs to another one."""
+"""Contract §5.5 and §5.10: the owner of the worker's Pod, and its creation after the assignment."""
 
 from __future__ import annotations
 
@@ -11,37 +11,25 @@ from controller.api.reasons import Phase, ReasonCode
 from controller.api.status import Assignment, StatusUpdate, assignment_of
 from controller.api.workload import Workload
 from controller.cluster.caches import controlling_workload
-from controller.reconcile.context import ReconcileContext
-from controller.reconcile.seat_booker import ContendedError
-from controller.reconcile.teardown import Departure
+from controller.reconcile import reporting, teardown
+from controller.reconcile.context import DONE, ContendedError, ReconcileContext, WorkloadScope
 from informers.errors import AlreadyExists, BadRequest, Forbidden, Invalid, OutcomeUnknown, ServerError
+from informers.queue.runner import Result
 from placement.types import PreferredNode
 
 
 class PodOwnership(Enum):
-    """Whose Pod it is that has the worker's name."""
+    """The owner of the Pod with the worker's name."""
 
     ABSENT = auto()
     OURS = auto()
     PREDECESSOR = auto()
-    """Controlled by an earlier Workload of this name."""
+    """An earlier Workload of the same name."""
     FOREIGN = auto()
 
 
-class Creation(Enum):
-    """What became of the attempt to create the Pod."""
-
-    CREATED = auto()
-    WAIT = auto()
-    """Another Pod of that name is still there: its end wakes the worker."""
-    REJECTED = auto()
-    """The API server refuses it for now; seat and claim were given back."""
-    FAILED = auto()
-    """The template can never become a Pod: the Workload has failed."""
-
-
 def ownership_of(pod: Pod | None, workload: Workload) -> PodOwnership:
-    """Whose Pod it is, by controller reference: labels and names prove nothing."""
+    """Return the owner by controller reference: labels and names prove nothing."""
     if pod is None:
         return PodOwnership.ABSENT
     owner = controlling_workload(pod)
@@ -53,61 +41,118 @@ def ownership_of(pod: Pod | None, workload: Workload) -> PodOwnership:
 
 
 def assignment_on(pod: Pod, workload: Workload) -> Assignment:
-    """The claim and the booking that a Pod was created for; other containers' variables are their own."""
-    stamp = pod.env(workload.spec.worker_container_name, ASSIGNMENT_ENV)
-    return Assignment(next(iter(pod.claim_names), ""), stamp)
+    """Return the assignment that a Pod was created for; other containers' variables do not count."""
+    assignment_id = pod.env(workload.spec.worker_container_name, ASSIGNMENT_ENV)
+    return Assignment(next(iter(pod.claim_names), ""), assignment_id)
 
 
-class WorkerPods:
-    """Creates and rebuilds the Pods of workers that have an assignment."""
+def is_unschedulable(pod: Pod) -> bool:
+    """Return whether the last result of kube-scheduler is that this unbound Pod fits nowhere."""
+    condition = pod.scheduled
+    return (
+        not pod.bound
+        and not pod.status.nominated_node_name
+        and condition is not None
+        and (condition.status, condition.reason) == ("False", "Unschedulable")
+    )
 
-    def __init__(self, context: ReconcileContext, departure: Departure) -> None:
-        self._context = context
-        self._departure = departure
 
-    async def create(self, workload: Workload) -> Creation:
-        """Create the Pod of an assignment that was committed in this reconcile."""
-        document = pod_document(workload, assignment_of(workload), self._preferred_nodes(workload))
-        try:
-            await self._context.writer.create_pod(document)
-        except (AlreadyExists, OutcomeUnknown, ServerError):
-            return await self._read_back(workload)
-        except (Invalid, BadRequest) as error:
-            await self._departure.fail(workload, ReasonCode.INVALID_TEMPLATE, error.message)
-            return Creation.FAILED
-        except Forbidden as error:
-            await self._departure.reject(workload, error.message)
-            return Creation.REJECTED
-        return Creation.CREATED
+async def resolve_ownership(context: ReconcileContext, scope: WorkloadScope) -> Result | None:
+    """Fail on a foreign Pod with our name, and delete a predecessor's."""
+    workload, pod = scope.workload, scope.pod
+    ownership = ownership_of(pod, workload)
+    if pod is not None and ownership is PodOwnership.FOREIGN:
+        live = await context.live.pod_of(workload.name)
+        if ownership_of(live, workload) is not PodOwnership.FOREIGN:
+            context.requeue(workload)
+            return context.retry
+        detail = f"Pod {pod.metadata.name} exists and belongs to somebody else"
+        await teardown.fail(context, workload, ReasonCode.POD_CONFLICT, detail)
+        return DONE
+    if pod is not None and ownership is PodOwnership.PREDECESSOR:
+        if pod.metadata.deletion_timestamp is None:
+            await _delete_predecessor(context, workload)
+        await reporting.wait_for_predecessor_pod(context, workload, pod)
+        return context.retry
+    return None
 
-    async def rebuild(self, workload: Workload) -> Creation:
-        """Create the Pod again: the status says Placing first, which proves that nobody ended the worker.
 
-        Another process that is about to clear this assignment, by what it read before, then conflicts:
-        otherwise it would see no Pod yet, and release the seat under the one that is made now.
-        """
-        reason = self._context.booked_reason(workload, workload.status.claim_name)
-        outcome = StatusUpdate(phase=Phase.PLACING, reason=reason)
-        return await self.create(
-            await self._context.fencing_write(workload, "the Pod is made again", outcome)
-        )
+async def _delete_predecessor(context: ReconcileContext, workload: Workload) -> None:
+    """Delete the Pod of an earlier Workload of this name by its UID.
 
-    async def _read_back(self, workload: Workload) -> Creation:
-        """Whose Pod answered the create, or whether a lost answer created ours."""
-        pod = await self._context.live.pod_of(workload.name)
-        ours = ownership_of(pod, workload) is PodOwnership.OURS
-        if pod is not None and ours and assignment_on(pod, workload) == assignment_of(workload):
-            return Creation.CREATED
-        if pod is None:
-            # The server failed before it stored anything, and may go on failing.
-            raise ContendedError(workload.name)
-        self._context.requeue(workload)
-        return Creation.WAIT
+    Live reads must agree: to a process with an old cache, a successor's Pod looks like a predecessor's.
+    """
+    live = await context.read_live(workload)
+    pod = await context.live.pod_of(workload.name)
+    if live is None or pod is None or ownership_of(pod, live) is not PodOwnership.PREDECESSOR:
+        raise ContendedError(workload.name)
+    if await context.writer.delete_pod(pod):
+        context.requeue(workload)
 
-    def _preferred_nodes(self, workload: Workload) -> tuple[PreferredNode, ...]:
-        """The order of the shapes once more, as preferences: `firstAvailable` orders within a node only."""
-        claim = self._context.claim(workload.status.claim_name)
-        if claim is None or claim.allocated:
-            return ()
-        request = self._context.requests.of(workload)
-        return () if request is None else self._context.fleet.preferred_nodes(request)
+
+async def wait_for_backoff(context: ReconcileContext, scope: WorkloadScope) -> Result | None:
+    """Wait until a worker whose Pod was rejected may try again."""
+    seconds = context.local_state.rejection_backoff.remaining_seconds(scope.workload.uid)
+    return Result(requeue_after_seconds=seconds) if scope.pod is None and seconds > 0 else None
+
+
+async def wait_for_end(context: ReconcileContext, scope: WorkloadScope) -> Result | None:
+    """Wait until a Pod that is being deleted is gone."""
+    if scope.pod is None or scope.pod.metadata.deletion_timestamp is None:
+        return None
+    return await reporting.wait_for_pod_gone(context, scope.workload, scope.pod)
+
+
+async def create_missing(context: ReconcileContext, scope: WorkloadScope) -> Result | None:
+    """Create the Pod of an assigned worker.
+
+    For an assignment from an earlier reconcile the status says `Placing` first. This proves that the Workload
+    has not ended. It also fences another process that is about to clear this assignment: that one would see
+    no Pod yet, and release the seat of the Pod created here.
+    """
+    if scope.pod is not None:
+        return None
+    if not scope.committed:
+        reason = context.booked_reason(scope.workload, scope.workload.status.claim_name)
+        update = StatusUpdate(phase=Phase.PLACING, reason=reason)
+        scope.workload = await context.fencing_write(scope.workload, "the Pod is made again", update)
+    return await create(context, scope.workload) or context.retry
+
+
+async def create(context: ReconcileContext, workload: Workload) -> Result | None:
+    """Create the Pod of an assignment that this reconcile has just written; `None` if it exists now."""
+    document = pod_document(workload, assignment_of(workload), _preferred_nodes(context, workload))
+    try:
+        await context.writer.create_pod(document)
+    except (AlreadyExists, OutcomeUnknown, ServerError):
+        return await _read_back(context, workload)
+    except (Invalid, BadRequest) as error:
+        await teardown.fail(context, workload, ReasonCode.INVALID_TEMPLATE, error.message)
+        return DONE
+    except Forbidden as error:
+        await teardown.reject(context, workload, error.message)
+        seconds = context.local_state.rejection_backoff.add(workload.uid)
+        return Result(requeue_after_seconds=seconds)
+    return None
+
+
+async def _read_back(context: ReconcileContext, workload: Workload) -> Result | None:
+    """Read the Pod that has the name: another one, or ours if only the answer was lost."""
+    pod = await context.live.pod_of(workload.name)
+    if pod is None:
+        # The server failed before it stored anything, and may continue to fail.
+        raise ContendedError(workload.name)
+    is_ours = ownership_of(pod, workload) is PodOwnership.OURS
+    if is_ours and assignment_on(pod, workload) == assignment_of(workload):
+        return None
+    context.requeue(workload)
+    return context.retry
+
+
+def _preferred_nodes(context: ReconcileContext, workload: Workload) -> tuple[PreferredNode, ...]:
+    """Return the order of the shapes as node preferences: `firstAvailable` orders within one node only."""
+    claim = context.claim(workload.status.claim_name)
+    if claim is None or claim.allocated:
+        return ()
+    request = context.requests.of(workload)
+    return () if request is None else context.fleet.preferred_nodes(request)

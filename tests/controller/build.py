@@ -253,7 +253,7 @@ class Parts:
         self.scheduling_queue = SchedulingQueue()
         self.fleet_updater = FleetUpdater(self.caches, self.fleet, self.requests, NAMESPACE)
         self.local_state = LocalState.empty(self.caches, NAMESPACE, self.clock, self.clock.monotonic)
-        refused = self.refused or self.local_state.refused.of
+        refused = self.refused or self.local_state.claim_backoff.held_claims
         self.activation_planner = ActivationPlanner(
             self.caches, self.fleet, self.scheduling_queue, self.requests, refused
         )

@@ -71,7 +71,7 @@ def test_host_memory_is_planned_only_once() -> None:
 
 def test_a_claim_that_refused_a_worker_goes_to_the_next_of_its_class() -> None:
     parts = one_shared_device(2)
-    parts.local_state.refused.add("uid-refused", claim("claim-a", allocated=allocation()))
+    parts.local_state.claim_backoff.add("uid-refused", claim("claim-a", allocated=allocation()))
     # The claim equals the cached one: a changed claim would end the refusal.
     parts.waiting("refused", 1)
     parts.waiting("next", 2)

@@ -23,8 +23,10 @@ class Clocks:
         self.set_by = set_by
         self.ages = Ages(lambda: self.steady() + self.set_by, self.steady.monotonic)
 
-    def age_seconds(self, refused: Pod, moment: Milestone = Milestone.POD_JUDGED, worker: str = "w") -> float:
-        age = self.ages.since(moment, workload(worker), refused)
+    def age_seconds(
+        self, refused: Pod, moment: Milestone = Milestone.POD_SCHEDULED_CHANGED, worker: str = "w"
+    ) -> float:
+        age = self.ages.age(moment, workload(worker), refused)
         assert age is not None
         return age.total_seconds()
 
@@ -62,30 +64,30 @@ def test_a_time_that_lies_ahead_counts_from_when_it_is_first_looked_at() -> None
 
 def test_a_worker_that_came_while_this_process_watched_is_no_older_than_that() -> None:
     clocks = Clocks(HOURS)
-    clocks.ages.begins(WORKER.uid)
+    clocks.ages.restart(WORKER.uid)
     clocks.steady.advance(seconds=2)
-    assert clocks.age_seconds(refused(), Milestone.WAITING_BEGAN) == 2
+    assert clocks.age_seconds(refused(), Milestone.WAIT_STARTED) == 2
     assert clocks.age_seconds(refused(), Milestone.POD_CREATED) == 2
 
 
 def test_a_worker_that_waits_anew_is_no_older_than_that() -> None:
     """A standby process looks at nobody, and sees all that is written."""
     clocks = Clocks(HOURS)
-    clocks.ages.begins(WORKER.uid)
+    clocks.ages.restart(WORKER.uid)
     clocks.steady.advance(minutes=60)
-    clocks.ages.begins(WORKER.uid)
+    clocks.ages.restart(WORKER.uid)
     clocks.steady.advance(seconds=2)
-    assert clocks.age_seconds(refused(), Milestone.WAITING_BEGAN) == 2
+    assert clocks.age_seconds(refused(), Milestone.WAIT_STARTED) == 2
 
 
 def test_what_happened_after_the_last_look_is_no_older_than_that() -> None:
     clocks = Clocks(HOURS)
-    clocks.ages.look(WORKER, None)
+    clocks.ages.observe(WORKER, None)
     clocks.steady.advance(seconds=7)
-    clocks.ages.look(WORKER, refused())
+    clocks.ages.observe(WORKER, refused())
     clocks.steady.advance(seconds=30)
     assert clocks.age_seconds(refused()) == 37, "it came between the looks"
-    clocks.ages.look(WORKER, refused(0.5))
+    clocks.ages.observe(WORKER, refused(0.5))
     clocks.steady.advance(seconds=1)
     assert clocks.age_seconds(refused(0.5)) == 31
 
@@ -97,7 +99,7 @@ def test_a_look_takes_in_every_moment_for_who_asks_later() -> None:
         status=unscheduled(),
         meta={"deletionTimestamp": at(seconds=30), "deletionGracePeriodSeconds": 30},
     )
-    clocks.ages.look(WORKER, ending)
+    clocks.ages.observe(WORKER, ending)
     clocks.set_by = HOURS
     clocks.steady.advance(minutes=1)
     assert {moment: clocks.age_seconds(ending, moment) for moment in Milestone} == dict.fromkeys(
@@ -109,28 +111,28 @@ def test_the_end_of_a_pod_was_asked_for_its_grace_period_before_its_deletion_tim
     clocks = Clocks()
     clocks.steady.advance(seconds=45)
     ending = pod("w", meta={"deletionTimestamp": at(seconds=60), "deletionGracePeriodSeconds": 30})
-    assert clocks.age_seconds(ending, Milestone.POD_DELETION_ASKED) == 15
+    assert clocks.age_seconds(ending, Milestone.POD_DELETION_REQUESTED) == 15
 
 
 def test_what_happens_again_is_new_although_its_writers_clock_was_set_back() -> None:
     clocks = Clocks()
     clocks.steady.advance(minutes=10)
-    clocks.ages.look(WORKER, refused(9))
+    clocks.ages.observe(WORKER, refused(9))
     clocks.steady.advance(seconds=3)
-    clocks.ages.look(WORKER, refused(2))
+    clocks.ages.observe(WORKER, refused(2))
     clocks.steady.advance(seconds=1)
     assert clocks.age_seconds(refused(2)) == 4
 
 
 def test_what_the_objects_do_not_say_has_no_age() -> None:
     ages = Clocks().ages
-    assert {moment for moment in Milestone if ages.since(moment, WORKER, None) is None} == {
+    assert {moment for moment in Milestone if ages.age(moment, WORKER, None) is None} == {
         Milestone.POD_CREATED,
-        Milestone.POD_JUDGED,
-        Milestone.POD_DELETION_ASKED,
+        Milestone.POD_SCHEDULED_CHANGED,
+        Milestone.POD_DELETION_REQUESTED,
     }
     undated = pod("w", status={"conditions": [{"type": "PodScheduled", "status": "False"}]})
-    assert ages.since(Milestone.POD_JUDGED, WORKER, undated) is None
+    assert ages.age(Milestone.POD_SCHEDULED_CHANGED, WORKER, undated) is None
 
 
 def test_a_time_limit_is_over_when_what_was_left_of_it_was_waited_for() -> None:
@@ -140,16 +142,16 @@ def test_a_time_limit_is_over_when_what_was_left_of_it_was_waited_for() -> None:
     for number in range(100):
         seconds = number / 7
         ages.forget(WORKER.uid)
-        age = ages.since(Milestone.POD_JUDGED, WORKER, refused())
+        age = ages.age(Milestone.POD_SCHEDULED_CHANGED, WORKER, refused())
         assert age == timedelta()
         seconds += limit.total_seconds()
-        assert ages.since(Milestone.POD_JUDGED, WORKER, refused()) == limit
+        assert ages.age(Milestone.POD_SCHEDULED_CHANGED, WORKER, refused()) == limit
 
 
 def test_workers_are_apart_and_are_forgotten_one_by_one() -> None:
     clocks = Clocks()
     for name in ("w", "other"):
-        clocks.ages.look(workload(name), refused())
+        clocks.ages.observe(workload(name), refused())
     clocks.ages.settle(WORKER.uid)
     assert repr(clocks.ages) == "<Ages workers=2 waiting=1>"
     clocks.ages.forget(WORKER.uid)

@@ -24,13 +24,13 @@ def parts() -> Parts:
 
 
 def refuse(parts: Parts, worker: str = "uid-w", name: str = "claim-a") -> None:
-    parts.local_state.refused.add(worker, claim(name, allocated=allocation()))
+    parts.local_state.claim_backoff.add(worker, claim(name, allocated=allocation()))
 
 
 def held_minutes(parts: Parts) -> int:
     """For how many minutes from now the claim is not offered to the worker."""
     for minute in range(100):
-        if CLAIM not in parts.local_state.refused.of("uid-w"):
+        if CLAIM not in parts.local_state.claim_backoff.held_claims("uid-w"):
             return minute
         parts.clock.advance(minutes=1)
     raise AssertionError("it is held for ever")
@@ -38,8 +38,8 @@ def held_minutes(parts: Parts) -> int:
 
 def test_a_claim_is_not_offered_to_the_worker_that_it_refused(parts: Parts) -> None:
     refuse(parts)
-    assert parts.local_state.refused.of("uid-w") == (CLAIM,)
-    assert parts.local_state.refused.of("uid-of-another") == ()
+    assert parts.local_state.claim_backoff.held_claims("uid-w") == (CLAIM,)
+    assert parts.local_state.claim_backoff.held_claims("uid-of-another") == ()
 
 
 def test_each_refusal_holds_twice_as_long_from_one_minute_to_thirty(parts: Parts) -> None:
@@ -53,9 +53,9 @@ def test_each_refusal_holds_twice_as_long_from_one_minute_to_thirty(parts: Parts
 def test_a_hold_ends_to_the_second(parts: Parts) -> None:
     refuse(parts)
     parts.clock.advance(seconds=59.999)
-    assert parts.local_state.refused.of("uid-w") == (CLAIM,)
+    assert parts.local_state.claim_backoff.held_claims("uid-w") == (CLAIM,)
     parts.clock.advance(seconds=0.001)
-    assert parts.local_state.refused.of("uid-w") == ()
+    assert parts.local_state.claim_backoff.held_claims("uid-w") == ()
 
 
 @pytest.mark.parametrize(
@@ -70,11 +70,11 @@ def test_a_claim_that_another_process_abandoned_is_not_offered_either(
 ) -> None:
     before = workload("w", status={"claimName": "claim-a", "assignmentID": "x"})
     after = workload("w", status={"reason": reason})
-    parts.local_state.refused.abandoned_elsewhere(before, after)
-    parts.local_state.refused.abandoned_elsewhere(before, after)
-    assert (parts.local_state.refused.of(after.uid) == (CLAIM,)) is remembered
+    parts.local_state.claim_backoff.observe_status(before, after)
+    parts.local_state.claim_backoff.observe_status(before, after)
+    assert (parts.local_state.claim_backoff.held_claims(after.uid) == (CLAIM,)) is remembered
     parts.clock.advance(seconds=61)
-    assert parts.local_state.refused.of(after.uid) == (), "told twice it is one refusal"
+    assert parts.local_state.claim_backoff.held_claims(after.uid) == (), "told twice it is one refusal"
 
 
 def test_claims_are_held_each_for_itself(parts: Parts) -> None:
@@ -82,9 +82,9 @@ def test_claims_are_held_each_for_itself(parts: Parts) -> None:
     refuse(parts)
     parts.clock.advance(seconds=45)
     refuse(parts, name="claim-b")
-    assert parts.local_state.refused.of("uid-w") == (CLAIM, "uid-claim-b")
+    assert parts.local_state.claim_backoff.held_claims("uid-w") == (CLAIM, "uid-claim-b")
     parts.clock.advance(seconds=30)
-    assert parts.local_state.refused.of("uid-w") == ("uid-claim-b",)
+    assert parts.local_state.claim_backoff.held_claims("uid-w") == ("uid-claim-b",)
 
 
 NODE_CHANGES: dict[str, dict[str, Any]] = {
@@ -100,7 +100,7 @@ NODE_CHANGES: dict[str, dict[str, Any]] = {
 def test_a_change_of_the_node_ends_it(parts: Parts, change: dict[str, Any]) -> None:
     refuse(parts)
     parts.put(node(**change))
-    assert parts.local_state.refused.of("uid-w") == ()
+    assert parts.local_state.claim_backoff.held_claims("uid-w") == ()
     refuse(parts)
     assert held_minutes(parts) == 1, "what happened before the change does not count"
 
@@ -108,39 +108,39 @@ def test_a_change_of_the_node_ends_it(parts: Parts, change: dict[str, Any]) -> N
 def test_what_does_not_matter_of_a_node_changes_nothing(parts: Parts) -> None:
     refuse(parts)
     parts.put(node(labels={"team": "rl"}))
-    assert parts.local_state.refused.of("uid-w") == (CLAIM,)
+    assert parts.local_state.claim_backoff.held_claims("uid-w") == (CLAIM,)
 
 
 def test_the_end_of_the_node_ends_it(parts: Parts) -> None:
     refuse(parts)
     parts.caches.nodes.store.apply_delete(node())
-    assert parts.local_state.refused.of("uid-w") == ()
+    assert parts.local_state.claim_backoff.held_claims("uid-w") == ()
 
 
 def test_another_allocation_ends_it(parts: Parts) -> None:
     refuse(parts)
     parts.put(claim("claim-a", allocated=allocation(device_name="gpu-1")))
-    assert parts.local_state.refused.of("uid-w") == ()
+    assert parts.local_state.claim_backoff.held_claims("uid-w") == ()
 
 
 def test_the_loss_of_the_allocation_ends_it(parts: Parts) -> None:
     refuse(parts)
     parts.put(claim("claim-a"))
-    assert parts.local_state.refused.of("uid-w") == ()
+    assert parts.local_state.claim_backoff.held_claims("uid-w") == ()
 
 
 def test_another_claim_of_the_name_is_another_target(parts: Parts) -> None:
     refuse(parts)
     parts.put(claim("claim-a", allocated=allocation(), meta={"uid": "uid-later"}))
-    assert parts.local_state.refused.of("uid-w") == ()
+    assert parts.local_state.claim_backoff.held_claims("uid-w") == ()
 
 
 def test_a_placed_worker_starts_anew(parts: Parts) -> None:
     refuse(parts)
-    parts.local_state.uncounted.note("uid-w")
+    parts.local_state.timeout_exemptions.record("uid-w")
     parts.local_state.settle("uid-w")
-    assert parts.local_state.refused.of("uid-w") == ()
-    assert parts.local_state.uncounted.since("uid-w") is None
+    assert parts.local_state.claim_backoff.held_claims("uid-w") == ()
+    assert parts.local_state.timeout_exemptions.age("uid-w") is None
     refuse(parts)
     assert held_minutes(parts) == 1
 
@@ -149,13 +149,13 @@ def test_nothing_is_kept_of_a_worker_that_is_gone(parts: Parts) -> None:
     worker = workload("w")
     parts.put(worker)
     refuse(parts, worker.uid)
-    parts.local_state.uncounted.note(worker.uid)
-    parts.local_state.rejections.add(worker.uid)
-    parts.local_state.ages.look(worker, None)
+    parts.local_state.timeout_exemptions.record(worker.uid)
+    parts.local_state.rejection_backoff.add(worker.uid)
+    parts.local_state.ages.observe(worker, None)
     parts.caches.workloads.store.apply_delete(worker)
-    assert parts.local_state.refused.of(worker.uid) == ()
-    assert parts.local_state.uncounted.since(worker.uid) is None
-    assert parts.local_state.rejections.count(worker.uid) == 0
+    assert parts.local_state.claim_backoff.held_claims(worker.uid) == ()
+    assert parts.local_state.timeout_exemptions.age(worker.uid) is None
+    assert parts.local_state.rejection_backoff.count(worker.uid) == 0
     assert repr(parts.local_state.ages) == "<Ages workers=0 waiting=0>"
 
 
@@ -172,7 +172,7 @@ def test_a_wait_that_is_seen_to_begin_is_new_whatever_the_wall_clock_says(
     later = workload("w", status={"conditions": [placed]})
     parts.put(later)
     parts.clock.advance(seconds=5)
-    age = parts.local_state.ages.since(Milestone.WAITING_BEGAN, later, None)
+    age = parts.local_state.ages.age(Milestone.WAIT_STARTED, later, None)
     assert age == timedelta(seconds=age_seconds)
 
 
@@ -186,7 +186,7 @@ def test_an_allocation_is_seen_when_the_cache_shows_it() -> None:
     parts.clock.advance(minutes=1)
     parts.put(newer)
     parts.clock.advance(minutes=1)
-    assert parts.local_state.allocations.since_seen(newer) == timedelta(minutes=2)
+    assert parts.local_state.allocation_times.age(newer) == timedelta(minutes=2)
 
 
 def test_another_allocation_is_seen_anew() -> None:
@@ -194,10 +194,10 @@ def test_another_allocation_is_seen_anew() -> None:
     parts.put(claim("claim-a", allocated=allocation()))
     parts.clock.advance(minutes=1)
     moved = claim("claim-a", allocated=allocation("other"))
-    assert parts.local_state.allocations.since_seen(moved) == timedelta(), "it was never told of"
+    assert parts.local_state.allocation_times.age(moved) == timedelta(), "it was never told of"
     parts.put(moved)
     parts.clock.advance(minutes=1)
-    assert parts.local_state.allocations.since_seen(moved) == timedelta(minutes=1)
+    assert parts.local_state.allocation_times.age(moved) == timedelta(minutes=1)
 
 
 def test_an_allocation_that_went_and_came_back_is_a_new_one() -> None:
@@ -208,7 +208,7 @@ def test_an_allocation_that_went_and_came_back_is_a_new_one() -> None:
         parts.put(claim("claim-a"))
     again = claim("claim-a", allocated=allocation())
     parts.put(again)
-    assert parts.local_state.allocations.since_seen(again) == timedelta()
+    assert parts.local_state.allocation_times.age(again) == timedelta()
 
 
 def test_a_claim_that_went_is_forgotten() -> None:
@@ -222,18 +222,18 @@ def test_a_claim_that_went_is_forgotten() -> None:
 def test_the_last_uncounted_wait_is_remembered() -> None:
     clock = Clock()
     waits = TimeoutExemptions(clock.monotonic)
-    assert waits.since("uid-w") is None
-    waits.note("uid-w")
+    assert waits.age("uid-w") is None
+    waits.record("uid-w")
     clock.advance(minutes=3)
-    waits.note("uid-w")
+    waits.record("uid-w")
     clock.advance(seconds=7)
-    assert waits.since("uid-w") == timedelta(seconds=7)
+    assert waits.age("uid-w") == timedelta(seconds=7)
 
 
 def test_rejections_double_from_a_second_to_five_minutes() -> None:
     clock = Clock()
     rejections = RejectionBackoff(clock.monotonic)
-    assert rejections.hold("uid-w") == 0
+    assert rejections.remaining_seconds("uid-w") == 0
     assert [rejections.add("uid-w") for _ in range(10)] == [1, 2, 4, 8, 16, 32, 64, 128, 256, 300]
     assert rejections.count("uid-w") == 10
     assert rejections.statistics() == {"held": 1}
@@ -244,10 +244,10 @@ def test_a_rejected_worker_is_held_until_its_time_is_over() -> None:
     rejections = RejectionBackoff(clock.monotonic)
     rejections.add("uid-w")
     clock.advance(seconds=0.25)
-    assert rejections.hold("uid-w") == 0.75
-    assert rejections.hold("uid-of-another") == 0
+    assert rejections.remaining_seconds("uid-w") == 0.75
+    assert rejections.remaining_seconds("uid-of-another") == 0
     clock.advance(seconds=60)
-    assert rejections.hold("uid-w") == 0
+    assert rejections.remaining_seconds("uid-w") == 0
     assert rejections.add("uid-w") == 2, "the next one still waits longer"
     rejections.forget("uid-w")
-    assert (rejections.hold("uid-w"), rejections.add("uid-w")) == (0, 1)
+    assert (rejections.remaining_seconds("uid-w"), rejections.add("uid-w")) == (0, 1)

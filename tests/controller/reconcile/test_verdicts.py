@@ -8,13 +8,10 @@ import pytest
 
 from controller.api.core import Pod
 from controller.config.settings import Settings
-from controller.reconcile.abandon import Abandon
+from controller.reconcile import abandon, placement_timeout, reporting
 from controller.reconcile.completion import failure_message, is_lost
 from controller.reconcile.context import ReconcileContext
-from controller.reconcile.fallback import refused_by_scheduler
-from controller.reconcile.placement_timeout import TimeLimit
-from controller.reconcile.reporting import Reporting
-from controller.reconcile.teardown import Departure
+from controller.reconcile.worker_pods import is_unschedulable
 from tests.controller.build import (
     DRIVER,
     Document,
@@ -107,7 +104,7 @@ def test_a_failure_is_told_in_the_pods_own_words(status: Document, message: str)
 
 
 def test_only_the_verdict_unschedulable_on_an_unbound_pod_is_a_refusal() -> None:
-    assert refused_by_scheduler(pod(status=unscheduled()))
+    assert is_unschedulable(pod(status=unscheduled()))
     others = {
         "no verdict yet": pod(),
         "scheduled": pod(status={"conditions": [condition("PodScheduled", "True")]}),
@@ -117,7 +114,7 @@ def test_only_the_verdict_unschedulable_on_an_unbound_pod_is_a_refusal() -> None
         "room is being made for it": pod(status=unscheduled() | {"nominatedNodeName": "node"}),
         "another condition": pod(status={"conditions": [condition("Ready", "False", "Unschedulable")]}),
     }
-    assert [name for name, each in others.items() if refused_by_scheduler(each)] == []
+    assert [name for name, each in others.items() if is_unschedulable(each)] == []
 
 
 def parts_with(settings: Settings | None = None, **node: Any) -> tuple[Parts, ReconcileContext]:
@@ -128,14 +125,13 @@ def parts_with(settings: Settings | None = None, **node: Any) -> tuple[Parts, Re
 
 def patience(allocated: Document, refused: Pod, *, seen_minute: float = 0, now_minute: float = 0) -> float:
     """How many seconds a claim may go on refusing a Pod."""
-    parts, its_tools = parts_with()
+    parts, ctx = parts_with()
     parts.clock.advance(minutes=seen_minute)
     found = claim("claim-a", allocated=allocated)
     parts.put(found)
     parts.clock.advance(minutes=now_minute - seen_minute)
     request = parts.requests.of(workload())
-    abandon = Abandon(its_tools, Departure(its_tools))
-    return abandon.remaining_seconds(workload(), request, found, refused)
+    return abandon.remaining_seconds(ctx, workload(), request, found, refused)
 
 
 def refused_since(minute: float, *, created: float = 0) -> Pod:
@@ -178,14 +174,13 @@ HOPELESS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 @pytest.mark.parametrize(("node", "spec"), HOPELESS.values(), ids=HOPELESS)
 def test_what_no_waiting_changes_is_abandoned_at_once(node: dict[str, Any], spec: dict[str, Any]) -> None:
-    parts, its_tools = parts_with(**node)
+    parts, ctx = parts_with(**node)
     parts.shared("claim-a")
-    found = its_tools.claim("claim-a")
+    found = ctx.claim("claim-a")
     assert found is not None
     request = parts.requests.of(workload(**spec))
-    abandon = Abandon(its_tools, Departure(its_tools))
-    assert abandon.remaining_seconds(workload(), request, found, refused_since(0)) == 0
-    assert abandon.remaining_seconds(workload(), None, found, refused_since(0)) == 120, (
+    assert abandon.remaining_seconds(ctx, workload(), request, found, refused_since(0)) == 0
+    assert abandon.remaining_seconds(ctx, workload(), None, found, refused_since(0)) == 120, (
         "what it asks for is not known"
     )
 
@@ -195,13 +190,13 @@ def remaining(
 ) -> float | None:
     """How long a worker that was created at the epoch may go on waiting, at that minute."""
     settings = Settings(device_driver=DRIVER, device_class=DRIVER, placement_timeout_seconds=timeout)
-    parts, its_tools = parts_with(settings)
+    parts, ctx = parts_with(settings)
     if uncounted is not None:
         parts.clock.advance(minutes=uncounted)
-        parts.local_state.uncounted.note("uid-a")
+        parts.local_state.timeout_exemptions.record("uid-a")
     parts.clock.advance(minutes=minute - (uncounted or 0))
     waiting = workload("a", status={"conditions": list(conditions)})
-    return TimeLimit(its_tools, Departure(its_tools)).remaining_seconds(waiting)
+    return placement_timeout.remaining_seconds(ctx, waiting)
 
 
 def test_time_counts_from_creation_where_the_worker_was_never_judged() -> None:
@@ -225,13 +220,12 @@ def test_a_limit_of_zero_is_none() -> None:
 
 
 def test_a_pod_of_the_last_moment_is_given_ten_seconds() -> None:
-    parts, its_tools = parts_with()
+    parts, ctx = parts_with()
     parts.clock.advance(seconds=4)
-    limit = TimeLimit(its_tools, Departure(its_tools))
-    assert limit.last_chance_seconds(workload("a"), pod("a")) == 6
+    assert placement_timeout.grace_seconds(ctx, workload("a"), pod("a")) == 6
     parts.clock.advance(seconds=7)
-    assert limit.last_chance_seconds(workload("a"), pod("a")) == -1
-    assert limit.last_chance_seconds(workload("a"), None) == 0
+    assert placement_timeout.grace_seconds(ctx, workload("a"), pod("a")) == -1
+    assert placement_timeout.grace_seconds(ctx, workload("a"), None) == 0
 
 
 def test_the_wait_for_the_end_of_its_own_predecessor_does_not_count() -> None:
@@ -241,16 +235,17 @@ def test_the_wait_for_the_end_of_its_own_predecessor_does_not_count() -> None:
 
 
 async def test_a_pod_is_given_ten_seconds_to_start_before_the_status_speaks_of_it() -> None:
-    parts, its_tools = parts_with()
+    parts, ctx = parts_with()
     scheduled = {"conditions": [condition("PodScheduled", "True")]}
     parts.clock.advance(seconds=4)
-    assert await Reporting(its_tools).starting(workload(), None, pod(nodeName="node", status=scheduled)) == 6
+    assert await reporting.starting(ctx, workload(), None, pod(nodeName="node", status=scheduled)) == 6
 
 
 async def test_a_scheduler_error_is_given_ten_seconds_to_heal() -> None:
-    parts, its_tools = parts_with()
+    parts, ctx = parts_with()
     parts.clock.advance(seconds=9)
-    reporting = Reporting(its_tools)
-    assert await reporting.scheduler_error(workload(), pod(status=unscheduled("SchedulerError"))) == 1
-    assert await reporting.scheduler_error(workload(), pod(status=unscheduled("SchedulingGated"))) is None
-    assert await reporting.scheduler_error(workload(), pod()) is None
+    assert await reporting.scheduler_error(ctx, workload(), pod(status=unscheduled("SchedulerError"))) == 1
+    assert (
+        await reporting.scheduler_error(ctx, workload(), pod(status=unscheduled("SchedulingGated"))) is None
+    )
+    assert await reporting.scheduler_error(ctx, workload(), pod()) is None

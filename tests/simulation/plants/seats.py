@@ -1,4 +1,4 @@
-"""Plants in the seat protocol: `ledger`, its port, and who books and gives back."""
+"""Plants in the seat protocol: `ledger`, its port, and the booking and release of seats."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from controller.api.workload import Workload
 from controller.cluster import ledger_client
 from controller.cluster.caches import CLAIM_LEDGERS
 from controller.reconcile import seat_booker
-from controller.reconcile.seat_booker import SeatBooker
+from controller.reconcile.context import ReconcileContext
 from ledger import transitions
 from ledger.book import Booked, Released, SeatBook, _Miss
 from ledger.names import ledger_name
@@ -26,7 +26,7 @@ NO_LIMIT = 256
 
 
 def limit_for_joiners_only() -> AbstractContextManager[None]:
-    """The limit is asked about by who calls: founders and repairs are let through."""
+    """Only joins obey the limit; creation and repair ignore it."""
 
     def book(
         ledger: ClaimLedger | None,
@@ -53,7 +53,7 @@ def claim_adopted_by_name() -> AbstractContextManager[None]:
 
 
 def seats_written_without_version() -> AbstractContextManager[None]:
-    """The patch of a ledger lacks the version that it was decided from."""
+    """The patch of a ledger lacks the version that the decision was based on."""
 
     def patch(ledger: ClaimLedger, seats: Sequence[Seat]) -> dict[str, Any]:
         return {"spec": seats_patch(ledger, seats)["spec"]}
@@ -62,7 +62,7 @@ def seats_written_without_version() -> AbstractContextManager[None]:
 
 
 def release_on_the_cached_version() -> AbstractContextManager[None]:
-    """A release is decided on the cached ledger; where another write came first, it is taken for done."""
+    """A release uses the cached ledger, and ignores a conflict with another write."""
 
     async def release(book: SeatBook, claim: str, releases: Collection[SeatRef]) -> Released:
         shown = book._api.cached(ledger_name(claim))
@@ -79,7 +79,7 @@ def release_on_the_cached_version() -> AbstractContextManager[None]:
 
 
 def release_by_name() -> AbstractContextManager[None]:
-    """A release takes the worker's seat, under whichever assignment it stands by now."""
+    """A release removes the worker's seat under any assignment ID."""
 
     def release(
         ledger: ClaimLedger, releases: Collection[SeatRef]
@@ -92,24 +92,23 @@ def release_by_name() -> AbstractContextManager[None]:
 
 
 def adopted_under_its_old_assignment() -> AbstractContextManager[None]:
-    """A seat that no status names is adopted as it stands, without a write."""
+    """A seat that no status names is adopted as it is, without a write."""
 
-    async def adopt(seats: SeatBooker, workload: Workload) -> Assignment | None:
-        context = seats._context
+    async def adopt_seat(context: ReconcileContext, workload: Workload) -> Assignment | None:
         for name, seat in context.seats(workload):
-            claim, owner = context.claim(name), seats._claim_owner(name)
-            if claim is None or claim.deleting or owner is None or name == workload.status.claim_name:
+            claim, owner_uid = context.claim(name), seat_booker.claim_owner_uid(context, name)
+            if claim is None or claim.deleting or owner_uid is None or name == workload.status.claim_name:
                 continue
-            if claim.metadata.uid in context.local_state.refused.of(workload.uid):
+            if claim.metadata.uid in context.local_state.claim_backoff.held_claims(workload.uid):
                 continue
             if workload.status.claim_name and not claim.allocated:
                 continue
-            booking = context.requests.seat_request(
-                workload, claim_owner_uid=owner, recorded=seat.assignment_id
+            seat_request = context.requests.seat_request(
+                workload, claim_owner_uid=owner_uid, recorded=seat.assignment_id
             )
-            answer = await context.book.join(name, booking, recheck=seat_booker._no_recheck)
+            answer = await context.book.join(name, seat_request, recheck=seat_booker.accept_any)
             if isinstance(answer, Booked):
                 return Assignment(name, answer.seat.assignment_id)
         return None
 
-    return replaced(SeatBooker, "adopt", adopt)
+    return replaced(seat_booker, "adopt_seat", adopt_seat)

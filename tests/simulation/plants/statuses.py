@@ -1,4 +1,4 @@
-"""Plants in the order of steps: seat, status and Pod up; Pod, status and seat down."""
+"""Plants in the order of writes: seat, status and Pod in setup; Pod, status and seat in teardown."""
 
 from __future__ import annotations
 
@@ -12,12 +12,10 @@ from controller.api.names import FINALIZER
 from controller.api.reasons import Phase, ReasonCode, sentence
 from controller.api.status import Assignment, PlacedUpdate, PlacementDetails, StatusUpdate, status_patch
 from controller.api.workload import Workload
-from controller.reconcile import completion, context, sweep
-from controller.reconcile.commit import Commit
-from controller.reconcile.placement_timeout import TimeLimit
-from controller.reconcile.seat_booker import ContendedError, SeatBooker
-from controller.reconcile.teardown import Departure
+from controller.reconcile import commit, completion, context, placement_timeout, seat_booker, sweep, teardown
+from controller.reconcile.context import DONE, ContendedError, ReconcileContext, WorkloadScope
 from informers.errors import ApiError
+from informers.queue.runner import Result
 from ledger.api import LedgerError
 from ledger.book import Booked, SeatBook
 from ledger.state import SeatRef
@@ -29,111 +27,111 @@ from tests.simulation.plants.plant import replaced
 def status_before_seat() -> AbstractContextManager[None]:
     """The status names the claim before its ledger has accepted the worker."""
 
-    async def book(
-        seats: SeatBooker, workload: Workload, request: PlacementRequest, offer: SeatOffer
+    async def book_offer(
+        context: ReconcileContext, workload: Workload, request: PlacementRequest, offer: SeatOffer
     ) -> Assignment | None:
-        held = seats._context
-        assignment = Assignment(offer.claim, held.book._new_assignment_id())
-        outcome = StatusUpdate(
+        assignment = Assignment(offer.claim, context.book._new_assignment_id())
+        update = StatusUpdate(
             phase=Phase.PLACING,
-            reason=held.booked_reason(workload, offer.claim),
+            reason=context.booked_reason(workload, offer.claim),
             assignment=assignment,
             details=PlacementDetails(memory_per_device=whole_gib(request.memory_bytes)),
         )
         try:
-            named = await held.report(workload, outcome, force=True)
-            booking = held.requests.seat_request(
-                named, claim_owner_uid=seats._claim_owner(offer.claim), recorded=assignment.assignment_id
+            named = await context.report(workload, update, force=True)
+            seat_request = context.requests.seat_request(
+                named,
+                claim_owner_uid=seat_booker.claim_owner_uid(context, offer.claim),
+                recorded=assignment.assignment_id,
             )
-            answer = await held.book.join(offer.claim, booking, recheck=seats._recheck(request, offer))
+            recheck = seat_booker.recheck_of(context, request, offer)
+            answer = await context.book.join(offer.claim, seat_request, recheck=recheck)
         finally:
-            _, reservation = seats._under_way.pop(request.worker_uid)
-            held.fleet.cancel_reservation(offer.claim, reservation.assignment_id)
+            seat_booker.end_booking(context, request)
         if not isinstance(answer, Booked):
             raise ContendedError(offer.claim)
         return assignment
 
-    return replaced(SeatBooker, "_book", book)
+    return replaced(seat_booker, "book_offer", book_offer)
 
 
 def lost_answer_taken_for_failure() -> AbstractContextManager[None]:
-    """A status write without an answer counts as not written: the seat is given back at once."""
+    """A status write without an answer counts as not written: the seat is released at once."""
 
-    async def assign(
-        commit: Commit, workload: Workload, outcome: StatusUpdate, booked: Assignment
+    async def commit_unfenced(
+        context: ReconcileContext, workload: Workload, update: StatusUpdate, booked: Assignment
     ) -> Workload:
         try:
-            return await commit._context.report(workload, outcome, force=True)
+            return await context.report(workload, update, force=True)
         except ApiError as error:
-            await commit._release(workload, booked)
+            await commit.release_booked(context, workload, booked)
             raise ContendedError(workload.name) from error
 
-    return replaced(Commit, "assign", assign)
+    return replaced(commit, "commit", commit_unfenced)
 
 
 def status_written_without_version() -> AbstractContextManager[None]:
-    """The patch of a status lacks the version that it was decided from."""
+    """The patch of a status lacks the version that the decision was based on."""
 
     def patch(
-        workload: Workload, outcome: StatusUpdate, now: datetime, *, force: bool = False
+        workload: Workload, update: StatusUpdate, now: datetime, *, force: bool = False
     ) -> dict[str, Any] | None:
-        decided = status_patch(workload, outcome, now, force=force)
+        decided = status_patch(workload, update, now, force=force)
         return decided and {"metadata": {"uid": workload.metadata.uid}, "status": decided["status"]}
 
     return replaced(context, "status_patch", patch)
 
 
 def timeout_forgets_the_pod() -> AbstractContextManager[None]:
-    """A time-out fails the Workload and leaves its Pod to whoever comes next."""
+    """The placement timeout fails the Workload without deleting its Pod first."""
 
-    async def expire(limit: TimeLimit, workload: Workload, _pod: Pod | None) -> None:
+    async def expire(context: ReconcileContext, workload: Workload, _pod: Pod | None) -> None:
         reason = sentence(ReasonCode.PLACEMENT_TIMEOUT, "waited too long")
-        verdict = PlacedUpdate(False, ReasonCode.UNSCHEDULABLE, reason)
-        failed = await limit._context.report(
-            workload, StatusUpdate(phase=Phase.FAILED, reason=reason, condition=verdict)
-        )
-        await limit._departure.withdraw(failed)
+        condition = PlacedUpdate(False, ReasonCode.UNSCHEDULABLE, reason)
+        update = StatusUpdate(phase=Phase.FAILED, reason=reason, condition=condition)
+        await teardown.withdraw(context, await context.report(workload, update))
 
-    return replaced(TimeLimit, "expire", expire)
+    return replaced(placement_timeout, "expire", expire)
 
 
 def finalizer_dropped_first() -> AbstractContextManager[None]:
-    """The finalizer goes before what it protects."""
+    """The finalizer is dropped before the Pod and the seats are gone."""
 
-    async def delete(departure: Departure, workload: Workload) -> Pod | None:
-        if FINALIZER not in workload.metadata.finalizers:
+    async def finish_deletion(context: ReconcileContext, scope: WorkloadScope) -> Result | None:
+        workload = scope.workload
+        if not workload.deleting:
             return None
-        kept = tuple(f for f in workload.metadata.finalizers if f != FINALIZER)
-        await departure._context.writer.set_finalizers(workload, kept)
-        ending = await departure._ending_pod(workload)
-        if ending is None:
-            await departure._release_all(workload)
-        return None
+        if FINALIZER in workload.metadata.finalizers:
+            kept = tuple(f for f in workload.metadata.finalizers if f != FINALIZER)
+            await context.writer.set_finalizers(workload, kept)
+            if await teardown._delete_pods(context, workload) is None:
+                await teardown._release_all(context, workload)
+        return DONE
 
-    return replaced(Departure, "delete", delete)
+    return replaced(teardown, "finish_deletion", finish_deletion)
 
 
 @contextmanager
 def seat_freed_while_pod_ends() -> Iterator[None]:
-    """A Pod that was asked to end counts as gone, for the departure and for the release that asks again."""
-    ending_pod = Departure._ending_pod
+    """A Pod being deleted counts as gone, both for teardown and for the release that checks again."""
+    delete_pods = teardown._delete_pods
 
-    async def ending(departure: Departure, workload: Workload) -> Pod | None:
-        left = await ending_pod(departure, workload)
+    async def delete_without_waiting(context: ReconcileContext, workload: Workload) -> Pod | None:
+        left = await delete_pods(context, workload)
         return None if left is None or left.metadata.deletion_timestamp is not None else left
 
     def has_come_back(_book: SeatBook, _claim: str, _leaving: Collection[SeatRef]) -> bool:
         return False
 
     with (
-        replaced(Departure, "_ending_pod", ending),
+        replaced(teardown, "_delete_pods", delete_without_waiting),
         replaced(SeatBook, "_has_come_back", has_come_back),
     ):
         yield
 
 
 def lost_pod_taken_for_outcome() -> AbstractContextManager[None]:
-    """A Pod in a final phase has ended, also where it was taken away."""
+    """A Pod in a final phase has ended, even if it was removed."""
 
     def is_lost(_pod: Pod) -> bool:
         return False
@@ -142,7 +140,7 @@ def lost_pod_taken_for_outcome() -> AbstractContextManager[None]:
 
 
 def swept_at_first_sight() -> AbstractContextManager[None]:
-    """The sweep releases what the cache shows as orphaned, in the step that sees it."""
+    """The sweep releases what looks orphaned in the cache, in the same step."""
 
     async def step(self: sweep.Sweep) -> float:
         for orphan in tuple(self._orphans()):
@@ -155,13 +153,13 @@ def swept_at_first_sight() -> AbstractContextManager[None]:
 
 
 async def _release_as_shown(swept: sweep.Sweep, orphan: sweep.Orphan) -> None:
-    held = swept._context
+    context = swept._context
     match orphan:
         case sweep.OrphanSeat(claim, ref):
-            await held.book.release(claim, [ref])
+            await context.book.release(claim, [ref])
         case sweep.OrphanLedger(claim, _):
-            shown = held.ledger(claim)
-            if shown is not None:
-                await held.book.release(claim, [seat.ref for seat in shown.seats])
+            ledger = context.ledger(claim)
+            if ledger is not None:
+                await context.book.release(claim, [seat.ref for seat in ledger.seats])
         case sweep.OrphanClaim(claim, uid):
-            await held.ledgers.delete_claim(claim, uid)
+            await context.ledgers.delete_claim(claim, uid)
