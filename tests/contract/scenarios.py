@@ -64,17 +64,17 @@ def runs(name: str) -> Callable[[SimulatedCluster], None]:
 
 async def a_shared_claim(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
-    await submit(cluster, "founder")
+    await submit(cluster, "creator")
 
 
-def runs_beside_the_founder(cluster: SimulatedCluster) -> None:
+def runs_beside_the_creator(cluster: SimulatedCluster) -> None:
     runs("worker")(cluster)
-    assert claim_of(cluster, "worker") == claim_of(cluster, "founder")
+    assert claim_of(cluster, "worker") == claim_of(cluster, "creator")
 
 
 async def a_full_claim_and_a_waiter(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
-    await submit(cluster, "founder", "second", "worker")
+    await submit(cluster, "creator", "second", "worker")
     assert row(cluster, "worker")[:3] == ("Pending", "False", "Unschedulable")
 
 
@@ -84,7 +84,7 @@ async def free_a_seat(cluster: SimulatedCluster) -> None:
 
 async def two_seated(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
-    await submit(cluster, "founder", "worker")
+    await submit(cluster, "creator", "worker")
 
 
 async def one_seated(cluster: SimulatedCluster) -> None:
@@ -96,9 +96,9 @@ async def delete_the_worker(cluster: SimulatedCluster) -> None:
     cluster.workloads.delete("worker")
 
 
-def only_the_founder_is_left(cluster: SimulatedCluster) -> None:
-    assert list(cluster.workloads.statuses()) == ["founder"]
-    assert cluster.workloads.seats() == {claim_of(cluster, "founder"): ["founder"]}
+def only_the_creator_is_left(cluster: SimulatedCluster) -> None:
+    assert list(cluster.workloads.statuses()) == ["creator"]
+    assert cluster.workloads.seats() == {claim_of(cluster, "creator"): ["creator"]}
     assert len(cluster.workloads.pods()) == 1
 
 
@@ -109,7 +109,7 @@ def nothing_is_left(cluster: SimulatedCluster) -> None:
 async def a_wedged_pod(cluster: SimulatedCluster) -> None:
     """A seat on a claim whose node takes no new Pod, and another node that does."""
     cluster.fleet.add_nodes(1)
-    await submit(cluster, "founder", "worker")
+    await submit(cluster, "creator", "worker")
     cluster.fleet.add_node("spare")
     cluster.fleet.cordon("gpu-node-0")
     await cluster.settle()
@@ -125,7 +125,7 @@ async def wait_for_patience_to_end(_cluster: SimulatedCluster) -> None:
 def runs_on_the_spare(cluster: SimulatedCluster) -> None:
     runs("worker")(cluster)
     assert cluster.workloads.status("worker")["nodeName"] == "spare"
-    runs("founder")(cluster)
+    runs("creator")(cluster)
 
 
 async def a_worker_that_nothing_takes(cluster: SimulatedCluster) -> None:
@@ -166,9 +166,9 @@ def has_succeeded_and_holds_nothing(cluster: SimulatedCluster) -> None:
 PATIENT = 150.0
 
 PLACEMENT = Deed("a dedicated placement", one_node, submit_a_worker, runs("worker"))
-JOIN = Deed("a join", a_shared_claim, submit_a_worker, runs_beside_the_founder, LIMIT_OF_TWO)
-MOVE = Deed("a move to a seat", a_full_claim_and_a_waiter, free_a_seat, runs_beside_the_founder, LIMIT_OF_TWO)
-DELETION = Deed("a deletion", two_seated, delete_the_worker, only_the_founder_is_left)
+JOIN = Deed("a join", a_shared_claim, submit_a_worker, runs_beside_the_creator, LIMIT_OF_TWO)
+MOVE = Deed("a move to a seat", a_full_claim_and_a_waiter, free_a_seat, runs_beside_the_creator, LIMIT_OF_TWO)
+DELETION = Deed("a deletion", two_seated, delete_the_worker, only_the_creator_is_left)
 LAST_DELETION = Deed("a deletion of the last worker", one_seated, delete_the_worker, nothing_is_left)
 ABANDONMENT = Deed(
     "an abandonment",

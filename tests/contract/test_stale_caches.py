@@ -188,11 +188,11 @@ async def test_a_claim_founded_in_vain_goes_with_a_worker_that_sits_elsewhere(
     """Another process with an old cache founded its own claim and died; then the worker is deleted."""
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster, SETTINGS, identity="lagging"):
-        await submit(cluster, "founder", "worker")
-        assert claim_of(cluster, "worker") == claim_of(cluster, "founder")
+        await submit(cluster, "creator", "worker")
+        assert claim_of(cluster, "worker") == claim_of(cluster, "creator")
         let_lag(cluster, LEDGERS)
         await delete_behind_a_booking(cluster, "worker")
-        assert list(cluster.workloads.seats().values()) == [["founder"]]
+        assert list(cluster.workloads.seats().values()) == [["creator"]]
 
 
 def edit_labels(cluster: SimulatedCluster, kind: Kind, name: str, labels: dict[str, str]) -> None:

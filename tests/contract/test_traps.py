@@ -131,7 +131,7 @@ async def test_a_waiter_whose_claim_lost_its_label_still_falls_back_to_a_seat(
     """Without its label the claim is not seen: it gets it back, and the worker is judged like any other."""
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster, LIMIT_OF_TWO):
-        await submit(cluster, "founder", "second", "waiter")
+        await submit(cluster, "creator", "second", "waiter")
         own = claim_of(cluster, "waiter")
         cluster.server.patch(CLAIMS, own, NAMESPACE, {"metadata": {"labels": {"openrl.io/managed": None}}})
         await cluster.settle()
@@ -139,7 +139,7 @@ async def test_a_waiter_whose_claim_lost_its_label_still_falls_back_to_a_seat(
         cluster.workloads.delete("second")
         await cluster.settle()
     assert row(cluster, "waiter")[0] == "Running"
-    assert claim_of(cluster, "waiter") == claim_of(cluster, "founder")
+    assert claim_of(cluster, "waiter") == claim_of(cluster, "creator")
     assert violations_at_rest(cluster, limit=2) == []
 
 
@@ -170,17 +170,17 @@ async def test_a_waiters_pod_that_a_finalizer_holds_keeps_it_on_its_old_claim(
     cluster.fleet.add_nodes(1)
     invariants = InvariantChecker(cluster, limit=2)
     async with simulated_controller(cluster, LIMIT_OF_TWO):
-        await submit(cluster, "founder", "second", "waiter")
+        await submit(cluster, "creator", "second", "waiter")
         own = claim_of(cluster, "waiter")
         hold(cluster, "waiter", ["example.com/hold"])
         cluster.workloads.delete("second")
         await anyio.sleep(20)
         assert claims_named_by(cluster, "waiter") == {own}
-        assert cluster.workloads.seats() == {claim_of(cluster, "founder"): ["founder"], own: ["waiter"]}
+        assert cluster.workloads.seats() == {claim_of(cluster, "creator"): ["creator"], own: ["waiter"]}
         hold(cluster, "waiter", None)
         await cluster.settle()
     assert row(cluster, "waiter")[0] == "Running"
-    assert claim_of(cluster, "waiter") == claim_of(cluster, "founder")
+    assert claim_of(cluster, "waiter") == claim_of(cluster, "creator")
     assert violations_at_rest(cluster, limit=2) == []
     assert not invariants.violations
 
@@ -241,10 +241,10 @@ async def test_an_abandoned_claim_is_not_taken_again_while_its_seat_is_still_to_
     cluster.fleet.add_nodes(2)
     faults = Faults()
     async with simulated_controller(cluster, interceptor=faults):
-        await submit(cluster, "founder")
+        await submit(cluster, "creator")
         cluster.scheduler.pause()
         await submit(cluster, "worker")
-        stuck = claim_of(cluster, "founder")
+        stuck = claim_of(cluster, "creator")
         assert claim_of(cluster, "worker") == stuck
         give_verdict(cluster, "worker")
         busy = faults.add(Refuse(partial(TooManyRequests, "busy")), verb="patch", kind=LEDGERS)

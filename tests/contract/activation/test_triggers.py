@@ -114,7 +114,7 @@ async def test_of_those_whose_status_is_looked_at_later_the_oldest_comes_first(
 
 
 async def test_an_allocated_claim_is_offered_to_those_who_wait(cluster: SimulatedCluster) -> None:
-    """The founder's device comes; a worker whose own claim is refused joins it in the same moment."""
+    """The creator's device comes; a worker whose own claim is refused joins it in the same moment."""
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster, HOURS):
         await submit(cluster, "holder", shared=False)
@@ -185,7 +185,7 @@ async def test_holders_of_a_claim_that_terminates_are_looked_at(cluster: Simulat
         assert set(looked) == {"first", "second"}
 
 
-async def test_the_founder_of_a_claim_that_is_gone_is_looked_at(cluster: SimulatedCluster) -> None:
+async def test_the_creator_of_a_claim_that_is_gone_is_looked_at(cluster: SimulatedCluster) -> None:
     """Its predecessor claim has ended: no ledger names the worker, and it waits for the name alone."""
     cluster.fleet.add_nodes(1)
     cluster.workloads.submit(workload("worker"))
@@ -304,7 +304,7 @@ async def test_a_seat_that_no_status_names_wakes_its_worker_alone(cluster: Simul
 async def test_bookings_wake_nobody_else(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster, HOURS) as process:
-        await submit(cluster, "founder", "resident")
+        await submit(cluster, "creator", "resident")
         cluster.workloads.submit(*(workload(f"big-{n}", memory="200Gi") for n in range(5)))
         await soon()
         looked = looks_of(process)

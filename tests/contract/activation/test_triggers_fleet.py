@@ -99,7 +99,7 @@ async def test_another_pod_that_ends_makes_room_for_a_waiter(cluster: SimulatedC
     cluster.fleet.add_nodes(1, NodeShape(host_memory="100Gi"))
     cluster.server.create(PODS, "default", plain_pod("batch", memory="60Gi", node="gpu-node-0"))
     async with simulated_controller(cluster, HOURS):
-        await submit(cluster, "founder")
+        await submit(cluster, "creator")
         cluster.workloads.submit(request_memory(workload("waiter"), "50Gi"))
         await soon()
         assert row(cluster, "waiter")[0] == "Pending"
@@ -111,7 +111,7 @@ async def test_another_pod_that_ends_makes_room_for_a_waiter(cluster: SimulatedC
         else:
             cluster.server.delete(PODS, "batch", "default", grace_seconds=0)
         await soon()
-    assert claim_of(cluster, "waiter") == claim_of(cluster, "founder")
+    assert claim_of(cluster, "waiter") == claim_of(cluster, "creator")
 
 
 async def test_a_missing_device_class_that_comes_wakes_those_who_wait_for_it(

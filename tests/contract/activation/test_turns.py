@@ -25,12 +25,12 @@ async def test_workers_that_come_at_once_take_seats_without_a_conflict(
     cluster.fleet.add_nodes(1)
     settings = HOURS.model_copy(update={"max_concurrent_reconciles": WORKERS})
     async with simulated_controller(cluster, settings, latency_seconds=round_trip_seconds) as process:
-        await submit(cluster, "founder")
+        await submit(cluster, "creator")
         since = len(cluster.audit)
         names = [f"worker-{number:02}" for number in range(WORKERS)]
         cluster.workloads.submit(*(workload(name, memory="4Gi") for name in names))
         await cluster.settle()
-        assert {claim_of(cluster, name) for name in names} == {claim_of(cluster, "founder")}
+        assert {claim_of(cluster, name) for name in names} == {claim_of(cluster, "creator")}
         calls = [each for each in cluster.calls(since=since) if each.request.kind is LEDGERS]
         assert [each.request for each in calls if isinstance(each.error, Conflict)] == []
         assert not process.controller.claim_locks._locks, "no lock outlives its holder"

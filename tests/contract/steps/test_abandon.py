@@ -37,8 +37,8 @@ PATIENT = settings_with(placement_timeout_seconds=0.0)
 async def wedge(cluster: SimulatedCluster) -> None:
     """`worker` shares the claim of `creator` on a node that was cordoned, and its Pod is made anew."""
     cluster.fleet.add_nodes(1)
-    await submit(cluster, "founder", "worker")
-    assert claim_of(cluster, "worker") == claim_of(cluster, "founder")
+    await submit(cluster, "creator", "worker")
+    assert claim_of(cluster, "worker") == claim_of(cluster, "creator")
     cluster.fleet.cordon("gpu-node-0")
     delete_pod(cluster, "worker")
     await cluster.wait_until(lambda: row(cluster, "worker")[2] == "Unschedulable", "no refusal")
@@ -61,7 +61,7 @@ async def test_after_two_minutes_pod_status_and_seat_go_and_the_worker_is_placed
         await cluster.settle()
     assert row(cluster, "worker") == ("Running", "True", "Placed", "")
     assert cluster.workloads.status("worker")["nodeName"] == "spare"
-    assert row(cluster, "founder")[0] == "Running"
+    assert row(cluster, "creator")[0] == "Running"
     assert violations_at_rest(cluster) == []
     assert not invariants.violations
 
@@ -97,8 +97,8 @@ async def test_a_verdict_from_a_clock_that_was_ahead_counts_from_its_sight(clust
 async def test_binding_conditions_grant_six_hundred_seconds(cluster: SimulatedCluster) -> None:
     async with simulated_controller(cluster, PATIENT):
         cluster.fleet.add_nodes(1)
-        await submit(cluster, "founder", "worker")
-        claim = claim_of(cluster, "founder")
+        await submit(cluster, "creator", "worker")
+        claim = claim_of(cluster, "creator")
         add_binding_conditions(cluster, claim)
         cluster.fleet.cordon("gpu-node-0")
         delete_pod(cluster, "worker")
@@ -212,7 +212,7 @@ async def test_only_the_seat_that_was_seen_before_the_status_write_is_released(
     faults = Faults()
     async with simulated_controller(cluster, PATIENT, interceptor=faults):
         await wedge(cluster)
-        claim = claim_of(cluster, "founder")
+        claim = claim_of(cluster, "creator")
         hit = faults.add(
             adopted_meanwhile,
             kind=WORKLOADS,
@@ -239,7 +239,7 @@ async def test_the_same_refusal_does_not_repeat_while_other_capacity_is_free(
     """The seat looks as if it fitted (kube-scheduler knows better): the worker takes the free device."""
     async with simulated_controller(cluster, PATIENT):
         await refuse_for_no_seen_reason(cluster)
-        creator = claim_of(cluster, "founder")
+        creator = claim_of(cluster, "creator")
         cluster.fleet.add_node("spare", NodeShape(gpu_memory="81Gi"))
         await abandoned(cluster, creator)
         cluster.scheduler.resume()
@@ -260,7 +260,7 @@ async def abandoned(cluster: SimulatedCluster, creator: str) -> None:
 async def refuse_for_no_seen_reason(cluster: SimulatedCluster) -> None:
     """`worker` has a seat on the claim of `creator` that kube-scheduler refuses; the test plays its part."""
     cluster.fleet.add_nodes(1)
-    await submit(cluster, "founder")
+    await submit(cluster, "creator")
     cluster.scheduler.pause()
     await submit(cluster, "worker")
     refuse(cluster, "worker")
@@ -287,7 +287,7 @@ async def test_it_is_offered_again_after_a_back_off_that_doubles(cluster: Simula
     often = settings_with(placement_timeout_seconds=0.0, retry_interval_seconds=10.0)
     async with simulated_controller(cluster, often):
         await refuse_for_no_seen_reason(cluster)
-        creator = claim_of(cluster, "founder")
+        creator = claim_of(cluster, "creator")
         waits: list[float] = []
         for _ in range(7):
             await abandoned(cluster, creator)
@@ -306,7 +306,7 @@ async def test_it_is_offered_again_after_a_back_off_that_doubles(cluster: Simula
 async def test_it_is_offered_again_when_its_node_changes(cluster: SimulatedCluster) -> None:
     async with simulated_controller(cluster, PATIENT):
         await refuse_for_no_seen_reason(cluster)
-        creator = claim_of(cluster, "founder")
+        creator = claim_of(cluster, "creator")
         await abandoned(cluster, creator)
         refuse(cluster, "worker")
         await anyio.sleep(20)
@@ -319,7 +319,7 @@ async def test_another_claim_of_the_same_name_is_another_target(cluster: Simulat
     """Abandoned claims are remembered by UID."""
     async with simulated_controller(cluster, PATIENT):
         await refuse_for_no_seen_reason(cluster)
-        creator = claim_of(cluster, "founder")
+        creator = claim_of(cluster, "creator")
         await abandoned(cluster, creator)
         refuse(cluster, "worker")
         await anyio.sleep(5)

@@ -58,11 +58,11 @@ async def test_a_contended_ledger_costs_no_claim(cluster: SimulatedCluster) -> N
     cluster.fleet.add_nodes(2)
     faults = Faults()
     async with simulated_controller(cluster, interceptor=faults):
-        await submit(cluster, "founder")
+        await submit(cluster, "creator")
         hit = faults.add(Refuse(lambda: Conflict("changed", status=409)), verb="patch", kind=LEDGERS, times=7)
         await submit(cluster, "worker")
         assert hit.hits == 7
-    assert cluster.workloads.seats() == {claim_of(cluster, "founder"): ["founder", "worker"]}
+    assert cluster.workloads.seats() == {claim_of(cluster, "creator"): ["creator", "worker"]}
     assert "create resourceclaims" not in deeds(cluster)[6:]
 
 
@@ -120,8 +120,8 @@ async def test_a_seat_elsewhere_may_be_taken_meanwhile(cluster: SimulatedCluster
     async with simulated_controller(cluster, SPREAD):
         await cluster.settle()
         assert row(cluster, "worker")[2] == "WaitingForPredecessorClaim"
-        await submit(cluster, "founder")
-    assert claim_of(cluster, "worker") == claim_of(cluster, "founder") != ""
+        await submit(cluster, "creator")
+    assert claim_of(cluster, "worker") == claim_of(cluster, "creator") != ""
     assert_sound(cluster, "worker")
 
 
@@ -177,7 +177,7 @@ async def test_a_terminating_claim_with_others_on_it_is_not_waited_for(cluster: 
         assert row(cluster, "worker")[0] == "Running"
 
 
-async def test_a_founder_goes_on_from_its_own_ledger_after_a_crash(cluster: SimulatedCluster) -> None:
+async def test_a_creator_goes_on_from_its_own_ledger_after_a_crash(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
     cluster.workloads.submit(workload("worker"))
     worker = cluster.workloads.get("worker")
@@ -277,8 +277,8 @@ async def test_a_missing_ledger_is_a_dying_claim_to_a_joiner(cluster: SimulatedC
     """Its claim is being collected: the newcomer cuts its own."""
     cluster.fleet.add_nodes(2)
     async with simulated_controller(cluster):
-        await submit(cluster, "founder")
-        claim = claim_of(cluster, "founder")
+        await submit(cluster, "creator")
+        claim = claim_of(cluster, "creator")
         delete_claim(cluster, claim)
         edit_seats(cluster, claim, lambda seats: seats)
         await submit(cluster, "worker")

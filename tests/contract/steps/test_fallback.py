@@ -32,7 +32,7 @@ NAMESPACE = "openrl-system"
 
 async def a_full_claim_and_a_waiter(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
-    await submit(cluster, "founder", "second", "waiter")
+    await submit(cluster, "creator", "second", "waiter")
     assert row(cluster, "waiter")[:3] == ("Pending", "False", "Unschedulable")
 
 
@@ -76,7 +76,7 @@ async def test_seat_old_pod_commit_new_pod_and_then_the_old_claim(cluster: Simul
     assert not was_an_unrecorded_seat_released(cluster, "waiter"), (
         "the old seat is given back by the move itself"
     )
-    assert claim_of(cluster, "waiter") == claim_of(cluster, "founder")
+    assert claim_of(cluster, "waiter") == claim_of(cluster, "creator")
     assert pod_uid(cluster, "waiter") != first
     assert own not in cluster.workloads.seats()
     assert_sound(cluster, "waiter")
@@ -106,7 +106,7 @@ async def test_a_pod_that_waits_without_a_verdict_is_not_moved_to_a_free_seat(
     """There is no timer: only kube-scheduler's word starts the move."""
     async with simulated_controller(cluster, LIMIT_OF_TWO):
         cluster.fleet.add_nodes(1)
-        await submit(cluster, "founder", "second")
+        await submit(cluster, "creator", "second")
         cluster.scheduler.pause()
         await submit(cluster, "waiter")
         own = claim_of(cluster, "waiter")
@@ -115,7 +115,7 @@ async def test_a_pod_that_waits_without_a_verdict_is_not_moved_to_a_free_seat(
         assert claim_of(cluster, "waiter") == own
         cluster.scheduler.resume()
         await cluster.wait_until(lambda: row(cluster, "waiter")[0] == "Running", "does not run")
-    assert claim_of(cluster, "waiter") == claim_of(cluster, "founder")
+    assert claim_of(cluster, "waiter") == claim_of(cluster, "creator")
 
 
 async def test_a_pod_bound_meanwhile_keeps_its_claim_and_the_new_seat_is_given_back(
@@ -143,7 +143,7 @@ async def test_a_pod_bound_meanwhile_keeps_its_claim_and_the_new_seat_is_given_b
     assert not was_an_unrecorded_seat_released(cluster, "waiter"), "the new seat is given back at once"
     assert (claim_of(cluster, "waiter"), pod_uid(cluster, "waiter")) == (own, first)
     assert row(cluster, "waiter") == ("Running", "True", "Placed", "")
-    assert cluster.workloads.seats() == {claim_of(cluster, "founder"): ["founder"], own: ["waiter"]}
+    assert cluster.workloads.seats() == {claim_of(cluster, "creator"): ["creator"], own: ["waiter"]}
     assert violations_at_rest(cluster, limit=2) == []
     assert not invariants.violations
 
@@ -197,7 +197,7 @@ async def test_a_version_that_moved_on_gives_the_seat_back_and_is_decided_again(
         assert hit.hits == 1
         conflicts = [e for e in cluster.calls(since=mark) if isinstance(e.error, Conflict)]
         assert len(conflicts) == 1
-    assert claim_of(cluster, "waiter") == claim_of(cluster, "founder")
+    assert claim_of(cluster, "waiter") == claim_of(cluster, "creator")
     assert_sound(cluster, "waiter")
     assert violations_at_rest(cluster, limit=2) == []
     assert not invariants.violations
@@ -219,7 +219,7 @@ async def test_a_commit_that_is_refused_gives_the_seat_back(cluster: SimulatedCl
         await cluster.settle()
         assert hit.hits == 1
     assert row(cluster, "waiter")[0] == "Running"
-    assert claim_of(cluster, "waiter") == claim_of(cluster, "founder")
+    assert claim_of(cluster, "waiter") == claim_of(cluster, "creator")
     assert violations_at_rest(cluster, limit=2) == []
     assert not invariants.violations
 
@@ -231,17 +231,17 @@ async def test_a_joined_claim_that_lost_its_device_is_left_for_a_claim_of_its_ow
     cluster.fleet.add_nodes(1)
     invariants = InvariantChecker(cluster)
     async with simulated_controller(cluster):
-        await submit(cluster, "founder", "worker")
-        shared = claim_of(cluster, "founder")
+        await submit(cluster, "creator", "worker")
+        shared = claim_of(cluster, "creator")
         # The node goes, and both Pods with it: the claim is deallocated, and kube-scheduler refuses both.
         cluster.fleet.add_node("taken")
         await submit(cluster, "lora", shared=False)
         cluster.fleet.remove_node("gpu-node-0")
         await anyio.sleep(60)
         await cluster.settle()
-        assert claim_of(cluster, "founder") == shared, "its own claim is kept"
+        assert claim_of(cluster, "creator") == shared, "its own claim is kept"
         assert claim_of(cluster, "worker") not in {"", shared}
-        assert cluster.workloads.seats()[shared] == ["founder"]
+        assert cluster.workloads.seats()[shared] == ["creator"]
         assert cluster.workloads.seats()[claim_of(cluster, "worker")] == ["worker"]
         assert row(cluster, "worker")[:3] == ("Pending", "False", "Unschedulable")
     assert violations_at_rest(cluster) == []

@@ -205,7 +205,7 @@ async def test_a_pod_of_another_assignment_is_deleted_and_rebuilt_when_gone(
     """Its own claim's ledger knows nothing of its stamp: status wins, after the Pod has ended."""
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster):
-        await submit(cluster, "founder", "worker")
+        await submit(cluster, "creator", "worker")
         right = cluster.workloads.pod("worker")
         assert right is not None
     cluster.server.delete(PODS, "orw-worker", NAMESPACE, grace_seconds=0)

@@ -91,7 +91,7 @@ async def test_no_pod_is_deleted_because_of_a_lagging_cache(cluster: SimulatedCl
     """Another process moves the worker; the cache shows the new status before the new Pod."""
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster, LIMIT_OF_TWO, identity="mover"):
-        await submit(cluster, "founder", "second", "waiter")
+        await submit(cluster, "creator", "second", "waiter")
         async with simulated_controller(cluster, LIMIT_OF_TWO, identity="onlooker") as onlooker:
             cluster.watches.lag_seconds = lambda client, kind: (
                 5.0 if client == "onlooker" and kind is PODS else 0.0
@@ -158,7 +158,7 @@ async def test_the_seat_is_checked_without_a_pod_too(cluster: SimulatedCluster) 
     """The process died after the commit, and a hand took the seat: it is booked again before the Pod."""
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster):
-        await submit(cluster, "founder", "worker")
+        await submit(cluster, "creator", "worker")
         before = cluster.workloads.status("worker")["assignmentID"]
     cluster.server.delete(PODS, "orw-worker", NAMESPACE, grace_seconds=0)
     remove_seat(cluster, claim_of(cluster, "worker"), "worker")

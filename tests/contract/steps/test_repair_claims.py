@@ -94,8 +94,8 @@ async def test_a_stray_of_a_worker_without_a_claim_is_adopted(cluster: Simulated
     """The process died between seat and commit: the seat is taken over, under a fresh assignment."""
     cluster.fleet.add_nodes(2)
     async with simulated_controller(cluster):
-        await submit(cluster, "founder")
-        claim = claim_of(cluster, "founder")
+        await submit(cluster, "creator")
+        claim = claim_of(cluster, "creator")
     cluster.workloads.submit(workload("worker"))
     worker = cluster.workloads.get("worker")
     assert worker is not None
@@ -103,7 +103,7 @@ async def test_a_stray_of_a_worker_without_a_claim_is_adopted(cluster: Simulated
     edit_seats(cluster, claim, lambda seats: [*seats, stray])
     async with simulated_controller(cluster, identity="successor"):
         await cluster.settle()
-    assert cluster.workloads.seats() == {claim: ["founder", "worker"]}
+    assert cluster.workloads.seats() == {claim: ["creator", "worker"]}
     assert cluster.workloads.status("worker")["assignmentID"] != "uncommitted"
     assert_sound(cluster, "worker")
 
@@ -241,7 +241,7 @@ async def test_a_pod_that_disagrees_is_deleted_once_and_awaited_quietly(cluster:
     """Its process takes its time to end: the status says what is awaited, and nothing is read in a loop."""
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster) as process:
-        await submit(cluster, "founder", "worker")
+        await submit(cluster, "creator", "worker")
         cluster.kubelet.pause()
         edit_seats(
             cluster,

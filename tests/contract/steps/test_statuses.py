@@ -61,14 +61,14 @@ async def test_booked_pod_to_come_own_claim(cluster: SimulatedCluster) -> None:
 async def test_booked_pod_to_come_joined_claim(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster):
-        await submit(cluster, "founder", "worker")
+        await submit(cluster, "creator", "worker")
     assert ("Placing", "", "", f"JoinedClaim: {claim_of(cluster, 'creator')}") in rows_of(cluster, "worker")
 
 
 async def test_moved_from_its_own_claim_to_a_seat(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster, LIMIT_OF_TWO):
-        await submit(cluster, "founder", "second", "worker")
+        await submit(cluster, "creator", "second", "worker")
         cluster.workloads.delete("second")
         await cluster.settle()
     text = f"SharedOnUnschedulable: {claim_of(cluster, 'creator')}"
@@ -214,8 +214,8 @@ async def test_its_pod_is_being_deleted_and_not_gone_yet(cluster: SimulatedClust
 async def test_abandoned_a_claim_that_refused_it(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster, FOR_EVER):
-        await submit(cluster, "founder", "worker")
-        claim = claim_of(cluster, "founder")
+        await submit(cluster, "creator", "worker")
+        claim = claim_of(cluster, "creator")
         cluster.fleet.cordon("gpu-node-0")
         delete_pod(cluster, "worker")
         await anyio.sleep(130)
@@ -226,8 +226,8 @@ async def test_abandoned_a_claim_that_refused_it(cluster: SimulatedCluster) -> N
 async def test_seat_lost_and_not_given_back(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster, LIMIT_OF_TWO):
-        await submit(cluster, "founder", "worker")
-        claim = claim_of(cluster, "founder")
+        await submit(cluster, "creator", "worker")
+        claim = claim_of(cluster, "creator")
         edit_seats(cluster, claim, lambda seats: [seats[0], foreign_seat("intruder")])
         await cluster.settle()
     text = f"SeatLost: the seat on {claim} is taken"
