@@ -1,4 +1,4 @@
-"""The control plane itself: what every other end-to-end test relies on."""
+"""The control plane itself, on which all other end-to-end tests rely."""
 
 import pytest
 
@@ -52,14 +52,14 @@ def await_unschedulable(api: Api, name: str) -> Object:
                 return dict(condition)
         return None
 
-    return wait_until(refused, f"Pod {name} is not refused", timeout_seconds=TIMEOUT_SECONDS)
+    return wait_until(refused, f"Pod {name} is not unschedulable", timeout_seconds=TIMEOUT_SECONDS)
 
 
 def await_gone(api: Api, path: str) -> None:
-    wait_until(lambda: api.find(path) is None, f"{path} is still there", timeout_seconds=TIMEOUT_SECONDS)
+    wait_until(lambda: api.find(path) is None, f"{path} still exists", timeout_seconds=TIMEOUT_SECONDS)
 
 
-def test_the_real_scheduler_allocates_each_gpu_once_and_again_when_it_is_freed(cluster: Cluster) -> None:
+def test_the_scheduler_allocates_each_gpu_once_and_again_after_it_is_freed(cluster: Cluster) -> None:
     api = cluster.api
     cluster.furnish(Fleet(nodes=2))
     for name in ("first", "second", "third"):
@@ -67,11 +67,11 @@ def test_the_real_scheduler_allocates_each_gpu_once_and_again_when_it_is_freed(c
         create_pod(api, name)
 
     running = {await_phase(api, name, "Running")["spec"]["nodeName"] for name in ("first", "second")}
-    verdict = await_unschedulable(api, "third")
+    condition = await_unschedulable(api, "third")
 
     assert running == {"gpu-node-0", "gpu-node-1"}
-    assert verdict["reason"] == "Unschedulable"
-    assert verdict["message"].startswith("0/2 nodes are available: 2 cannot allocate all claims.")
+    assert condition["reason"] == "Unschedulable"
+    assert condition["message"].startswith("0/2 nodes are available: 2 cannot allocate all claims.")
 
     api.delete(f"{PODS}/first")
     await_gone(api, f"{PODS}/first")
@@ -82,7 +82,7 @@ def test_the_real_scheduler_allocates_each_gpu_once_and_again_when_it_is_freed(c
     assert (result["driver"], result["device"]) == ("gpu.nvidia.com", "gpu-0")
 
 
-def test_the_controllers_user_has_the_rights_of_the_manifests_and_no_others(cluster: Cluster) -> None:
+def test_the_controllers_user_has_exactly_the_permissions_of_the_manifests(cluster: Cluster) -> None:
     mark = cluster.audit.mark()
     with Api.from_kubeconfig(cluster.controller_kubeconfig) as controller:
         controller.items(NODES)
@@ -105,7 +105,7 @@ def test_the_controllers_user_has_the_rights_of_the_manifests_and_no_others(clus
     assert cluster.audit.count(since=mark, user=CONTROLLER_USER, verb="list", resource="nodes") == 1
 
 
-def test_what_a_test_does_to_nodes_is_what_the_scheduler_sees(cluster: Cluster) -> None:
+def test_the_scheduler_sees_changes_of_nodes(cluster: Cluster) -> None:
     api = cluster.api
     (node,) = cluster.furnish(Fleet(nodes=1, shape=NodeShape(gpus=0)))
     create_claim(api, "worker")
@@ -121,19 +121,19 @@ def test_what_a_test_does_to_nodes_is_what_the_scheduler_sees(cluster: Cluster) 
         message = await_unschedulable(api, "worker")["message"]
         return "unschedulable" in message or "taint" in message
 
-    wait_until(tainted, "the verdict names no taint", timeout_seconds=TIMEOUT_SECONDS)
+    wait_until(tainted, "the scheduler's message does not mention the taint", timeout_seconds=TIMEOUT_SECONDS)
     cordon(api, node, on=False)
     untaint(api, node, "maintenance")
     await_phase(api, "worker", "Running")
 
 
-def test_a_node_stays_as_it_was_written_and_takes_its_devices_with_it(cluster: Cluster) -> None:
+def test_a_node_is_not_modified_and_its_slice_is_deleted_with_it(cluster: Cluster) -> None:
     api = cluster.api
     (node,) = cluster.furnish(Fleet(nodes=1, shape=NodeShape(roles=("trainer",), host_memory="64Gi")))
     set_labels(api, node, {"openrl.io/trainer": None, "openrl.io/sampler": "true"})
     set_ready(api, node, ready=False)
 
-    cluster.restart("kwok")  # it has looked at every node when it is ready
+    cluster.restart("kwok")  # once it is ready, it has processed every node
 
     written = api.get(f"{NODES}/{node}")
     assert written["status"]["allocatable"] == {"cpu": "64", "memory": "64Gi", "pods": "110"}
@@ -145,7 +145,7 @@ def test_a_node_stays_as_it_was_written_and_takes_its_devices_with_it(cluster: C
     await_gone(api, f"{RESOURCE_SLICES}/{slice_name(node)}")
 
 
-def test_a_paused_scheduler_binds_nothing_and_goes_on_when_it_is_resumed(cluster: Cluster) -> None:
+def test_a_paused_scheduler_binds_nothing_until_it_is_resumed(cluster: Cluster) -> None:
     api = cluster.api
     cluster.furnish(Fleet(nodes=1))
     with cluster.paused("kube-scheduler"):
@@ -157,12 +157,12 @@ def test_a_paused_scheduler_binds_nothing_and_goes_on_when_it_is_resumed(cluster
     await_phase(api, "worker", "Running")
 
 
-def test_a_killed_api_server_comes_back_with_its_data(cluster: Cluster) -> None:
+def test_a_killed_api_server_restarts_with_its_data(cluster: Cluster) -> None:
     cluster.furnish(Fleet(nodes=1))
     cluster.component("kube-apiserver").kill()
     cluster.restart("kube-apiserver")
     assert [node["metadata"]["name"] for node in cluster.api.items(NODES)] == ["gpu-node-0"]
 
 
-def test_kubectl_speaks_to_the_cluster_as_administrator(cluster: Cluster) -> None:
+def test_kubectl_is_authenticated_as_administrator(cluster: Cluster) -> None:
     assert cluster.kubectl("auth", "can-i", "*", "*", "--all-namespaces").strip() == "yes"

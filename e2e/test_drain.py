@@ -1,4 +1,4 @@
-"""A node is taken out of service with `kubectl drain`, on every provider: nobody is packed onto it."""
+"""`kubectl drain` on every provider: no worker joins a claim on the drained node."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LIMIT_OF_TWO = {"--max-seats-per-claim": "2"}
 DRAIN = ("--ignore-daemonsets", "--delete-emptydir-data", "--timeout=50s")
 
 
-def test_workers_of_a_drained_node_move_or_wait_with_the_reason_and_uncordoning_wakes_them(
+def test_workers_of_a_drained_node_move_or_wait_and_run_again_after_the_uncordon(
     cluster: Cluster, openrl: WorkloadClient, start: Start
 ) -> None:
     one_gpu_nodes(cluster, 2)
@@ -30,14 +30,14 @@ def test_workers_of_a_drained_node_move_or_wait_with_the_reason_and_uncordoning_
         cluster.kubectl("drain", drained, *DRAIN)
         openrl.await_that(
             lambda: (len(openrl.in_phase("Running")), len(openrl.in_phase("Pending"))) == (2, 1),
-            "two do not run while one waits",
+            "not two running and one waiting",
         )
         (waiter,) = openrl.in_phase("Pending")
         reason = openrl.await_pending(waiter, "WaitingForCapacity")["reason"]
         moved = [pod for pod in pods.pods if not pod.gone and pod.node]
 
     assert before == {"orw-first", "orw-second"}
-    assert {pod.node for pod in moved} == {other}, "nobody was packed onto the drained node"
+    assert {pod.node for pod in moved} == {other}, "no worker stayed on the drained node"
     assert "cordoned" in reason
     assert "shared claims hold at most 2 workers" in reason
 

@@ -1,7 +1,7 @@
-"""kubectl cannot tell the cluster in memory from a real one: the same commands, the same words.
+"""kubectl output is the same for the embedded cluster and for a real one.
 
-One script of commands is run on both, without a controller, and what kubectl prints is compared: columns,
-messages, exit statuses. What differs between any two runs (ages, UIDs, versions, times) is masked.
+One script of commands runs on both, without a controller. The test compares columns, messages and exit
+statuses, and masks values that differ between any two runs (ages, UIDs, versions, times).
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ _MASKS = (
 
 @dataclass(frozen=True)
 class Command:
-    """One call of kubectl in the workers' namespace. `told` says whether its words must agree, too."""
+    """One call of kubectl in the workers' namespace. `compared` is whether its output must be equal, too."""
 
     arguments: tuple[str, ...]
     stdin: str = ""
-    told: bool = True
+    compared: bool = True
 
     def __str__(self) -> str:
         return " ".join(("kubectl", *self.arguments)).replace(f"{CHECKOUT}/", "")
 
 
-def command(line: str, *, stdin: object = None, told: bool = True) -> Command:
-    """A command written as on a terminal; words with spaces are given as JSON in `stdin` instead."""
-    return Command(tuple(line.split()), "" if stdin is None else json.dumps(stdin), told)
+def command(line: str, *, stdin: object = None, compared: bool = True) -> Command:
+    """Return a command as typed in a terminal. Arguments with spaces go into `stdin` as JSON instead."""
+    return Command(tuple(line.split()), "" if stdin is None else json.dumps(stdin), compared)
 
 
 POD: Object = {
@@ -108,17 +108,17 @@ SCRIPT = (
     command(f"create -f {EXCLUSIVE}"),
     command("apply -f -", stdin=LEDGER),
     command("apply -f -", stdin=renamed(LEDGER, labels={"tier": "gold"})),
-    command("create -f -", stdin=renamed(LEDGER, name="Ledger"), told=False),
-    command("create -f -", stdin={**LEDGER, "spec": {"claimName": 1}}, told=False),
+    command("create -f -", stdin=renamed(LEDGER, name="Ledger"), compared=False),
+    command("create -f -", stdin={**LEDGER, "spec": {"claimName": 1}}, compared=False),
     command("create -f - --dry-run=server", stdin=renamed(LEDGER, name="ledger-dry")),
     command("apply -f -", stdin=POD),
-    command("apply -f -", stdin={**POD, "spec": {**POD["spec"], "hostname": "a"}}, told=False),
+    command("apply -f -", stdin={**POD, "spec": {**POD["spec"], "hostname": "a"}}, compared=False),
     command("apply -f -", stdin=renamed(POD, labels={"app": "a", "tier": "gold"})),
-    command("create -f -", stdin={**POD, "colour": "red"}, told=False),
+    command("create -f -", stdin={**POD, "colour": "red"}, compared=False),
     command("create -f -", stdin=CLAIM),
     command("create -f -", stdin=LEASE),
     command("create -f -", stdin=EVENT),
-    # Look.
+    # Read.
     command("get owl"),
     command("get owl,ocl -o wide"),
     command("get owl fft-trainer-a"),
@@ -146,18 +146,18 @@ SCRIPT = (
     command("explain owl.spec.accelerator.mode"),
     command("explain ocl.spec.seats --recursive"),
     command("api-resources --api-group=openrl.io -o wide"),
-    command("api-resources --api-group=resource.k8s.io --namespaced=true --no-headers", told=False),
+    command("api-resources --api-group=resource.k8s.io --namespaced=true --no-headers", compared=False),
     # Change.
     command("label owl lora-trainer tier=gold"),
     command("label owl lora-trainer tier=silver"),
     command("label owl lora-trainer tier-"),
     command("annotate owl lora-trainer note=a"),
     command('patch ocl ledger-a --type=merge -p {"spec":{"seats":[{"workload":"a"}]}}'),
-    command(f"patch ocl ledger-a --type=json -p {json.dumps(TEST, separators=(',', ':'))}", told=False),
+    command(f"patch ocl ledger-a --type=json -p {json.dumps(TEST, separators=(',', ':'))}", compared=False),
     command('patch owl lora-trainer --type=merge -p {"spec":{"modelID":"other"}}'),
     command('patch pod pod-a -p {"spec":{"containers":[{"name":"main","image":"main:2"}]}}'),
     command("get pod pod-a -o jsonpath={.spec.containers[*].image}"),
-    command("replace -f -", stdin={**LEDGER, "spec": {"claimName": "claim-b"}}, told=False),
+    command("replace -f -", stdin={**LEDGER, "spec": {"claimName": "claim-b"}}, compared=False),
     command("cordon gpu-node-0"),
     command("cordon gpu-node-0"),
     command("get nodes"),
@@ -180,7 +180,7 @@ SCRIPT = (
 
 
 def run(cluster: Cluster, call: Command) -> tuple[int, str]:
-    """Exit status and words of one command, without what differs between any two runs."""
+    """Return exit status and output of one command, with masks for values that differ between runs."""
     arguments = [f"--kubeconfig={cluster.admin_kubeconfig}", f"--namespace={NAMESPACE}", *call.arguments]
     answer = subprocess.run(
         [cluster.kubectl_path, *arguments],
@@ -195,17 +195,17 @@ def run(cluster: Cluster, call: Command) -> tuple[int, str]:
     for pattern, mask in _MASKS:
         text = pattern.sub(mask, text)
     lines = (line.rstrip() for line in text.splitlines())
-    return answer.returncode, "\n".join(lines) if call.told else ""
+    return answer.returncode, "\n".join(lines) if call.compared else ""
 
 
 def perform(cluster: Cluster, script: Sequence[Command]) -> list[str]:
-    """What all commands print, one after the other, on a fleet of two nodes."""
+    """Return the output of all commands in order, on a fleet of two nodes."""
     cluster.furnish(Fleet(nodes=2, shape=NodeShape(gpus=2)))
-    told = []
+    output = []
     for call in script:
         status, text = run(cluster, call)
-        told.append(f"$ {call}\n{text}\n({status})")
-    return told
+        output.append(f"$ {call}\n{text}\n({status})")
+    return output
 
 
 @pytest.fixture
@@ -214,10 +214,10 @@ def embedded(tmp_path: Path) -> Iterator[EmbeddedKubernetes]:
         yield cluster
 
 
-def test_kubectl_says_the_same_as_on_a_real_cluster(cluster: Cluster, embedded: EmbeddedKubernetes) -> None:
+def test_kubectl_prints_the_same_as_on_a_real_cluster(cluster: Cluster, embedded: EmbeddedKubernetes) -> None:
     if not isinstance(cluster, ControlPlane):
-        raise Unsupported("the words compared are those of the control plane that is built from source")
-    # Events outlive the objects that they are about, and so the tests before this one.
+        raise Unsupported("the output is compared with that of the control plane that is built from source")
+    # Events outlive the objects that they are about, so events of earlier tests may still exist.
     cluster.kubectl("delete", "events", "--all", "--namespace", WORKER_NAMESPACE)
     real = perform(cluster, SCRIPT)
 
@@ -227,7 +227,7 @@ def test_kubectl_says_the_same_as_on_a_real_cluster(cluster: Cluster, embedded: 
 RUNNING = "--for=jsonpath={.status.phase}=Running"
 
 
-def test_kubectl_follows_workers_across_a_drain_and_waits_for_a_deletion(
+def test_kubectl_watches_workers_during_a_drain_and_waits_for_a_deletion(
     embedded: EmbeddedKubernetes, tmp_path: Path
 ) -> None:
     embedded.furnish(Fleet(nodes=2, shape=NodeShape(gpus=1)))
@@ -241,7 +241,7 @@ def test_kubectl_follows_workers_across_a_drain_and_waits_for_a_deletion(
         embedded.kubectl("wait", RUNNING, "owl", "--all", "--timeout=20s")
         second = embedded.kubectl("get", "owl", "fft-trainer-a", "-o", "jsonpath={.status.nodeName}")
         story = embedded.kubectl("describe", "owl", "fft-trainer-a")
-        embedded.kubectl("delete", "owl", "--all")  # returns once they are gone, finalizers and all
+        embedded.kubectl("delete", "owl", "--all")  # returns once all finalizers are removed
         left = embedded.kubectl("get", "owl,ocl,pods,resourceclaims", "-o", "name")
 
     assert elsewhere.startswith("MODIFIED")
@@ -252,7 +252,7 @@ def test_kubectl_follows_workers_across_a_drain_and_waits_for_a_deletion(
 
 @contextmanager
 def watching(cluster: Cluster, *arguments: str) -> Iterator[Iterator[str]]:
-    """The lines that a kubectl prints which does not end by itself."""
+    """Yield the lines of a kubectl command that does not end by itself."""
     command = [str(cluster.kubectl_path), f"--kubeconfig={cluster.admin_kubeconfig}", *arguments]
     process = subprocess.Popen(
         command, env=cluster.kubectl_environment(), stdout=subprocess.PIPE, text=True, bufsize=1

@@ -1,8 +1,8 @@
-"""API servers that die, lag and forget, and networks that break, each in the middle of a storm.
+"""API servers that crash, lag or lose history, and broken networks, during a storm of creates and deletes.
 
-Whatever happens, nothing is lost (the cluster settles, and no invariant is broken) and no storm of lists
-follows: the API servers' audit logs are counted. A watch that can go on from where it was asks for no list;
-one whose history is gone asks for exactly one.
+In every case, the cluster settles without violations, and there is no storm of list requests, as the audit
+logs of the API servers show. A watch that can resume needs no list; a watch whose history is compacted needs
+exactly one.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ ONCE = dict.fromkeys(LISTED_RESOURCES, 1)
 
 @pytest.fixture
 def storm(cluster: Cluster, openrl: WorkloadClient) -> Storm:
-    """A storm for a fleet on which everybody who comes finds a place."""
+    """Return a storm on a fleet with capacity for all of its workers."""
     cluster.furnish(Fleet(nodes=8, shape=NodeShape(gpus=4)))
     return Storm(openrl, Random(7))
 
 
 @contextmanager
-def controlled_through(
+def controller_through(
     cluster: Cluster, port: int, folder: Path, flags: Mapping[str, str] = FLAGS
 ) -> Iterator[ControllerProcess]:
-    """A controller that works, and reaches its API server at `port`."""
+    """Run a reconciling controller that connects to its API server through `port`."""
     kubeconfig = redirected_kubeconfig(cluster.controller_kubeconfig, port, folder / f"via-{port}.kubeconfig")
     settings = {**flags, "--kubeconfig": str(kubeconfig)}
     with controller_with_errors(cluster, folder / "controller.log", settings) as controller:
@@ -60,54 +60,54 @@ def controlled_through(
         yield controller
 
 
-def weather(storm: Storm, steps: int) -> None:
+def advance(storm: Storm, steps: int) -> None:
     for _ in range(steps):
         storm.step()
 
 
-def await_calm(openrl: WorkloadClient) -> None:
+def await_all_running(openrl: WorkloadClient) -> None:
     await_settled(openrl, limit=LIMIT, running=CREATES - DELETES, waiting=0)
 
 
 @pytest.mark.timeout(180)
-def test_an_api_server_killed_in_a_storm_costs_one_list_per_kind_at_most(
+def test_an_api_server_killed_in_a_storm_causes_at_most_one_list_per_kind(
     cluster: Cluster, openrl: WorkloadClient, tmp_path: Path, storm: Storm
 ) -> None:
     plane = local(cluster)
-    with controlled_through(cluster, port_of(plane), tmp_path):
+    with controller_through(cluster, port_of(plane), tmp_path):
         mark = plane.audit.mark()
-        weather(storm, HALF)
+        advance(storm, HALF)
         plane.component(APISERVER).kill()
         restart(plane)
-        weather(storm, HALF)
-        await_calm(openrl)
+        advance(storm, HALF)
+        await_all_running(openrl)
     asked = lists(plane.audit, mark)
     assert max(asked.values(), default=0) <= 1, asked
 
 
 @pytest.mark.timeout(180)
-def test_a_watch_that_was_paused_over_a_compaction_costs_one_list_per_kind(
+def test_a_watch_paused_during_a_compaction_causes_one_list_per_kind(
     cluster: Cluster, openrl: WorkloadClient, tmp_path: Path, storm: Storm
 ) -> None:
     plane = local(cluster)
-    # Without a cache of its own the server hands on what etcd says: that the revision was compacted.
+    # A server without its own watch cache passes on etcd's error: the revision is compacted.
     with (
         second_server(plane, "--watch-cache=false") as second,
         proxied(second.port) as proxy,
-        controlled_through(cluster, proxy.port, tmp_path) as controller,
+        controller_through(cluster, proxy.port, tmp_path) as controller,
     ):
-        weather(storm, HALF)
+        advance(storm, HALF)
         mark = second.audit.mark()
         proxy.cut(refuse=True)
-        weather(storm, HALF)
+        advance(storm, HALF)
         compact(plane)
         proxy.heal()
         wait_until(
             lambda: set(lists(second.audit, mark)) == LISTED_RESOURCES,
-            "not every kind is listed again",
+            "not every kind was listed again",
             timeout_seconds=30,
         )
-        await_calm(openrl)
+        await_all_running(openrl)
         assert "The resourceVersion for the provided watch is too old" in controller.log
         assert lists(second.audit, mark) == ONCE
 
@@ -115,14 +115,14 @@ def test_a_watch_that_was_paused_over_a_compaction_costs_one_list_per_kind(
 SILENCE_SECONDS = 6
 
 
-def fall_silent(proxy: Proxy) -> None:
+def silence_for_a_while(proxy: Proxy) -> None:
     proxy.silence()
     pause_briefly(SILENCE_SECONDS)
     proxy.heal()
 
 
 def cut_twice(proxy: Proxy) -> None:
-    # After three watches in a row that brought nothing a list is due, by design.
+    # By design, three watches in a row without events lead to a list.
     for _ in range(2):
         proxy.cut()
         pause_briefly(1)
@@ -134,7 +134,7 @@ def refuse(proxy: Proxy) -> None:
     proxy.heal()
 
 
-def be_slow(proxy: Proxy) -> None:
+def slow_down(proxy: Proxy) -> None:
     proxy.delay(0.2)
 
 
@@ -145,61 +145,61 @@ def truncate(proxy: Proxy) -> None:
 
 
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("misbehave", [fall_silent, cut_twice, refuse, be_slow, truncate])
-def test_a_network_that_breaks_in_a_storm_costs_no_list(
-    cluster: Cluster, openrl: WorkloadClient, tmp_path: Path, storm: Storm, misbehave: Callable[[Proxy], None]
+@pytest.mark.parametrize("disturb", [silence_for_a_while, cut_twice, refuse, slow_down, truncate])
+def test_a_broken_network_in_a_storm_causes_no_list(
+    cluster: Cluster, openrl: WorkloadClient, tmp_path: Path, storm: Storm, disturb: Callable[[Proxy], None]
 ) -> None:
     plane = local(cluster)
-    with proxied(port_of(plane)) as proxy, controlled_through(cluster, proxy.port, tmp_path):
+    with proxied(port_of(plane)) as proxy, controller_through(cluster, proxy.port, tmp_path):
         mark = plane.audit.mark()
-        weather(storm, HALF)
-        misbehave(proxy)
-        weather(storm, HALF)
-        await_calm(openrl)
+        advance(storm, HALF)
+        disturb(proxy)
+        advance(storm, HALF)
+        await_all_running(openrl)
         assert not lists(plane.audit, mark)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(300)
-def test_connections_that_are_half_open_for_good_are_given_up_without_a_list(
+def test_half_open_connections_are_replaced_without_a_list(
     cluster: Cluster, openrl: WorkloadClient, tmp_path: Path, storm: Storm
 ) -> None:
     plane = local(cluster)
-    with proxied(port_of(plane)) as proxy, controlled_through(cluster, proxy.port, tmp_path):
+    with proxied(port_of(plane)) as proxy, controller_through(cluster, proxy.port, tmp_path):
         mark = plane.audit.mark()
-        weather(storm, HALF)
+        advance(storm, HALF)
         proxy.hold()
-        weather(storm, HALF)
-        pause_briefly(75)  # a watch counts as broken after 70 s of silence
-        await_calm(openrl)
+        advance(storm, HALF)
+        pause_briefly(75)  # a watch counts as broken after 70 s without bytes
+        await_all_running(openrl)
         assert not lists(plane.audit, mark)
 
 
 @pytest.mark.timeout(180)
-def test_a_second_api_server_takes_over_from_one_that_was_killed(
+def test_a_second_api_server_replaces_a_killed_one(
     cluster: Cluster, openrl: WorkloadClient, tmp_path: Path, storm: Storm
 ) -> None:
     plane = local(cluster)
     with (
         second_server(plane) as second,
         proxied(port_of(plane)) as proxy,
-        controlled_through(cluster, proxy.port, tmp_path),
+        controller_through(cluster, proxy.port, tmp_path),
     ):
-        weather(storm, HALF)
+        advance(storm, HALF)
         proxy.target = second.port
         plane.component(APISERVER).kill()
         proxy.cut()
         storm._openrl = WorkloadClient(second.api)
-        weather(storm, HALF)
-        # Its cache was there before the storm began, so that it knows what came since.
+        advance(storm, HALF)
+        # Its watch cache was filled before the storm, so it can serve the changes since then.
         assert not lists(second.audit, 0)
         restart(plane)
-        await_calm(openrl)
+        await_all_running(openrl)
         assert max(lists(second.audit, 0).values(), default=0) <= 1
 
 
 @pytest.mark.timeout(180)
-def test_a_server_that_lags_is_waited_for(
+def test_the_controller_waits_for_a_lagging_api_server(
     cluster: Cluster, openrl: WorkloadClient, tmp_path: Path, storm: Storm
 ) -> None:
     plane = local(cluster)
@@ -207,17 +207,17 @@ def test_a_server_that_lags_is_waited_for(
         proxied(etcd_port_of(plane)) as link,
         second_server(plane, etcd_port=link.port) as second,
         proxied(port_of(plane)) as proxy,
-        controlled_through(cluster, proxy.port, tmp_path),
+        controller_through(cluster, proxy.port, tmp_path),
     ):
-        weather(storm, HALF)
+        advance(storm, HALF)
         link.silence()
-        weather(storm, HALF)
-        # The controller comes from the future of this server, which for a while hears nothing of etcd.
+        advance(storm, HALF)
+        # The controller has a newer version than this server, which gets no updates from etcd for a while.
         proxy.target = second.port
         proxy.cut()
         pause_briefly(SILENCE_SECONDS)
         link.heal()
-        await_calm(openrl)
+        await_all_running(openrl)
         wait_until(
             lambda: second.audit.count(verb="watch", resource="workloads") > 0,
             "the controller does not watch the second server",

@@ -1,9 +1,9 @@
-"""Leaders that freeze, lose their lease to a thief, and hand over: no two ever write at a time.
+"""Leaders that freeze, lose their lease or stop: two controllers never write in the same term.
 
-Controllers share one user, as replicas do; the one has the user's static token and the other a token of its
-own, which the API server's audit log tells apart. What counts is what the server received: a write of a
-controller is inside its term if it came after the write by which that controller took the lease and before
-the next one took it.
+Like replicas, the controllers share one user. One has the user's static token, the other a token of its own,
+and the API server's audit log records which one sent a request. A write is within its controller's term if
+the server received it after the write with which that controller took the lease, and before another
+controller took it.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ TOKEN_SECONDS = 3600
 
 
 @pytest.fixture(autouse=True)
-def rights_on_the_lease(cluster: Cluster) -> Iterator[None]:
-    """With a kubeconfig the lease lives in the workers' namespace, where the shipped rights do not reach."""
+def lease_permissions(cluster: Cluster) -> Iterator[None]:
+    """Grant access to the lease, which with a kubeconfig is in the workers' namespace."""
     name = {"name": "leader-lease"}
     rule = {
         "apiGroups": ["coordination.k8s.io"],
@@ -70,7 +70,7 @@ def rights_on_the_lease(cluster: Cluster) -> Iterator[None]:
 
 @pytest.fixture
 def storm(cluster: Cluster, openrl: WorkloadClient) -> Storm:
-    """A storm for a fleet on which everybody who comes finds a place."""
+    """Return a storm on a fleet with capacity for all of its workers."""
     cluster.api.delete(LEASE)
     cluster.furnish(Fleet(nodes=8, shape=NodeShape(gpus=4)))
     return Storm(openrl, Random(7))
@@ -78,7 +78,7 @@ def storm(cluster: Cluster, openrl: WorkloadClient) -> Storm:
 
 @contextmanager
 def candidate(cluster: Cluster, folder: Path, name: str, *, own_token: bool) -> Iterator[ControllerProcess]:
-    """A controller that stands for election, by the static token or by one of its own."""
+    """Run a controller with leader election, with the static token or a token of its own."""
     flags = {**FLAGS, **ELECTION}
     if own_token:
         document = yaml.safe_load(cluster.controller_kubeconfig.read_text())
@@ -110,13 +110,13 @@ def await_new_holder(cluster: Cluster, old: str) -> str:
         now = holder(cluster)
         return now if now and now != old else None
 
-    return wait_until(changed, "nobody takes the lease over", timeout_seconds=30)
+    return wait_until(changed, "no other controller takes the lease", timeout_seconds=30)
 
 
-def outside_their_term(
+def outside_own_term(
     writes: Sequence[ControllerWrite], takeovers: Sequence[tuple[str, str]]
 ) -> list[ControllerWrite]:
-    """The writes that came while another one held the lease; `takeovers` are (time, credential), in order."""
+    """Return the writes sent while another controller held the lease; `takeovers` are (time, credential)."""
     found = []
     for write in writes:
         if write.of_the_lease or write.resource == "events":
@@ -128,7 +128,7 @@ def outside_their_term(
 
 
 def takeovers(writes: Sequence[ControllerWrite]) -> list[tuple[str, str]]:
-    """When somebody else than the last one wrote the lease with success."""
+    """Return times and credentials of successful lease writes by another controller than the last one."""
     found: list[tuple[str, str]] = []
     for write in writes:
         took = write.of_the_lease and write.code in {200, 201}
@@ -138,20 +138,20 @@ def takeovers(writes: Sequence[ControllerWrite]) -> list[tuple[str, str]]:
 
 
 def assert_two_terms(writes: Sequence[ControllerWrite]) -> None:
-    """One led, then another one, and neither wrote a thing outside of its term."""
+    """Check that one controller led, then another one, and neither wrote outside its term."""
     terms = takeovers(writes)
     assert len(terms) == 2, terms
-    assert outside_their_term(writes, terms) == []
+    assert outside_own_term(writes, terms) == []
 
 
-def weather(storm: Storm, steps: int) -> None:
+def advance(storm: Storm, steps: int) -> None:
     for _ in range(steps):
         storm.step()
 
 
-# It wakes in the middle of its work, with answers to go on from, before the elector has had its turn.
+# It resumes during its reconciles, with responses to process, before the elector runs.
 @pytest.mark.timeout(180)
-def test_a_leader_that_was_frozen_past_its_lease_writes_nothing_when_it_wakes(
+def test_a_leader_frozen_past_its_lease_writes_nothing_when_it_resumes(
     cluster: Cluster, openrl: WorkloadClient, tmp_path: Path, storm: Storm
 ) -> None:
     plane = local(cluster)
@@ -159,40 +159,40 @@ def test_a_leader_that_was_frozen_past_its_lease_writes_nothing_when_it_wakes(
     with candidate(cluster, tmp_path, "first", own_token=False) as first:
         first.await_logged("Started reconciling")
         with candidate(cluster, tmp_path, "second", own_token=True) as second:
-            weather(storm, CREATES // 2)
+            advance(storm, CREATES // 2)
             old = holder(cluster)
             with frozen(first):
                 await_new_holder(cluster, old)
                 second.await_logged("Started reconciling")
-                weather(storm, CREATES // 2)
-            assert first.process.wait(20) == 1, "a leader that lost its lease ends"
+                advance(storm, CREATES // 2)
+            assert first.process.wait(20) == 1, "a leader that lost its lease exits with status 1"
             await_settled(openrl, limit=LIMIT, running=CREATES - DELETES, waiting=0)
     assert "no renewal succeeded for" in first.log
     assert_two_terms(written(plane.audit, mark))
 
 
 @pytest.mark.timeout(180)
-def test_a_stolen_lease_stops_its_holder_and_the_thief_works_alone(
+def test_a_leader_whose_lease_is_taken_stops_and_the_new_holder_continues(
     cluster: Cluster, openrl: WorkloadClient, tmp_path: Path, storm: Storm
 ) -> None:
     plane = local(cluster)
     mark = plane.audit.mark()
     with candidate(cluster, tmp_path, "first", own_token=False) as first:
         first.await_logged("Started reconciling")
-        weather(storm, CREATES // 2)
+        advance(storm, CREATES // 2)
         with candidate(cluster, tmp_path, "second", own_token=True) as second:
             pause_briefly(2 * RETRY_SECONDS)
-            # By hand, as an administrator would who wants another one to lead.
+            # An administrator edits the lease to make another replica the leader.
             cluster.api.patch(LEASE, {"spec": {"holderIdentity": "thief", "leaseDurationSeconds": 1}})
             assert first.process.wait(20) == 1
             second.await_logged("Started reconciling")
-            weather(storm, CREATES // 2)
+            advance(storm, CREATES // 2)
             await_settled(openrl, limit=LIMIT, running=CREATES - DELETES, waiting=0)
     assert_two_terms(written(plane.audit, mark))
 
 
 @pytest.mark.timeout(180)
-def test_x1_e15_a_leader_that_is_stopped_releases_last_and_a_warm_standby_goes_on_at_once(
+def test_x1_e15_a_stopped_leader_releases_its_lease_last_and_a_standby_continues_at_once(
     cluster: Cluster, openrl: WorkloadClient, tmp_path: Path, storm: Storm
 ) -> None:
     plane = local(cluster)
@@ -200,10 +200,10 @@ def test_x1_e15_a_leader_that_is_stopped_releases_last_and_a_warm_standby_goes_o
     with candidate(cluster, tmp_path, "first", own_token=False) as first:
         first.await_logged("Started reconciling")
         with candidate(cluster, tmp_path, "second", own_token=True) as second:
-            weather(storm, CREATES // 2)
+            advance(storm, CREATES // 2)
             assert first.stop() == 0
             second.await_logged("Started reconciling")
-            weather(storm, CREATES // 2)
+            advance(storm, CREATES // 2)
             await_settled(openrl, limit=LIMIT, running=CREATES - DELETES, waiting=0)
     writes = written(plane.audit, mark)
     of_first = [write for write in writes if not write.credential and write.resource != "events"]

@@ -1,4 +1,4 @@
-"""A token that is replaced while the controller runs, and then stops being valid."""
+"""A token that is replaced while the controller runs, and is then revoked."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ UNAUTHORIZED = 401
 
 @pytest.fixture
 def anchor(cluster: Cluster) -> Iterator[Object]:
-    """A Secret to bind a token to: the token is valid for as long as it is there."""
+    """Create a Secret to bind a token to. Deleting the Secret revokes the token."""
     yield cluster.api.create(SECRETS, {"metadata": {"name": "anchor"}})
     cluster.api.delete(f"{SECRETS}/anchor")
 
 
 def new_token(api: Api, *, bound_to: Object | None = None) -> tuple[str, str]:
-    """A token of the controller's ServiceAccount, and the id by which the audit log knows it."""
+    """Return a token of the controller's ServiceAccount, and its ID in the audit log."""
     spec: Object = {"expirationSeconds": 3600}
     if bound_to is not None:
         metadata = bound_to["metadata"]
@@ -55,7 +55,7 @@ def new_token(api: Api, *, bound_to: Object | None = None) -> tuple[str, str]:
 
 
 @pytest.mark.timeout(180)
-def test_a_token_replaced_while_running_is_used_once_the_old_one_is_refused(
+def test_a_rotated_token_is_used_once_the_old_one_is_refused(
     cluster: Cluster, openrl: WorkloadClient, tmp_path: Path, anchor: Object
 ) -> None:
     plane = local(cluster)
@@ -80,7 +80,7 @@ def test_a_token_replaced_while_running_is_used_once_the_old_one_is_refused(
             cluster.api.delete(f"{SECRETS}/anchor")
             _await_refused(cluster.api, old)
             refused_from = plane.audit.mark()
-            # Open watches live on with the credentials that they were opened with: these have to come back.
+            # Open watches keep the credentials that they were opened with, so they must be opened again.
             proxy.cut()
             for _ in range(CREATES // 2):
                 storm.step()
@@ -93,7 +93,7 @@ def test_a_token_replaced_while_running_is_used_once_the_old_one_is_refused(
 
 
 def _await_refused(api: Api, token: str) -> None:
-    """Return when the API server, which remembers valid tokens for a few seconds, takes this one no more."""
+    """Wait until the API server refuses the token, which it caches for a few seconds."""
     with Api(replace(api._access, token=token)) as holder:
         wait_until(
             lambda: holder.send("GET", "/apis")[0] == UNAUTHORIZED,

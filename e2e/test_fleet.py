@@ -1,7 +1,7 @@
-"""Nodes that do not take a worker now: never packed onto, never a loop of refusal, and the change wakes.
+"""Nodes that cannot take a worker: no worker joins a claim there, and a change activates the waiters.
 
-Each test fills or closes one node, sees where a worker goes instead, and then the wake-up when that changes.
-The retry interval is an hour.
+Each test fills or cordons one node, checks where a worker is placed instead, and then reverts the change. The
+retry interval is an hour.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ REST_SECONDS = 60
 NODE = "gpu-node-0"
 
 
-def needing(name: str, *, memory: str = "1Gi", cpu: str = "100m", **spec: object) -> Object:
-    """A Workload whose worker requests that much of its host."""
+def requesting(name: str, *, memory: str = "1Gi", cpu: str = "100m", **spec: object) -> Object:
+    """Return a Workload with the given requests for host resources."""
     made = workload(name, **spec)  # type: ignore[arg-type]
     container = made["spec"]["template"]["spec"]["containers"][0]
     container["resources"]["requests"] = {"memory": memory, "cpu": cpu}
@@ -29,12 +29,12 @@ def needing(name: str, *, memory: str = "1Gi", cpu: str = "100m", **spec: object
 
 
 def foreign_pod(name: str, node: str, cpu: str) -> Object:
-    """A Pod of somebody else, bound by hand."""
+    """Return a foreign Pod that is bound to a node."""
     container = {"name": "main", "image": "image:1", "resources": {"requests": {"cpu": cpu}}}
     return {"metadata": {"name": name}, "spec": {"nodeName": node, "containers": [container]}}
 
 
-def test_nobody_is_packed_onto_a_cordoned_node_and_uncordoning_wakes_the_waiter(
+def test_no_worker_joins_a_cordoned_node_and_an_uncordon_activates_the_waiter(
     cluster: Cluster, openrl: WorkloadClient, start: Start
 ) -> None:
     one_gpu_nodes(cluster, 1)
@@ -53,7 +53,7 @@ def test_nobody_is_packed_onto_a_cordoned_node_and_uncordoning_wakes_the_waiter(
     assert list(openrl.seats().values()) == [["first", "second"]]
 
 
-def test_nobody_is_packed_onto_a_tainted_node_and_the_end_of_the_taint_wakes_the_waiter(
+def test_no_worker_joins_a_tainted_node_and_removing_the_taint_activates_the_waiter(
     cluster: Cluster, openrl: WorkloadClient, start: Start
 ) -> None:
     one_gpu_nodes(cluster, 1)
@@ -69,12 +69,12 @@ def test_nobody_is_packed_onto_a_tainted_node_and_the_end_of_the_taint_wakes_the
     openrl.await_phase("second", "Running")
 
 
-def test_a_foreign_pod_that_holds_the_cpu_keeps_seats_away_until_it_goes(
+def test_no_worker_joins_a_node_whose_cpu_a_foreign_pod_uses_until_it_is_deleted(
     cluster: Cluster, openrl: WorkloadClient, start: Start
 ) -> None:
     cluster.furnish(Fleet(nodes=1, shape=NodeShape(gpus=1, cpu="4")))
     start({})
-    openrl.submit(needing("first", cpu="1"))
+    openrl.submit(requesting("first", cpu="1"))
     openrl.await_phase("first", "Running")
     cluster.api.create(PODS, foreign_pod("foreign", NODE, "2500m"))
     wait_until(
@@ -83,7 +83,7 @@ def test_a_foreign_pod_that_holds_the_cpu_keeps_seats_away_until_it_goes(
         timeout_seconds=10,
     )
 
-    openrl.submit(needing("second", cpu="1"))
+    openrl.submit(requesting("second", cpu="1"))
     assert "CPU" in openrl.await_pending("second", "WaitingForCapacity")["reason"]
     assert sorted(openrl.seats().values()) == [["first"], ["second"]]
 
@@ -92,18 +92,18 @@ def test_a_foreign_pod_that_holds_the_cpu_keeps_seats_away_until_it_goes(
     assert list(openrl.seats().values()) == [["first", "second"]]
 
 
-def test_host_memory_is_counted_for_seats_whose_pod_is_not_bound_yet(
+def test_host_memory_is_counted_for_seats_without_a_bound_pod(
     cluster: Cluster, openrl: WorkloadClient, start: Start
 ) -> None:
     cluster.furnish(Fleet(nodes=1, shape=NodeShape(gpus=1, host_memory="10Gi")))
     start({})
-    openrl.submit(needing("first", memory="4Gi"))
+    openrl.submit(requesting("first", memory="4Gi"))
     openrl.await_phase("first", "Running")
 
-    # Together they do not fit, however fast they come: a seat holds its memory before its Pod does.
-    openrl.submit(*(needing(f"late-{number}", memory="4Gi") for number in range(4)))
+    # They do not fit together, however fast they arrive: a seat reserves host memory before its Pod exists.
+    openrl.submit(*(requesting(f"late-{number}", memory="4Gi") for number in range(4)))
     wait_until(lambda: len(openrl.in_phase("Running")) == 2, "nobody joins", timeout_seconds=20)
-    wait_until(lambda: len(openrl.in_phase("Pending")) == 3, "the others do not wait", timeout_seconds=20)
+    wait_until(lambda: len(openrl.in_phase("Pending")) == 3, "not three workers waiting", timeout_seconds=20)
     assert sorted(len(seats) for seats in openrl.seats().values()) == [1, 1, 1, 2]
     (waiting, *_) = sorted(openrl.in_phase("Pending"))
     assert "host memory" in openrl.status(waiting)["reason"]
@@ -111,12 +111,12 @@ def test_host_memory_is_counted_for_seats_whose_pod_is_not_bound_yet(
     openrl.delete("first")
     wait_until(
         lambda: "first" not in openrl.statuses() and len(openrl.in_phase("Running")) == 2,
-        "the memory that came free goes to nobody",
+        "no worker gets the freed memory",
         timeout_seconds=20,
     )
 
 
-def test_a_lowered_limit_evicts_and_seats_nobody_and_a_raised_one_wakes_the_waiters(
+def test_a_lowered_limit_evicts_no_worker_and_a_raised_one_activates_waiters(
     cluster: Cluster, openrl: WorkloadClient, start: Start
 ) -> None:
     one_gpu_nodes(cluster, 1)
@@ -132,8 +132,10 @@ def test_a_lowered_limit_evicts_and_seats_nobody_and_a_raised_one_wakes_the_wait
     reason = openrl.await_pending("fourth", "WaitingForCapacity")["reason"]
     assert "shared claims hold at most 2 workers" in reason
     openrl.delete("third")
-    wait_until(lambda: "third" not in openrl.statuses(), "third does not go", timeout_seconds=20)
-    assert openrl.status("fourth")["phase"] == "Pending", "two are seated, that is the limit"
+    wait_until(
+        lambda: "third" not in openrl.statuses(), "the worker third is not deleted", timeout_seconds=20
+    )
+    assert openrl.status("fourth")["phase"] == "Pending", "two seats are booked, which is the limit"
     assert {pod["metadata"]["uid"] for pod in openrl.pods()} & uids == uids - {_uid_of_third(openrl, uids)}
     assert strict.stop() == 0
 
@@ -146,8 +148,8 @@ def _uid_of_third(openrl: WorkloadClient, uids: set[str]) -> str:
     return gone
 
 
-def await_events_told(cluster: Cluster) -> None:
-    """Return once no Event has been sent for a while: they come at their own, lower rate."""
+def await_no_events(cluster: Cluster) -> None:
+    """Wait until no Event has been sent for a while. Events have their own, lower rate limit."""
     sent = [-1]
 
     def at_rest() -> bool:
@@ -158,7 +160,7 @@ def await_events_told(cluster: Cluster) -> None:
 
 
 @pytest.mark.timeout(150)
-def test_at_rest_nothing_is_written_while_eight_workers_wait_at_the_limit(
+def test_nothing_is_written_while_eight_workers_wait_at_the_limit(
     cluster: Cluster, openrl: WorkloadClient, start: Start
 ) -> None:
     one_gpu_nodes(cluster, 2)
@@ -166,13 +168,13 @@ def test_at_rest_nothing_is_written_while_eight_workers_wait_at_the_limit(
     openrl.submit(*(workload(f"worker-{number:02}") for number in range(12)))
     wait_until(
         lambda: len(openrl.in_phase("Running")) == 4 and len(openrl.in_phase("Pending")) == 8,
-        "four do not run while eight wait",
+        "not four running and eight waiting",
         timeout_seconds=30,
     )
-    await_events_told(cluster)
+    await_no_events(cluster)
     mark = cluster.audit.mark()
     pause_briefly(REST_SECONDS)
 
     counts = cluster.audit.counts(since=mark, user=CONTROLLER_USER)
-    beyond_watches = {kind: count for kind, count in counts.items() if kind.verb != "watch"}
-    assert beyond_watches == {}
+    non_watch_requests = {kind: count for kind, count in counts.items() if kind.verb != "watch"}
+    assert non_watch_requests == {}

@@ -1,4 +1,4 @@
-"""What the installed program serves on `/metrics` while it places workers on a real control plane."""
+"""The `/metrics` page of the installed program while it places workers on a real control plane."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def scrape(port: int) -> Scrape:
         return Scrape(response.read().decode())
 
 
-def test_a_hand_off_and_what_it_took_are_on_the_metrics_page(
+def test_a_hand_off_and_its_latency_are_on_the_metrics_page(
     cluster: Cluster, openrl: WorkloadClient, tmp_path: Path
 ) -> None:
     one_gpu_nodes(cluster, 1)
@@ -34,7 +34,8 @@ def test_a_hand_off_and_what_it_took_are_on_the_metrics_page(
         openrl.await_pending("waits", "WaitingForCapacity")
         waiting = {"WaitingForCapacity": 1}
         openrl.await_that(
-            lambda: scrape(port).values(m.WAITING_WORKERS) == waiting, "the cache has not seen the status"
+            lambda: scrape(port).values(m.WAITING_WORKERS) == waiting,
+            "the cache does not have the status yet",
         )
         before = scrape(port)
         openrl.delete("a")
@@ -54,6 +55,4 @@ def test_a_hand_off_and_what_it_took_are_on_the_metrics_page(
     assert after.value(m.LEADING, name="placement.openrl.io") == 1
     answers = {labels["code"] for labels in after.labels(m.REQUESTS)}
     assert {"200", "201"} <= answers
-    assert not answers & {"401", "403", "422", "<error>"}, (
-        "the shipped rights suffice, and nothing was malformed"
-    )
+    assert not answers & {"401", "403", "422", "<error>"}, "no request was forbidden or malformed"

@@ -1,4 +1,4 @@
-"""A real API server says to every case what was recorded; `tests/simulation` holds the memory one to it."""
+"""A real API server responds as recorded. `tests/simulation` compares the simulated one with the records."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CASES_RECORDED, SCENES_RECORDED = RECORDED_CASES.load(), RECORDED_SCENES.load()
 
 @pytest.fixture(scope="module")
 def anyio_backend() -> str:
-    """One loop for the module: connections of watches that were left early close while it runs."""
+    """Use one event loop for the module: the connections of abandoned watches close while it runs."""
     return "asyncio"
 
 
@@ -31,7 +31,7 @@ async def api(installed_cluster_of_session: Cluster) -> AsyncIterator[KubeApi]:
 
 
 @pytest.mark.parametrize("title", CASES)
-async def test_a_real_server_answers_as_recorded(cluster: Cluster, api: KubeApi, title: str) -> None:  # noqa: ARG001 - it is emptied
+async def test_a_real_server_responds_as_recorded(cluster: Cluster, api: KubeApi, title: str) -> None:  # noqa: ARG001 - it is emptied
     assert await run_case(CASES[title], api) == CASES_RECORDED[title]
 
 

@@ -1,8 +1,8 @@
-"""The main path on a real control plane: from a Workload to a seat, a claim and a Pod that runs.
+"""The main path on a real control plane: from a Workload to a seat, a claim and a running Pod.
 
-The same scenarios run on every provider: without kubelets, on kind, on a cluster that is given. The
-controller runs with the shipped rights only and a retry interval of an hour, so that every step that a test
-sees was caused by an event.
+The scenarios run on every provider: without kubelets, on kind, on an existing cluster. The controller has
+only the shipped permissions, and a retry interval of an hour, so that an event causes every step that a test
+observes.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def test_a_workload_gets_a_dedicated_claim_and_a_running_pod(
     ]
 
 
-def test_a_second_worker_joins_the_seat_of_an_allocated_claim(
+def test_a_second_worker_joins_an_allocated_claim(
     cluster: Cluster, openrl: WorkloadClient, start: Start
 ) -> None:
     one_gpu_nodes(cluster, 2)
@@ -82,7 +82,7 @@ def test_the_limit_holds_at_every_revision_when_twelve_workers_arrive_at_once(
         openrl.submit(*(workload(name) for name in names))
         openrl.await_that(
             lambda: len(openrl.in_phase("Running")) == 6 and len(openrl.in_phase("Pending")) == 6,
-            "six workers do not run while six wait",
+            "not six running and six waiting",
             timeout_seconds=30,
         )
 
@@ -92,11 +92,11 @@ def test_the_limit_holds_at_every_revision_when_twelve_workers_arrive_at_once(
     assert sorted(shared.values()) == [2, 2, 2]
 
 
-def test_two_workers_racing_for_the_last_seats_of_two_claims_both_get_one_and_cut_no_claim(
+def test_two_workers_racing_for_the_last_two_seats_get_one_each_and_create_no_claim(
     cluster: Cluster, openrl: WorkloadClient, start: Start, tmp_path: Path
 ) -> None:
     one_gpu_nodes(cluster, 2)
-    # A limit of one makes two claims of one worker each; then two controllers race at a limit of two.
+    # A limit of one leads to two claims of one worker each. Then two controllers race at a limit of two.
     alone = start({"--max-seats-per-claim": "1"})
     openrl.submit(workload("first"), workload("second"))
     openrl.await_phases(["first", "second"], "Running")
@@ -115,10 +115,10 @@ def test_two_workers_racing_for_the_last_seats_of_two_claims_both_get_one_and_cu
     assert {claim["metadata"]["name"] for claim in openrl.claims()} == claims
     assert sorted(len(seats) for seats in openrl.seats().values()) == [2, 2]
     assert witness.most_seats == 2
-    assert len(witness.names) == 2, "a claim was cut although there were seats"
+    assert len(witness.names) == 2, "no claim was created while there were free seats"
 
 
-def test_a_waiters_reason_names_the_limit_only_where_the_worker_could_share(
+def test_a_wait_reason_mentions_the_limit_only_for_a_shared_worker(
     cluster: Cluster, openrl: WorkloadClient, start: Start
 ) -> None:
     one_gpu_nodes(cluster, 1)
@@ -157,17 +157,17 @@ def test_a_freed_seat_reaches_a_waiter_within_a_second(
 
     openrl.delete("second")
     openrl.await_that(
-        lambda: "second" not in openrl.seats().get(shared, []), "no seat is freed", timeout_seconds=20
+        lambda: "second" not in openrl.seats().get(shared, []), "the seat is not freed", timeout_seconds=20
     )
     freed = time.monotonic()
     openrl.await_that(
-        lambda: "waiter" in openrl.seats()[shared], "the seat reaches nobody", timeout_seconds=20
+        lambda: "waiter" in openrl.seats()[shared], "no worker gets the seat", timeout_seconds=20
     )
 
-    # The contract's own bound, an hour away from the retry interval: not a measure of speed.
+    # A generous bound, far below the retry interval; it does not measure speed.
     assert time.monotonic() - freed < 1
     openrl.await_phase("waiter", "Running")
-    assert openrl.seats() == {shared: ["first", "waiter"]}, "the waiter's own claim is given up"
+    assert openrl.seats() == {shared: ["first", "waiter"]}, "the waiter's own claim is released"
 
 
 def test_deleting_a_workload_releases_seat_pod_claim_and_ledger(
@@ -179,11 +179,11 @@ def test_deleting_a_workload_releases_seat_pod_claim_and_ledger(
     openrl.await_phases(["first", "second"], "Running")
 
     openrl.delete("first")
-    openrl.await_that(lambda: len(openrl.pods()) == 1, "the Pod does not go", timeout_seconds=20)
+    openrl.await_that(lambda: len(openrl.pods()) == 1, "the Pod is not deleted", timeout_seconds=20)
     openrl.await_that(
-        lambda: list(openrl.seats().values()) == [["second"]], "the seat stays", timeout_seconds=20
+        lambda: list(openrl.seats().values()) == [["second"]], "the seat is not released", timeout_seconds=20
     )
-    assert len(openrl.claims()) == 1, "the claim lives while somebody is seated"
+    assert len(openrl.claims()) == 1, "the claim exists as long as it has a seat"
     openrl.delete("second")
 
     openrl.await_gone()
@@ -221,7 +221,9 @@ def test_a_two_gpu_worker_gets_two_devices_on_one_node(
     assert (status["nodeName"], status["deviceCount"]) == (pair, 2)
 
 
-def test_a_workers_story_is_told_in_events(cluster: Cluster, openrl: WorkloadClient, start: Start) -> None:
+def test_the_placement_of_a_worker_is_recorded_in_events(
+    cluster: Cluster, openrl: WorkloadClient, start: Start
+) -> None:
     one_gpu_nodes(cluster, 1)
     start(LIMIT_OF_TWO)
     openrl.submit(workload("first"), workload("second"))
@@ -231,7 +233,7 @@ def test_a_workers_story_is_told_in_events(cluster: Cluster, openrl: WorkloadCli
     openrl.delete("first")
     openrl.await_phase("third", "Running")
 
-    def told() -> bool:
+    def recorded() -> bool:
         events = cluster.kubectl("get", "events", "-n", WORKER_NAMESPACE, "-o", "json")
         reasons = {
             event["reason"]
@@ -240,10 +242,10 @@ def test_a_workers_story_is_told_in_events(cluster: Cluster, openrl: WorkloadCli
         }
         return {"CreatedClaim", "WaitingForCapacity", "SharedOnUnschedulable", "Placed"} <= reasons
 
-    openrl.await_that(told, "the events of the waiter do not come", timeout_seconds=20)
+    openrl.await_that(recorded, "the events of the waiter are missing", timeout_seconds=20)
 
 
-def test_a_stopped_controller_ends_with_zero_and_leaves_the_workers_alone(
+def test_a_stopped_controller_exits_with_zero_and_does_not_affect_workers(
     cluster: Cluster, openrl: WorkloadClient, start: Start
 ) -> None:
     one_gpu_nodes(cluster, 1)

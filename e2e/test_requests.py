@@ -1,4 +1,4 @@
-"""What placement asks of the API server, counted in its own audit log."""
+"""The requests that placement needs, counted in the audit log of the API server."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ pytest_plugins = ("e2e.controlplane.fixtures",)
 LIMIT_OF_TWO = {"--max-seats-per-claim": "2"}
 
 
-def test_a_dedicated_placement_costs_six_writes_and_a_join_five_and_neither_reads(
+def test_a_dedicated_placement_needs_six_writes_a_join_five_and_neither_reads(
     cluster: Cluster, openrl: WorkloadClient, start: Start
 ) -> None:
     one_gpu_nodes(cluster, 1)
@@ -23,7 +23,7 @@ def test_a_dedicated_placement_costs_six_writes_and_a_join_five_and_neither_read
         mark = cluster.audit.mark()
         openrl.submit(workload(name))
         openrl.await_phase(name, "Running")
-        # The last line of the log comes an instant after the answer.
+        # The last line of the log appears shortly after the response.
         await_logged(cluster, mark, writes)
         verbs = requests(cluster, mark)
         assert written(verbs) == writes, verbs
@@ -37,7 +37,7 @@ def await_logged(cluster: Cluster, since: int, writes: int) -> None:
 
 
 def requests(cluster: Cluster, since: int) -> Counter[str]:
-    """What controllers asked for after a mark, by verb; Events are told apart from the work."""
+    """Count the requests of controllers after a mark by verb, with Events separate from other writes."""
     verbs: Counter[str] = Counter()
     for kind, count in cluster.audit.counts(since=since, user=CONTROLLER_USER).items():
         verbs[kind.verb] += count if kind.resource != "events" else 0
@@ -48,7 +48,7 @@ def written(verbs: Counter[str]) -> int:
     return sum(verbs[verb] for verb in ("create", "patch", "update", "delete"))
 
 
-def test_the_controller_is_never_refused_for_want_of_a_right(
+def test_no_request_of_the_controller_is_forbidden(
     cluster: Cluster, openrl: WorkloadClient, start: Start
 ) -> None:
     one_gpu_nodes(cluster, 1)

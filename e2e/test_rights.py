@@ -1,7 +1,7 @@
-"""The controller has exactly the rights that it uses, by the API server's own account of the whole session.
+"""The controller has exactly the permissions that it uses, according to the audit log of the whole session.
 
-Runs last. A run of a part of the suite shows that nothing beyond the granted rights was asked for; that every
-right is used is shown by the whole suite only (`make e2e`).
+This module runs last. A partial run only checks that no request lacked a permission. A run of the whole suite
+(`make e2e`) also checks that every permission is used.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ FORBIDDEN = 403
 
 @pytest.fixture
 def shipped(cluster: Cluster) -> frozenset[Right]:
-    """The rights that the built manifests grant."""
+    """Return the permissions that the manifests grant."""
     return granted(yaml.safe_load_all(cluster.kubectl("kustomize", str(MANIFESTS))))
 
 
 @pytest.fixture
 def without_finalizers(cluster: Cluster) -> Iterator[None]:
-    """The controller's Role without its right on `workloads/finalizers`."""
+    """Remove the permission on `workloads/finalizers` from the controller's Role."""
     rules = cluster.api.get(ROLE)["rules"]
     less = [rule for rule in rules if rule["resources"] != ["workloads/finalizers"]]
     assert len(less) == len(rules) - 1
@@ -41,7 +41,7 @@ def without_finalizers(cluster: Cluster) -> Iterator[None]:
 
 
 def blocking_pod(owner: Object) -> Object:
-    """A Pod that blocks its owner's deletion, as every worker's Pod does."""
+    """Return a Pod that blocks its owner's deletion, as every worker's Pod does."""
     reference = {
         "apiVersion": "openrl.io/v1alpha1",
         "kind": "Workload",
@@ -60,8 +60,8 @@ def blocking_pod(owner: Object) -> Object:
 
 
 @pytest.mark.usefixtures("without_finalizers")
-def test_without_the_right_on_finalizers_no_pod_may_be_owned(cluster: Cluster) -> None:
-    """The right that no request carries: OwnerReferencesPermissionEnforcement asks for it."""
+def test_a_pod_cannot_be_owned_without_the_permission_on_finalizers(cluster: Cluster) -> None:
+    """No request uses it: the admission plugin OwnerReferencesPermissionEnforcement checks it."""
     pod = blocking_pod(cluster.api.create(WORKLOADS, workload("owner")))
     with Api.from_kubeconfig(cluster.controller_kubeconfig) as controller:
 
@@ -72,14 +72,12 @@ def test_without_the_right_on_finalizers_no_pod_may_be_owned(cluster: Cluster) -
                 return error.message if error.status == FORBIDDEN else None
             return None
 
-        message = wait_until(refusal, "the Pod is let in without the right", timeout_seconds=10)
+        message = wait_until(refusal, "the Pod is accepted without the permission", timeout_seconds=10)
     assert "cannot set blockOwnerDeletion" in message
 
 
-def test_what_happens_again_is_told_in_the_same_event(
-    cluster: Cluster, openrl: WorkloadClient, start: Start
-) -> None:
-    """An Event is patched when it repeats, a minute later or at the end: few scenarios last as long."""
+def test_a_repeated_event_is_patched(cluster: Cluster, openrl: WorkloadClient, start: Start) -> None:
+    """A repeated Event is patched a minute later or at the end, and few scenarios take that long."""
     one_gpu_nodes(cluster, 1)
     mark = cluster.audit.mark()
     controller = start({})
@@ -90,23 +88,25 @@ def test_what_happens_again_is_told_in_the_same_event(
     cluster.api.delete(f"{PODS}/orw-trainer")
     wait_until(
         lambda: first["metadata"]["uid"] not in {pod["metadata"]["uid"] for pod in openrl.pods()},
-        "the Pod does not go",
+        "the Pod is not deleted",
         timeout_seconds=20,
     )
-    openrl.await_that(lambda: len(openrl.pods()) == 1, "the Pod does not come again")
+    openrl.await_that(lambda: len(openrl.pods()) == 1, "the Pod is not created again")
     openrl.await_phase("trainer", "Running")
     assert controller.stop() == 0
 
-    told = cluster.audit.count(since=mark, user=CONTROLLER_USER, verb="patch", resource="events")
-    assert told >= 1
+    patches = cluster.audit.count(since=mark, user=CONTROLLER_USER, verb="patch", resource="events")
+    assert patches >= 1
 
 
-def test_what_is_used_is_what_is_granted(cluster: Cluster, shipped: frozenset[Right], full_run: bool) -> None:
+def test_exactly_the_granted_permissions_are_used(
+    cluster: Cluster, shipped: frozenset[Right], full_run: bool
+) -> None:
     seen, beyond = used(controller_requests(cluster), shipped)
 
     asked = {f"{r.kind.verb} {r.kind.resource} in {r.namespace or 'the cluster'}: {r.code}" for r in beyond}
-    assert sorted(asked) == [], "asked for, and not granted"
-    assert not seen & UNAUDITED.keys(), "it shows in the audit log, so it needs no excuse"
+    assert sorted(asked) == [], "requested without a permission"
+    assert not seen & UNAUDITED.keys(), "listed as never audited, but in the audit log"
     assert shipped >= UNAUDITED.keys()
     if full_run:
-        assert sorted(shipped - seen - UNAUDITED.keys()) == [], "granted, and never used"
+        assert sorted(shipped - seen - UNAUDITED.keys()) == [], "granted but never used"

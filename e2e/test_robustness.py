@@ -1,7 +1,7 @@
-"""Odd but legal states on a real control plane: the controller neither storms the server nor ends.
+"""Unusual but legal states on a real control plane: the controller backs off and keeps running.
 
-What the simulated cluster is told to be like, the real API server, its admission and kube-scheduler are here:
-a webhook that fails, a sidecar that uses our variable, a ledger that nobody of ours made, a gated Pod.
+Real API server, admission and kube-scheduler confirm what the simulated cluster assumes: a failing webhook, a
+sidecar with one of our variables, a foreign ledger, a gated Pod.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ pytest_plugins = ("e2e.controlplane.fixtures",)
 WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 WINDOW_SECONDS = 5
 ATTEMPTS_MAX = 14
-"""From 4 ms on (5 ms less a fifth), doubled: 11 attempts in five seconds, and a few that events cause."""
+"""Back-off from 4 ms on, doubled each time: 11 attempts in five seconds, plus a few caused by events."""
 
 
 @contextmanager
 def broken_webhook(api: Api) -> Iterator[None]:
-    """While the block runs, a webhook that must be asked about Pods answers nobody."""
+    """While the block runs, every Pod needs the admission of a webhook that does not respond."""
     body = {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "ValidatingWebhookConfiguration",
@@ -52,14 +52,14 @@ def broken_webhook(api: Api) -> Iterator[None]:
     }
     api.create(WEBHOOKS, body)
     try:
-        wait_until(lambda: refuses_pods(api), "the webhook is not asked", timeout_seconds=10)
+        wait_until(lambda: refuses_pods(api), "the webhook is not called", timeout_seconds=10)
         yield
     finally:
         api.delete(f"{WEBHOOKS}/broken")
 
 
 def refuses_pods(api: Api) -> bool:
-    """Whether a Pod would be refused because the webhook fails."""
+    """Whether the API server refuses a Pod because the webhook fails."""
     container = {"name": "main", "image": "main:1"}
     pod = {"metadata": {"name": "probe"}, "spec": {"containers": [container]}}
     try:
@@ -69,7 +69,7 @@ def refuses_pods(api: Api) -> bool:
     return False
 
 
-def test_a_failing_webhook_is_not_stormed_and_the_worker_runs_once_it_is_gone(
+def test_a_failing_webhook_leads_to_back_off_and_the_worker_runs_once_it_is_removed(
     cluster: Cluster, openrl: WorkloadClient, tmp_path: Path
 ) -> None:
     one_gpu_nodes(cluster, 1)
@@ -84,7 +84,7 @@ def test_a_failing_webhook_is_not_stormed_and_the_worker_runs_once_it_is_gone(
         openrl.await_phase("trainer", "Running")
 
 
-def test_a_sidecars_variable_of_our_name_costs_no_second_pod(
+def test_a_sidecar_with_our_variable_causes_no_second_pod(
     cluster: Cluster, openrl: WorkloadClient, start: Start
 ) -> None:
     one_gpu_nodes(cluster, 1)
@@ -104,7 +104,7 @@ def test_a_sidecars_variable_of_our_name_costs_no_second_pod(
     assert cluster.audit.count(since=mark, user=CONTROLLER_USER, verb="delete", resource="pods") == 0
 
 
-def test_a_seat_in_an_odd_ledger_keeps_no_worker_from_running_or_going(
+def test_a_seat_on_a_foreign_ledger_does_not_block_running_or_deletion(
     cluster: Cluster, openrl: WorkloadClient, start: Start
 ) -> None:
     one_gpu_nodes(cluster, 1)
@@ -117,29 +117,27 @@ def test_a_seat_in_an_odd_ledger_keeps_no_worker_from_running_or_going(
         "exclusive": False,
         "hostRequest": "1Gi",
     }
-    odd: Object = {
+    foreign: Object = {
         "apiVersion": "openrl.io/v1alpha1",
         "kind": "ClaimLedger",
-        "metadata": {"name": "odd", "namespace": WORKER_NAMESPACE},
-        "spec": {"claimName": "odd", "seats": [seat]},
+        "metadata": {"name": "foreign", "namespace": WORKER_NAMESPACE},
+        "spec": {"claimName": "foreign", "seats": [seat]},
     }
-    cluster.api.create(LEDGERS, odd)
+    cluster.api.create(LEDGERS, foreign)
     try:
         controller = start({"--retry-interval": "1s"})
         openrl.await_phase("trainer", "Running")
         openrl.delete("trainer")
         wait_until(
-            lambda: cluster.api.find(f"{WORKLOADS}/trainer") is None, "it is not gone", timeout_seconds=20
+            lambda: cluster.api.find(f"{WORKLOADS}/trainer") is None, "it is not deleted", timeout_seconds=20
         )
-        assert openrl.seats() == {"odd": ["trainer"]}
+        assert openrl.seats() == {"foreign": ["trainer"]}
         assert controller.stop() == 0
     finally:
-        cluster.api.delete(f"{LEDGERS}/odd")
+        cluster.api.delete(f"{LEDGERS}/foreign")
 
 
-def test_a_worker_whose_pod_is_gated_for_ever_times_out(
-    cluster: Cluster, openrl: WorkloadClient, start: Start
-) -> None:
+def test_a_worker_with_a_gated_pod_times_out(cluster: Cluster, openrl: WorkloadClient, start: Start) -> None:
     one_gpu_nodes(cluster, 1)
     trainer = workload("trainer")
     trainer["spec"]["template"]["spec"]["schedulingGates"] = [{"name": "example.com/never"}]
@@ -149,9 +147,9 @@ def test_a_worker_whose_pod_is_gated_for_ever_times_out(
     status = openrl.await_phase("trainer", "Failed")
 
     assert status["reason"].startswith("PlacementTimeout: waited 3s; last: ")
-    # The status comes first, then what it held.
+    # The status is written first, then seat and claim are released.
     wait_until(
         lambda: not (openrl.pods() or openrl.claims() or openrl.ledgers()),
-        "something is held still",
+        "seats or claims are left",
         timeout_seconds=10,
     )

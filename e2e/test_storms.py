@@ -1,8 +1,8 @@
-"""Crashes and rivals under load: whatever happens in between, the end is sound.
+"""Crashes and concurrent controllers under load: the cluster always settles without violations.
 
-A controller is killed at random moments of a storm, or two of them work at once without election; no ledger
-is ever above the limit, and once settled nobody has two seats or Pods, nothing is orphaned, and everybody who
-fits runs.
+A controller is killed at random times during a storm, or two run at once without leader election. No ledger
+is ever above the limit. Once the cluster has settled, no worker has two seats or Pods, there are no orphans,
+and every worker that fits is running.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NODES, GPUS = 4, 2
 
 
 class Storm:
-    """Workloads that come, and with every third one another that goes."""
+    """A series of created Workloads, with every third one followed by a deletion."""
 
     def __init__(self, openrl: WorkloadClient, rng: Random) -> None:
         self._openrl = openrl
@@ -56,24 +56,24 @@ class Storm:
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_killed_at_random_moments_of_a_storm_it_settles_soundly(
+def test_a_controller_killed_at_random_in_a_storm_settles_without_violations(
     cluster: Cluster, openrl: WorkloadClient, tmp_path: Path, seed: int
 ) -> None:
-    killed_in_a_storm(cluster, openrl, tmp_path, seed)
+    run_storm_with_crashes(cluster, openrl, tmp_path, seed)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("seed", range(100, 120))
-def test_killed_at_random_moments_of_twenty_storms_it_settles_soundly(
+def test_a_controller_killed_at_random_in_twenty_storms_settles_without_violations(
     cluster: Cluster, openrl: WorkloadClient, tmp_path: Path, seed: int
 ) -> None:
-    killed_in_a_storm(cluster, openrl, tmp_path, seed)
+    run_storm_with_crashes(cluster, openrl, tmp_path, seed)
 
 
-def killed_in_a_storm(cluster: Cluster, openrl: WorkloadClient, tmp_path: Path, seed: int) -> None:
+def run_storm_with_crashes(cluster: Cluster, openrl: WorkloadClient, tmp_path: Path, seed: int) -> None:
     rng = Random(seed)
-    # A GPU for each: what differs between two runs is who shares, not who runs.
+    # One GPU for each worker: random order decides only which workers share, not which run.
     cluster.furnish(Fleet(nodes=8, shape=NodeShape(gpus=4)))
     log = tmp_path / "controller.log"
     with witnessed_ledgers(cluster) as witness:
@@ -91,7 +91,7 @@ def killed_in_a_storm(cluster: Cluster, openrl: WorkloadClient, tmp_path: Path, 
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("seed", [11, 12])
-def test_two_controllers_at_once_without_election_settle_soundly(
+def test_two_controllers_without_election_settle_without_violations(
     cluster: Cluster, openrl: WorkloadClient, tmp_path: Path, seed: int
 ) -> None:
     rng = Random(seed)
@@ -107,7 +107,7 @@ def test_two_controllers_at_once_without_election_settle_soundly(
 
 
 @pytest.mark.timeout(300)
-def test_an_overfull_fleet_settles_with_every_seat_taken(
+def test_an_overfull_fleet_settles_with_all_seats_booked(
     cluster: Cluster, openrl: WorkloadClient, start: Start
 ) -> None:
     cluster.furnish(Fleet(nodes=NODES, shape=NodeShape(gpus=GPUS)))

@@ -1,5 +1,5 @@
-"""The manifests on a real API server: they install, kubectl shows what they declare, and the controller's
-identity may do what the contract says. Nothing of the controller runs here.
+"""The manifests on a real API server: they install, kubectl prints the columns that they declare, and the
+controller has the permissions of the contract. The controller does not run here.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ pytest_plugins = ("e2e.controlplane.fixtures",)
 FORBIDDEN = 403
 
 BUILT_IN_GROUPS = {"authentication.k8s.io", "authorization.k8s.io"}
-"""What every authenticated user may do lies here: asking who one is and what one may."""
+"""The groups in which every authenticated user has permissions: self reviews and access reviews."""
 
 Rights = set[tuple[str, str, str, str]]
-"""Group, resource, name (empty: all of them) and verb."""
+"""Group, resource, name (empty: all names) and verb."""
 
 
 @pytest.fixture
@@ -43,12 +43,12 @@ def build(cluster: Cluster, folder: Path = MANIFESTS) -> list[Object]:
     return list(yaml.safe_load_all(cluster.kubectl("kustomize", str(folder))))
 
 
-def test_what_is_installed_is_what_is_written(cluster: Cluster) -> None:
-    """The server adds and drops nothing that the next `apply` would have to change (diff exits with 1)."""
+def test_the_installed_objects_equal_the_manifests(cluster: Cluster) -> None:
+    """The server neither adds nor drops a field, so `kubectl diff` exits with 0."""
     assert cluster.kubectl("diff", "-k", str(MANIFESTS)) == ""
 
 
-def test_server_side_apply_takes_them_too(cluster: Cluster) -> None:
+def test_server_side_apply_accepts_the_manifests(cluster: Cluster) -> None:
     cluster.kubectl("apply", "--server-side", "--dry-run=server", "--force-conflicts", "-k", str(MANIFESTS))
 
 
@@ -59,7 +59,7 @@ def test_the_samples_are_accepted(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("folder", ["controller", "samples"])
-def test_the_restricted_profile_lets_the_pods_in(cluster: Cluster, folder: str) -> None:
+def test_the_restricted_profile_admits_the_pods(cluster: Cluster, folder: str) -> None:
     templates = [item["spec"].get("template") for item in build(cluster, MANIFESTS / folder)]
     pods = [
         {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "try"}, "spec": template["spec"]}
@@ -124,10 +124,10 @@ def rights(rules: Iterable[Object]) -> Rights:
 
 
 @pytest.mark.parametrize("namespace", [WORKER_NAMESPACE, CONTROLLER_NAMESPACE, "kube-system"])
-def test_the_controller_may_do_what_its_roles_say_and_no_more(
+def test_the_controller_has_exactly_the_permissions_of_its_roles(
     cluster: Cluster, controller: Api, namespace: str
 ) -> None:
-    """That the roles are those of the contract is shown in `tests/manifests`."""
+    """`tests/manifests` compares the roles with the contract."""
     ours = [
         role
         for role in build(cluster)
@@ -158,7 +158,7 @@ def test_the_controller_may_do_what_its_roles_say_and_no_more(
         "/apis/openrl.io/v1alpha1/workloads",
     ],
 )
-def test_the_controller_may_not_read(controller: Api, path: str) -> None:
+def test_the_controller_cannot_read(controller: Api, path: str) -> None:
     refused(lambda: controller.get(path), FORBIDDEN)
 
 
@@ -169,13 +169,13 @@ def test_the_controller_may_not_read(controller: Api, path: str) -> None:
         ("openrl.io/v1alpha1", {"workloads", "workloads/status", "claimledgers"}),
     ],
 )
-def test_what_is_served_is_known_without_a_right(controller: Api, group: str, kinds: set[str]) -> None:
+def test_discovery_needs_no_permission(controller: Api, group: str, kinds: set[str]) -> None:
     served = {resource["name"] for resource in controller.get(f"/apis/{group}")["resources"]}
 
     assert served >= kinds
 
 
-def test_the_controller_asks_for_no_workers_itself(controller: Api) -> None:
+def test_the_controller_cannot_create_workloads(controller: Api) -> None:
     refused(lambda: controller.create(WORKLOADS, workload()), FORBIDDEN)
 
 
@@ -208,7 +208,7 @@ def test_roles_for_people(cluster: Cluster, role: str, writes: bool) -> None:
     }
     cluster.api.create(bindings, binding)
     try:
-        # The authorizer learns of a binding by a watch of its own.
+        # The authorizer learns of a new binding through a watch.
         wait_until(
             lambda: may(cluster, "jane", "watch", "workloads"), f"{role} does not work", timeout_seconds=10
         )

@@ -1,4 +1,4 @@
-"""What only an API server can show of the two schemas: which writes they refuse, and what survives them."""
+"""Behavior of the two schemas that only an API server can show: refused writes, and fields that are kept."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_refused(cluster: Cluster, edit: Edit, message: str) -> None:
     assert message in refused(lambda: cluster.api.create(WORKLOADS, edited(edit)))
 
 
-def test_a_misspelt_field_of_the_spec_is_pointed_out(cluster: Cluster) -> None:
+def test_a_misspelled_field_of_the_spec_is_reported(cluster: Cluster) -> None:
     body = json.dumps(edited(lambda spec: spec.update(modleID="model")))
 
     with pytest.raises(KubectlFailed, match=r'unknown field "spec\.modleID"'):
@@ -173,7 +173,7 @@ CHANGES: Mapping[str, tuple[Object, str]] = {
 
 @pytest.fixture
 def complete(cluster: Cluster) -> str:
-    """The path of a Workload that has every field."""
+    """Return the path of a Workload with all fields."""
     return f"{WORKLOADS}/{cluster.api.create(WORKLOADS, workload(**COMPLETE))['metadata']['name']}"
 
 
@@ -186,7 +186,7 @@ def test_the_spec_is_immutable(cluster: Cluster, complete: str, change: Object, 
 
 
 @pytest.mark.parametrize("field", ["ownerID", "trainingKind"])
-def test_an_optional_field_cannot_come_later(cluster: Cluster, field: str) -> None:
+def test_an_optional_field_cannot_be_added_later(cluster: Cluster, field: str) -> None:
     cluster.api.create(WORKLOADS, workload())
     change = {"spec": {field: "lora"}}
 
@@ -228,7 +228,7 @@ POD_TEMPLATE: Object = {
 }
 
 
-def test_the_template_is_kept_as_it_was_given(cluster: Cluster) -> None:
+def test_the_template_is_stored_unchanged(cluster: Cluster) -> None:
     cluster.api.create(WORKLOADS, workload(template=copy.deepcopy(POD_TEMPLATE)))
 
     assert cluster.api.get(f"{WORKLOADS}/worker-1")["spec"]["template"] == POD_TEMPLATE
@@ -243,7 +243,7 @@ STATUS_OF_AN_EARLIER_CONTROLLER: Object = {
 }
 
 
-def test_what_an_earlier_controller_wrote_survives_our_writes(cluster: Cluster, controller: Api) -> None:
+def test_fields_of_an_earlier_controller_survive_our_writes(cluster: Cluster, controller: Api) -> None:
     accelerator = {"memory": "60Gi", "profile": {"mig": "1g.10gb"}}
     cluster.api.create(WORKLOADS, workload(accelerator=accelerator))
     path = f"{WORKLOADS}/worker-1"
@@ -257,7 +257,7 @@ def test_what_an_earlier_controller_wrote_survives_our_writes(cluster: Cluster, 
     assert after["status"] == {**STATUS_OF_AN_EARLIER_CONTROLLER, "nodeName": "node-1"}
 
 
-def test_a_write_to_the_status_leaves_the_spec_alone_and_the_other_way_round(cluster: Cluster) -> None:
+def test_writes_of_status_and_spec_do_not_affect_each_other(cluster: Cluster) -> None:
     cluster.api.create(WORKLOADS, workload())
     path = f"{WORKLOADS}/worker-1"
 
@@ -268,15 +268,15 @@ def test_a_write_to_the_status_leaves_the_spec_alone_and_the_other_way_round(clu
     assert (after["spec"]["role"], after["status"]["phase"]) == ("trainer", "Pending")
 
 
-def test_a_phase_that_nobody_knows_is_refused(cluster: Cluster) -> None:
+def test_an_unknown_phase_is_refused(cluster: Cluster) -> None:
     cluster.api.create(WORKLOADS, workload())
     patch = {"status": {"phase": "Dreaming"}}
 
     assert "status.phase" in refused(lambda: cluster.api.patch(f"{WORKLOADS}/worker-1/status", patch))
 
 
-def store_past_the_api_server(plane: ControlPlane, body: Object) -> None:
-    """Put an object into etcd as an API server with an older schema might have left it there."""
+def store_in_etcd(plane: ControlPlane, body: Object) -> None:
+    """Write an object to etcd as an API server with an older schema may have left it."""
     key = f"/registry/openrl.io/workloads/{WORKER_NAMESPACE}/{body['metadata']['name']}"
     put = {"key": b64encode(key.encode()).decode(), "value": b64encode(json.dumps(body).encode()).decode()}
     request = Request(f"{plane.etcd_url}/v3/kv/put", json.dumps(put).encode())  # noqa: S310
@@ -297,7 +297,7 @@ STORED: Mapping[str, Edit] = {
 
 
 @pytest.mark.parametrize("edit", STORED.values(), ids=list(STORED))
-def test_a_stored_object_that_the_schema_would_refuse_can_still_be_failed(
+def test_a_stored_object_that_violates_the_schema_can_still_be_failed(
     cluster: Cluster, controller: Api, edit: Edit
 ) -> None:
     if not isinstance(cluster, ControlPlane):
@@ -305,7 +305,7 @@ def test_a_stored_object_that_the_schema_would_refuse_can_still_be_failed(
     body = edited(edit)
     body["metadata"] |= {"uid": "5f0e6f3c-0000-4000-8000-000000000001", "generation": 1}
     body["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
-    store_past_the_api_server(cluster, body)
+    store_in_etcd(cluster, body)
     path = f"{WORKLOADS}/worker-1"
 
     controller.patch(path, {"metadata": {"finalizers": ["openrl.io/placement"]}})
@@ -328,7 +328,7 @@ def test_a_ledger_keeps_every_field_and_a_partial_seat(controller: Api) -> None:
     assert (after["epoch"], after["status"]) == (7, {"seats": 2})
 
 
-def test_a_workload_sits_on_a_claim_once(cluster: Cluster) -> None:
+def test_a_workload_has_at_most_one_seat_per_ledger(cluster: Cluster) -> None:
     body = ledger()
     body["spec"]["seats"].append({"workload": "worker-1"})
 

@@ -1,4 +1,4 @@
-"""Every folder of the manifests as kubectl builds it, taken by a real API server down to the last field."""
+"""Every folder of the manifests, built by kubectl and validated strictly by a real API server."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ OPERATOR_KINDS: Mapping[str, Object] = {
         )
     ),
 }
-"""What the Prometheus operator's kinds hold, as far as it is used: a misspelt field is refused."""
+"""The used part of the Prometheus operator's schemas. A misspelled field is refused."""
 
 
 def definition(kind: str, spec: Object) -> Object:
@@ -59,7 +59,7 @@ def definition(kind: str, spec: Object) -> Object:
 
 @pytest.fixture(scope="module")
 def operator_kinds(installed_cluster_of_session: Cluster) -> Iterator[None]:
-    """A cluster that has the Prometheus operator's kinds."""
+    """Install the kinds of the Prometheus operator."""
     api = installed_cluster_of_session.api
     made = [definition(kind, spec) for kind, spec in OPERATOR_KINDS.items()]
     for each in made:
@@ -74,7 +74,7 @@ def operator_kinds(installed_cluster_of_session: Cluster) -> Iterator[None]:
 
 
 def is_served(api: Api, made: Object) -> bool:
-    """Whether objects of a kind can be listed: a kind that was just made is refused with 404, then 429."""
+    """Whether objects of a kind can be listed. A new kind first responds with 404, then 429."""
     plural, _, group = made["metadata"]["name"].partition(".")
     try:
         api.get(f"/apis/{group}/v1/namespaces/{CONTROLLER_NAMESPACE}/{plural}")
@@ -93,8 +93,8 @@ def installation(folder: Path) -> str:
 
 @pytest.mark.usefixtures("operator_kinds")
 @pytest.mark.parametrize("folder", FOLDERS, ids=installation)
-def test_the_server_takes_every_field_of_every_build(cluster: Cluster, folder: Path) -> None:
-    """Validation is the server's own and strict: an unknown field is an error."""
+def test_the_server_accepts_every_field_of_every_build(cluster: Cluster, folder: Path) -> None:
+    """Validation is that of the server and strict: an unknown field is an error."""
     built = cluster.kubectl("kustomize", str(folder))
 
     answer = cluster.kubectl(
@@ -105,7 +105,7 @@ def test_the_server_takes_every_field_of_every_build(cluster: Cluster, folder: P
 
 
 def differences(one: list[Object], other: list[Object]) -> set[str]:
-    """The objects that are not the same in both, as `<kind>/<name>`."""
+    """Return the objects that differ, as `<kind>/<name>`."""
     sides = [{f"{item['kind']}/{item['metadata']['name']}": item for item in side} for side in (one, other)]
     return {name for name in {*sides[0], *sides[1]} if sides[0].get(name) != sides[1].get(name)}
 
@@ -124,16 +124,14 @@ def differences(one: list[Object], other: list[Object]) -> set[str]:
         ),
     ],
 )
-def test_an_overlay_changes_these_objects_and_no_other(
-    cluster: Cluster, overlay: str, changed: set[str]
-) -> None:
+def test_an_overlay_changes_only_these_objects(cluster: Cluster, overlay: str, changed: set[str]) -> None:
     built = build(cluster, MANIFESTS / "overlays" / overlay)
 
     assert differences(build(cluster, MANIFESTS), built) == changed
 
 
 @pytest.mark.parametrize("overlay", ["dev", "metrics"])
-def test_the_restricted_profile_lets_an_overlays_pod_in(cluster: Cluster, overlay: str) -> None:
+def test_the_restricted_profile_admits_an_overlays_pod(cluster: Cluster, overlay: str) -> None:
     (deployment,) = (
         item for item in build(cluster, MANIFESTS / "overlays" / overlay) if item["kind"] == "Deployment"
     )

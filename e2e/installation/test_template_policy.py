@@ -1,4 +1,4 @@
-"""The policy on templates at work: what it lets in, what it refuses in which words, whom it leaves alone."""
+"""The admission policy on templates: accepted ones, refused ones with messages, and exempt objects."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ASKED_SECONDS = 30
 
 @pytest.fixture(scope="module")
 def policy(installed_cluster_of_session: Cluster) -> Iterator[Object]:
-    """The policy in force; returns it once the API server asks it."""
+    """Enforce the policy, and return it once the API server applies it."""
     cluster = installed_cluster_of_session
     enforce(cluster)
     yield cluster.api.get(f"{POLICIES}/{POLICY}")
@@ -36,7 +36,7 @@ def enforce(cluster: Cluster) -> None:
 
 
 def await_asked(api: Api, *, asked: bool) -> None:
-    """Return when the API server asks the policy, or does no more: it learns of it by a watch of its own."""
+    """Wait until the API server applies the policy, or no longer applies it. It learns of it by a watch."""
     body = template(hostNetwork=True)
 
     def is_as_wanted() -> bool:
@@ -46,11 +46,11 @@ def await_asked(api: Api, *, asked: bool) -> None:
             return asked
         return not asked
 
-    wait_until(is_as_wanted, f"the policy is asked: not {asked}", timeout_seconds=ASKED_SECONDS)
+    wait_until(is_as_wanted, f"the policy is applied: not {asked}", timeout_seconds=ASKED_SECONDS)
 
 
 def template(container: Object | None = None, **pod: object) -> Object:
-    """A Workload with more in its container, or in its Pod."""
+    """Return a Workload with additional fields in its container or its Pod."""
     spec = {"containers": [{"name": "worker", "image": "worker:1", **(container or {})}], **pod}
     return workload(template={"spec": spec})
 
@@ -153,13 +153,13 @@ REFUSED: Mapping[str, tuple[Object, str]] = {
 
 @pytest.mark.usefixtures("policy")
 @pytest.mark.parametrize("body", ALLOWED.values(), ids=list(ALLOWED))
-def test_a_template_without_power_over_its_node_is_let_in(cluster: Cluster, body: Object) -> None:
+def test_an_unprivileged_template_is_accepted(cluster: Cluster, body: Object) -> None:
     cluster.api.request("POST", f"{WORKLOADS}?dryRun=All", body)
 
 
 @pytest.mark.usefixtures("policy")
 @pytest.mark.parametrize(("body", "message"), REFUSED.values(), ids=list(REFUSED))
-def test_a_template_with_power_over_its_node_is_refused(cluster: Cluster, body: Object, message: str) -> None:
+def test_a_privileged_template_is_refused(cluster: Cluster, body: Object, message: str) -> None:
     status = UNPROCESSABLE if message == "expression" else FORBIDDEN
 
     said = refused(lambda: cluster.api.request("POST", f"{WORKLOADS}?dryRun=All", body), status)
@@ -176,7 +176,7 @@ def test_every_validation_refuses_something(policy: Object) -> None:
 
 
 @pytest.mark.usefixtures("policy")
-def test_workers_from_before_the_policy_can_be_changed_and_deleted(cluster: Cluster) -> None:
+def test_existing_workers_can_be_changed_and_deleted_under_the_policy(cluster: Cluster) -> None:
     cluster.api.delete(f"{BINDINGS}/{POLICY}")
     await_asked(cluster.api, asked=False)
     created = template(hostNetwork=True)

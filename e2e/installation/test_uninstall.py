@@ -1,7 +1,7 @@
-"""Taking it out again, by the words of docs/operations.md: nothing is left, and nothing stays stuck.
+"""Uninstallation as documented in docs/operations.md: no object is left, and none is stuck.
 
-Each test installs into a control plane of its own, since namespaces and kinds go for good. The commands are
-read from the document and run by a shell, as an operator would.
+Each test installs into its own control plane, because it deletes namespaces and kinds. The commands are read
+from the document and run in a shell, as an operator does.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ CLUSTER_WIDE = (
 pytestmark = [
     pytest.mark.timeout(240),
     pytest.mark.skipif(
-        chosen(os.environ) is not Provider.LOCAL, reason="a cluster that somebody made is not taken apart"
+        chosen(os.environ) is not Provider.LOCAL, reason="never uninstalls from an existing cluster"
     ),
 ]
 
@@ -41,16 +41,16 @@ Shell = Callable[[str], str]
 
 
 def blocks() -> list[str]:
-    """The console blocks of the section on uninstalling, in order."""
+    """Return the console blocks of the section on uninstalling, in order."""
     section = DOCUMENT.read_text(encoding="utf-8").partition("### Uninstall\n")[2].partition("\n## ")[0]
     found = re.findall(r"```console\n(.*?)```", section, re.DOTALL)
-    assert len(found) == 4, "in order; stuck, and why; a controller that finishes; by hand"
+    assert len(found) == 4, "uninstall in order; diagnose a stuck one; finish it with a controller; manually"
     return found
 
 
 @pytest.fixture
 def plane() -> Iterator[ControlPlane]:
-    """A control plane of this test's own, with everything installed and two workers' worth of nodes."""
+    """Start a control plane for this test alone, with everything installed and two nodes."""
     with ControlPlane.start() as plane:
         plane.install()
         one_gpu_nodes(plane, 2)
@@ -59,7 +59,7 @@ def plane() -> Iterator[ControlPlane]:
 
 @pytest.fixture
 def shell(plane: ControlPlane, tmp_path: Path) -> Shell:
-    """Runs commands in the checkout, with kubectl on the path."""
+    """Return a function that runs commands in the checkout, with kubectl on the PATH."""
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "kubectl").symlink_to(plane.kubectl_path)
     environment = {
@@ -85,21 +85,21 @@ def shell(plane: ControlPlane, tmp_path: Path) -> Shell:
 
 
 def place(openrl: WorkloadClient) -> None:
-    """Three workers on two devices."""
+    """Place three workers on two devices."""
     openrl.submit(workload("first"))
     openrl.await_phase("first", "Running")
     openrl.submit(workload("second"), workload("alone", shared=False))
     openrl.await_phases(["second", "alone"], "Running")
 
 
-def place_and_go(plane: ControlPlane, log: Path) -> None:
-    """The same, by a controller that is gone afterwards."""
+def place_and_stop(plane: ControlPlane, log: Path) -> None:
+    """Place them with a controller that is stopped afterwards."""
     with running_controller(plane, log):
         place(WorkloadClient(plane.api))
 
 
 def gone(cluster: Cluster) -> bool:
-    """Whether nothing of an installation is left."""
+    """Whether no object of the installation is left."""
     return (
         cluster.api.find(NAMESPACE) is None
         and not [item for item in cluster.api.items(CRDS) if item["spec"]["group"] == "openrl.io"]
@@ -108,10 +108,10 @@ def gone(cluster: Cluster) -> bool:
 
 
 def await_gone(cluster: Cluster) -> None:
-    wait_until(lambda: gone(cluster), "something is left", timeout_seconds=GONE_SECONDS)
+    wait_until(lambda: gone(cluster), "objects of the installation are left", timeout_seconds=GONE_SECONDS)
 
 
-def test_in_the_documented_order_nothing_is_left(plane: ControlPlane, shell: Shell, tmp_path: Path) -> None:
+def test_the_documented_order_leaves_nothing(plane: ControlPlane, shell: Shell, tmp_path: Path) -> None:
     workloads, rest = blocks()[0].splitlines()
     with running_controller(plane, tmp_path / "controller.log") as controller:
         openrl = WorkloadClient(plane.api)
@@ -123,46 +123,46 @@ def test_in_the_documented_order_nothing_is_left(plane: ControlPlane, shell: She
 
         assert not openrl.statuses()
         openrl.await_gone()
-        assert controller.stop() == 0  # the Deployment is part of what goes next
+        assert controller.stop() == 0  # the next commands delete the Deployment
     shell(rest)
     await_gone(plane)
 
 
-def test_a_namespace_that_went_first_says_why_it_stays_and_a_controller_lets_it_go(
+def test_a_namespace_deleted_first_reports_why_it_is_stuck_and_a_controller_completes_it(
     plane: ControlPlane, shell: Shell, tmp_path: Path
 ) -> None:
-    place_and_go(plane, tmp_path / "controller.log")
+    place_and_stop(plane, tmp_path / "controller.log")
     question, *said = blocks()[1].splitlines()
-    # How many there are differs from one cluster to the next.
+    # The number of objects differs between clusters.
     wanted = {re.sub(r"\d+", "3", line) for line in said}
 
     shell(f"kubectl delete namespace {WORKER_NAMESPACE} --wait=false")
     wait_until(
         lambda: wanted == set(shell(question.removeprefix("$ ")).splitlines()) or None,
-        f"the namespace does not say {wanted}",
+        f"the status of the namespace does not contain {wanted}",
         timeout_seconds=GONE_SECONDS,
     )
 
     assert "--leader-elect=false" in blocks()[2]
-    # The Role in that namespace is gone: an administrator's rights are needed.
+    # The Role in that namespace is deleted, so administrator permissions are needed.
     flags = {"--kubeconfig": str(plane.admin_kubeconfig)}
     with running_controller(plane, tmp_path / "last.log", flags):
         wait_until(
-            lambda: plane.api.find(NAMESPACE) is None, "the namespace stays", timeout_seconds=GONE_SECONDS
+            lambda: plane.api.find(NAMESPACE) is None, "the namespace is left", timeout_seconds=GONE_SECONDS
         )
     shell("kubectl delete -k manifests --ignore-not-found")
     await_gone(plane)
 
 
-def test_without_any_controller_the_finalizers_go_by_hand(
+def test_finalizers_can_be_removed_manually_without_a_controller(
     plane: ControlPlane, shell: Shell, tmp_path: Path
 ) -> None:
-    place_and_go(plane, tmp_path / "controller.log")
+    place_and_stop(plane, tmp_path / "controller.log")
     look, by_hand = blocks()[3].split("\n", 1)
 
     shell("kubectl delete -k manifests --wait=false")
     wait_until(lambda: not shell(look), "Pods are left", timeout_seconds=GONE_SECONDS)
-    assert not gone(plane), "nothing was held"
+    assert not gone(plane), "no finalizer blocked the deletion"
 
     shell(by_hand)
     await_gone(plane)

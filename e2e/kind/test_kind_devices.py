@@ -11,7 +11,7 @@ from e2e.kind.containers import process_environment
 pytest_plugins = ("e2e.controlplane.fixtures",)
 
 
-def test_workers_of_one_claim_are_given_the_same_device_and_a_pair_two(
+def test_workers_of_one_claim_get_the_same_device_and_a_pair_gets_two(
     cluster: Cluster, openrl: WorkloadClient, start: Start
 ) -> None:
     assert isinstance(cluster, KindCluster)

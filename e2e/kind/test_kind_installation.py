@@ -39,7 +39,7 @@ print(json.dumps({
 SECCOMP_FILTER = "2"
 
 
-def test_the_process_is_unprivileged_on_a_read_only_root_in_a_restricted_namespace(
+def test_the_process_is_unprivileged_with_a_read_only_root_in_a_restricted_namespace(
     cluster: Cluster, start: Start
 ) -> None:
     running = start({})
@@ -67,7 +67,7 @@ def test_the_process_is_unprivileged_on_a_read_only_root_in_a_restricted_namespa
     assert 'violates PodSecurity "restricted' in message
 
 
-def test_uninstalling_in_the_documented_order_leaves_nothing_and_installing_again_works(
+def test_uninstalling_leaves_nothing_and_reinstalling_works(
     cluster: Cluster, openrl: WorkloadClient, start: Start
 ) -> None:
     """Delete Workloads first, then everything else, as manifests/kustomization.yaml documents."""

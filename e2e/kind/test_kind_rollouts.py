@@ -61,12 +61,12 @@ def storm(cluster: Cluster, openrl: WorkloadClient) -> Iterator[Callable[[], Non
             openrl.submit(small_worker(number))
         openrl.await_that(lambda: openrl.in_phase("Running"), "nobody runs")
 
-        def goes_on() -> None:
+        def create_remaining() -> None:
             for number in range(BEFORE, WORKERS):
                 openrl.submit(small_worker(number))
                 pause_briefly(SECONDS_BETWEEN_WORKERS)
 
-        yield goes_on
+        yield create_remaining
         await_settled(openrl, limit=LIMIT, running=WORKERS, waiting=0)
     assert ledgers.most_seats == LIMIT
     seats = {
@@ -77,15 +77,15 @@ def storm(cluster: Cluster, openrl: WorkloadClient) -> Iterator[Callable[[], Non
     assert workers.disturbed() == []
 
 
-def test_a_rolling_update_during_a_storm_loses_no_seat_and_disturbs_no_worker(
+def test_a_rolling_update_in_a_storm_loses_no_seat_and_disturbs_no_worker(
     cluster: Cluster, openrl: WorkloadClient, start: Start
 ) -> None:
     running = installed(start, cluster)
     before = {pod.name for pod in running.pods.pods}
 
-    with storm(cluster, openrl) as goes_on:
+    with storm(cluster, openrl) as create_remaining:
         cluster.kubectl("rollout", "restart", "deployment/open-rl-scheduler", "-n", CONTROLLER_NAMESPACE)
-        goes_on()
+        create_remaining()
         running.await_rollout()
 
     replaced = [pod for pod in running.pods.pods if pod.name in before]
@@ -93,42 +93,42 @@ def test_a_rolling_update_during_a_storm_loses_no_seat_and_disturbs_no_worker(
     assert running.await_leader() not in before
 
 
-def test_a_leader_whose_process_is_killed_during_a_storm_costs_time_and_nothing_else(
+def test_killing_the_leaders_process_in_a_storm_loses_no_seat(
     cluster: Cluster, openrl: WorkloadClient, start: Start
 ) -> None:
     assert isinstance(cluster, KindCluster)
     running = installed(start, cluster)
 
-    with storm(cluster, openrl) as goes_on:
+    with storm(cluster, openrl) as create_remaining:
         leader = running.await_leader()
         crash(cluster, cluster.api.get(f"{CONTROLLER_PODS}/{leader}"))
-        goes_on()
+        create_remaining()
 
     assert running.pods.named(leader).restarts == 1
 
 
-def test_a_leader_whose_pod_is_removed_by_force_during_a_storm_costs_time_and_nothing_else(
+def test_force_deleting_the_leaders_pod_in_a_storm_loses_no_seat(
     cluster: Cluster, openrl: WorkloadClient, start: Start
 ) -> None:
     running = installed(start, cluster)
 
-    with storm(cluster, openrl) as goes_on:
+    with storm(cluster, openrl) as create_remaining:
         leader = running.await_leader()
         cluster.api.delete(f"{CONTROLLER_PODS}/{leader}", grace_seconds=0)
-        goes_on()
+        create_remaining()
 
     assert running.await_leader() != leader
 
 
-def test_a_leader_that_is_asked_to_stop_under_load_ends_with_zero_and_hands_over_at_once(
+def test_a_leader_stopped_in_a_storm_exits_with_zero_and_its_standby_takes_over_at_once(
     cluster: Cluster, openrl: WorkloadClient, start: Start
 ) -> None:
     running = installed(start, cluster)
 
-    with storm(cluster, openrl) as goes_on:
+    with storm(cluster, openrl) as create_remaining:
         leader = running.await_leader()
         cluster.api.delete(f"{CONTROLLER_PODS}/{leader}")
-        goes_on()
+        create_remaining()
         wait_until(
             lambda: running.pods.named(leader).gone, "the leader is left", timeout_seconds=GRACE_SECONDS
         )
