@@ -76,7 +76,7 @@ async def test_a_workload_gets_a_dedicated_claim_and_a_running_pod(cluster: Simu
         assert conditions == [("Placed", "True", "Placed")]
 
 
-async def test_a_second_worker_joins_the_seat_of_an_allocated_claim(cluster: SimulatedCluster) -> None:
+async def test_a_second_worker_joins_an_allocated_claim(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(2)
     async with simulated_controller(cluster):
         await submitted(cluster, "first")
@@ -102,7 +102,7 @@ async def test_the_limit_holds_at_every_revision_when_twelve_workers_arrive_at_o
     assert sorted(shared.values()) == [2, 2, 2]
 
 
-async def test_two_workers_racing_for_the_last_seats_of_two_claims_both_get_one_and_cut_no_claim(
+async def test_two_workers_racing_for_the_last_two_seats_get_one_each_and_create_no_claim(
     cluster: SimulatedCluster,
 ) -> None:
     cluster.fleet.add_nodes(2)
@@ -128,7 +128,7 @@ async def test_two_workers_racing_for_the_last_seats_of_two_claims_both_get_one_
     assert len(written) == 2, "a claim was cut although there were seats"
 
 
-async def test_a_waiters_reason_names_the_limit_only_where_the_worker_could_share(
+async def test_a_wait_reason_mentions_the_limit_only_for_a_shared_worker(
     cluster: SimulatedCluster,
 ) -> None:
     cluster.fleet.add_nodes(1)
@@ -220,7 +220,7 @@ async def test_a_two_gpu_worker_gets_two_devices_on_one_node(cluster: SimulatedC
     assert (status["phase"], status["nodeName"], status["deviceCount"]) == ("Running", "pair-0", 2)
 
 
-async def test_a_dedicated_placement_costs_six_writes_and_a_join_five_and_neither_reads(
+async def test_a_dedicated_placement_needs_six_writes_a_join_five_and_neither_reads(
     cluster: SimulatedCluster,
 ) -> None:
     cluster.fleet.add_nodes(1)
