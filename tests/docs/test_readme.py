@@ -67,6 +67,23 @@ def test_modules_and_files_in_code_font_exist(page: Path) -> None:
         assert (ROOT / path).exists(), path
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_dotted_names_in_code_font_are_modules_or_defined_in_one(page: Path) -> None:
+    for name in matches(
+        rf"`((?:{'|'.join(PACKAGES)})(?!\.openrl\.io)(?:\.\w+)+)[`(]", page.read_text(encoding="utf-8")
+    ):
+        assert is_defined(name), name
+
+
+def is_defined(name: str) -> bool:
+    """Whether a dotted name is a module, a folder of modules, or a name in a module."""
+    path = ROOT.joinpath(*name.split("."))
+    if path.is_dir() or path.with_suffix(".py").is_file():
+        return True
+    module = path.parent.with_suffix(".py")
+    return module.is_file() and re.search(rf"\b{path.name}\b", module.read_text(encoding="utf-8")) is not None
+
+
 def test_the_folder_tour_begins_with_the_packages_of_the_flow() -> None:
     listed = matches(r"^\| `(\w+)/` \|", DEVELOPMENT)
 
