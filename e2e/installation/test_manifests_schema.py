@@ -36,7 +36,7 @@ def pod_spec(spec: Object) -> Object:
     return answer
 
 
-def test_defaults_are_filled_in(cluster: Cluster) -> None:
+def test_defaults_are_set(cluster: Cluster) -> None:
     spec = cluster.api.create(WORKLOADS, workload())["spec"]
 
     assert spec["exclusive"] is True

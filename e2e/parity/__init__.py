@@ -1,8 +1,8 @@
-"""One list of scripted cases and scenes for two control planes: the real one and the one in memory.
+"""One list of cases and scenes for two control planes, a real one and the in-memory one.
 
-They speak to whatever they are given through the client port, and what they hear is written down without what
-differs between any two runs (versions, UIDs, times). `cases.yaml` and `scenes.yaml` hold what a real control
-plane said and did; the simulated one must do the same, and so must the next real one.
+They use the client port only. Their transcripts leave out what differs between any two runs (versions, UIDs,
+times). `cases.yaml` and `scenes.yaml` hold the transcripts of a real control plane. The simulated control
+plane must give the same ones, and so must the next real one.
 
-    python -m e2e.parity      # record both anew from a real control plane
+   python -m e2e.parity      # record both again from a real control plane
 """

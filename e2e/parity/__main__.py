@@ -1,4 +1,4 @@
-"""Records what a real control plane says to every case, and does in every scene."""
+"""Records the transcripts of all cases and scenes on a real control plane."""
 
 from __future__ import annotations
 

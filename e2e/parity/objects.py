@@ -1,4 +1,4 @@
-"""The objects of the cases: whole documents, how they are made, and what of them is compared."""
+"""The objects of the cases, and the fields that are compared."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DRA = "resource.k8s.io"
 
 @dataclass(frozen=True)
 class RawObject:
-    """An object as it came, with nothing left out."""
+    """An object with all its fields."""
 
     metadata: Identity
     document: Document
@@ -32,7 +32,7 @@ def _decode(data: bytes) -> RawObject:
 def _raw(group: str, version: str, plural: str, kind: str, *, namespaced: bool = True) -> Resource[RawObject]:
     def decode(data: bytes) -> RawObject:
         decoded = _decode(data)
-        # Items of lists of built-in kinds do not say what they are.
+        # Items in lists of built-in kinds have no kind.
         decoded.document.setdefault("kind", kind)
         return decoded
 
@@ -54,12 +54,12 @@ DRIVER = "gpu.nvidia.com"
 
 
 def ledger(name: str = "ledger-a", **metadata: Any) -> Document:
-    """A ledger without seats."""
+    """Return a ledger without seats."""
     return {"metadata": {"name": name, **metadata}, "spec": {"claimName": name.replace("ledger", "claim")}}
 
 
 def workload(name: str = "worker", *, metadata: Any = None, **spec: Any) -> Document:
-    """A Workload with nothing but what is required; `None` removes a field."""
+    """Return a Workload with only the required fields. A field set to `None` is removed."""
     wanted: Document = {
         "role": "trainer",
         "modelID": "model",
@@ -74,14 +74,14 @@ def workload(name: str = "worker", *, metadata: Any = None, **spec: Any) -> Docu
 
 
 def pod(name: str = "pod", *, metadata: Any = None, **spec: Any) -> Document:
-    """A Pod that no scheduler takes; bound where `nodeName` is given, to a node that does not exist."""
+    """Return a Pod that no scheduler handles. With `nodeName`, it is bound to a node that does not exist."""
     containers = [{"name": "worker", "image": "worker:1"}]
     wanted = {"schedulerName": "nobody", "containers": containers, **spec}
     return {"metadata": {"name": name, **(metadata or {})}, "spec": wanted}
 
 
 def claim(name: str = "claim-a", *, alternatives: int = 1, **metadata: Any) -> Document:
-    """A claim for one device, with some alternatives."""
+    """Return a claim for one device, with alternatives."""
     subrequests = [
         {"name": f"t1x{number}", "deviceClassName": DRIVER, "allocationMode": "ExactCount", "count": 1}
         for number in range(alternatives)
@@ -91,7 +91,7 @@ def claim(name: str = "claim-a", *, alternatives: int = 1, **metadata: Any) -> D
 
 
 def allocation(device: str = "gpu-0") -> Document:
-    """What kube-scheduler would write into such a claim."""
+    """Return the allocation that kube-scheduler would write."""
     result = {"request": "gpu/t1x0", "driver": DRIVER, "pool": "nowhere", "device": device}
     field = {"key": "metadata.name", "operator": "In", "values": ["nowhere"]}
     return {

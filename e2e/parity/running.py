@@ -1,4 +1,4 @@
-"""Runs cases and scenes, and keeps what a real control plane made of them."""
+"""Runs cases and scenes, and stores the transcripts of a real control plane."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from informers.api import Api
 _FOLDER = Path(__file__).parent
 
 _HEAD = """\
-# What a real control plane said and did: recorded by `python -m e2e.parity`, never edited.
+# Transcripts of a real control plane, recorded by `python -m e2e.parity`, never edited.
 """
 
 
@@ -28,12 +28,12 @@ class Recording:
     path: Path
 
     def load(self) -> dict[str, list[str]]:
-        """What was recorded."""
+        """Read the transcripts."""
         loaded: dict[str, list[str]] = yaml.safe_load(self.path.read_text())
         return loaded
 
     def save(self, transcripts: Mapping[str, list[str]]) -> None:
-        """Record anew."""
+        """Replace the transcripts."""
         self.path.write_text(_HEAD + yaml.safe_dump(dict(transcripts), sort_keys=False, width=1000))
 
 
@@ -42,14 +42,14 @@ RECORDED_SCENES = Recording(_FOLDER / "scenes.yaml")
 
 
 async def run_case(case: Case, api: Api) -> list[str]:
-    """The transcript of a case."""
+    """Return the transcript of a case."""
     script = Script(api)
     await case(script)
     return script.transcript()
 
 
 async def run_scene(scene: Scene, api: Api) -> list[str]:
-    """The stories of a scene."""
+    """Return the transcript of a scene."""
     stage = Stage(api)
     await scene(stage)
     return stage.transcript()

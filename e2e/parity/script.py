@@ -1,7 +1,8 @@
-"""A case on its way: each call is carried out and written down, whatever comes of it.
+"""The run of a case: each call is made and recorded, whether it succeeds or fails.
 
-Versions become their rank among those that the case saw, UIDs the order of their first appearance, times a
-word. Of an object only what was compared on purpose is written: Pods, for one, have defaults by the dozen.
+Versions are replaced by their rank among the versions of the case, UIDs by their order of appearance, and
+times are left out. Only selected fields of an object are recorded, because Pods, for example, have dozens of
+defaults.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from informers.api import (
 from informers.errors import ApiError
 
 Document = dict[str, Any]
-Thing = Resource[RawObject]
+AnyResource = Resource[RawObject]
 
 NAMESPACE = "openrl-system"
 SENTINEL = "parity-sentinel"
@@ -37,7 +38,7 @@ _METADATA = ("labels", "annotations", "finalizers", "generation", "deletionGrace
 
 
 class Script:
-    """The calls of one case and what was heard. Methods return the document, or `None` after a failure."""
+    """The calls and the transcript of one case. Methods return the document, or `None` after a failure."""
 
     def __init__(self, api: Api) -> None:
         self.api = api
@@ -49,30 +50,30 @@ class Script:
         return f"<Script lines={len(self._lines)}>"
 
     def transcript(self) -> list[str]:
-        """What was heard, comparable with another run."""
+        """Return the transcript, comparable with that of another run."""
         return [line() for line in self._lines]
 
     def note(self, text: str) -> None:
-        """Write down an observation of the case itself."""
+        """Record an observation of the case itself."""
         self._lines.append(lambda: text)
 
     # Calls.
 
-    async def get(self, thing: Thing, name: str, namespace: str = NAMESPACE) -> Document | None:
-        where = _where(thing, namespace)
-        return await self._told(f"get {name}", self.api.get(thing, name, where))
+    async def get(self, resource: AnyResource, name: str, namespace: str = NAMESPACE) -> Document | None:
+        namespace = _namespace_of(resource, namespace)
+        return await self._record(f"get {name}", self.api.get(resource, name, namespace))
 
     async def create(
-        self, thing: Thing, body: Document, namespace: str = NAMESPACE, *, strict: bool = False
+        self, resource: AnyResource, body: Document, namespace: str = NAMESPACE, *, strict: bool = False
     ) -> Document | None:
         name = body.get("metadata", {}).get("name", "")
-        body = {"apiVersion": thing.api_version, "kind": thing.kind, **body}
-        call = self.api.create(thing, body, _where(thing, namespace), strict=strict)
-        return await self._told(f"create {name}", call)
+        body = {"apiVersion": resource.api_version, "kind": resource.kind, **body}
+        call = self.api.create(resource, body, _namespace_of(resource, namespace), strict=strict)
+        return await self._record(f"create {name}", call)
 
     async def patch(
         self,
-        thing: Thing,
+        resource: AnyResource,
         name: str,
         body: Any,
         *,
@@ -80,27 +81,29 @@ class Script:
         kind: PatchType = PatchType.MERGE,
     ) -> Document | None:
         call = self.api.patch(
-            thing, name, body, _where(thing, NAMESPACE), subresource=subresource, patch_type=kind
+            resource, name, body, _namespace_of(resource, NAMESPACE), subresource=subresource, patch_type=kind
         )
-        return await self._told(f"patch {name} {subresource}".rstrip(), call)
+        return await self._record(f"patch {name} {subresource}".rstrip(), call)
 
     async def update(
-        self, thing: Thing, name: str, body: Document, *, subresource: str = ""
+        self, resource: AnyResource, name: str, body: Document, *, subresource: str = ""
     ) -> Document | None:
-        call = self.api.update(thing, name, body, _where(thing, NAMESPACE), subresource=subresource)
-        return await self._told(f"update {name} {subresource}".rstrip(), call)
+        call = self.api.update(
+            resource, name, body, _namespace_of(resource, NAMESPACE), subresource=subresource
+        )
+        return await self._record(f"update {name} {subresource}".rstrip(), call)
 
     async def delete(
-        self, thing: Thing, name: str, *, uid: str | None = None, version: str | None = None
+        self, resource: AnyResource, name: str, *, uid: str | None = None, version: str | None = None
     ) -> Document | None:
         call = self.api.delete(
-            thing, name, _where(thing, NAMESPACE), preconditions=Preconditions(uid, version)
+            resource, name, _namespace_of(resource, NAMESPACE), preconditions=Preconditions(uid, version)
         )
-        return await self._told(f"delete {name}", call)
+        return await self._record(f"delete {name}", call)
 
     async def list_names(
         self,
-        thing: Thing,
+        resource: AnyResource,
         *,
         labels: str = "",
         fields: str = "",
@@ -108,12 +111,12 @@ class Script:
         limit: int = 0,
         token: str = "",
     ) -> str:
-        """Write the names of one page down; returns the token for the next."""
+        """Record the names of one page, and return the token of the next."""
         what = " ".join(part for part in ("list", labels, fields) if part)
         try:
             page = await self.api.list_page(
-                thing,
-                _where(thing, NAMESPACE),
+                resource,
+                _namespace_of(resource, NAMESPACE),
                 selectors=Selectors(labels, fields),
                 resource_version=version,
                 limit=limit,
@@ -126,7 +129,7 @@ class Script:
         self.note(f"{what}: {names}{' and more' if page.continue_token else ''}")
         return page.continue_token
 
-    async def _told(self, what: str, call: Awaitable[RawObject | None]) -> Document | None:
+    async def _record(self, what: str, call: Awaitable[RawObject | None]) -> Document | None:
         try:
             answer = await call
         except ApiError as error:
@@ -135,31 +138,31 @@ class Script:
         if answer is None:
             self.note(f"{what}: a Status")
             return None
-        self._write(what, answer.document)
+        self._record_object(what, answer.document)
         return answer.document
 
     # Watches.
 
     @asynccontextmanager
     async def watching(
-        self, thing: Thing, *, sentinel: Document, labels: str = "", fields: str = ""
+        self, resource: AnyResource, *, sentinel: Document, labels: str = "", fields: str = ""
     ) -> AsyncIterator[None]:
-        """Write down, at the end, what a watch showed of the block.
+        """Record at the end what a watch showed of the block.
 
-        The end is known by the deletion of a `sentinel`, an object that the selectors let through.
+        The watch is complete when it shows the deletion of a `sentinel`, an object that the selectors match.
         """
-        page = await self.api.list_page(thing, _where(thing, NAMESPACE))
+        page = await self.api.list_page(resource, _namespace_of(resource, NAMESPACE))
         yield
-        body = {"apiVersion": thing.api_version, "kind": thing.kind, **sentinel}
+        body = {"apiVersion": resource.api_version, "kind": resource.kind, **sentinel}
         body["metadata"] = {**body.get("metadata", {}), "name": SENTINEL}
-        await self.api.create(thing, body, _where(thing, NAMESPACE))
-        await self.api.delete(thing, SENTINEL, _where(thing, NAMESPACE))
-        await self._follow(thing, page.resource_version, Selectors(labels, fields))
+        await self.api.create(resource, body, _namespace_of(resource, NAMESPACE))
+        await self.api.delete(resource, SENTINEL, _namespace_of(resource, NAMESPACE))
+        await self._follow(resource, page.resource_version, Selectors(labels, fields))
 
-    async def _follow(self, thing: Thing, version: str, selectors: Selectors) -> None:
+    async def _follow(self, resource: AnyResource, version: str, selectors: Selectors) -> None:
         async with self.api.watch(
-            thing,
-            _where(thing, NAMESPACE),
+            resource,
+            _namespace_of(resource, NAMESPACE),
             resource_version=version,
             timeout_seconds=WATCH_SECONDS,
             idle_seconds=WATCH_SECONDS,
@@ -169,7 +172,7 @@ class Script:
                 if event.object is None:
                     continue
                 if event.object.metadata.name != SENTINEL:
-                    self._write(
+                    self._record_object(
                         f"seen {event.type.value} {event.object.metadata.name}", event.object.document
                     )
                 elif event.type is WatchEventType.DELETED:
@@ -177,15 +180,15 @@ class Script:
         self.note("the watch ended before all was seen")
 
     async def watch_from(
-        self, thing: Thing, version: str, *, until: Iterable[str] = (), timeout_seconds: int = 1
+        self, resource: AnyResource, version: str, *, until: Iterable[str] = (), timeout_seconds: int = 1
     ) -> None:
-        """Write down what a watch from `version` shows of the objects named in `until`, or how it ends."""
+        """Record what a watch from `version` shows of the objects in `until`, or how it ends."""
         left, shown = list(until), list[str]()
         try:
             with anyio.fail_after(WATCH_SECONDS):
                 async with self.api.watch(
-                    thing,
-                    _where(thing, NAMESPACE),
+                    resource,
+                    _namespace_of(resource, NAMESPACE),
                     resource_version=version,
                     timeout_seconds=timeout_seconds,
                     idle_seconds=WATCH_SECONDS,
@@ -197,12 +200,12 @@ class Script:
         except ApiError as error:
             self.note(f"watch: {_failure(error)}")
             return
-        # What is there at the start comes in no order that could be relied on.
+        # Existing objects arrive in no defined order.
         self.note(f"watch: {sorted(shown)}, closed{', not seen: ' + str(left) if left else ''}")
 
-    # Writing down.
+    # Recording.
 
-    def _write(self, what: str, document: Document) -> None:
+    def _record_object(self, what: str, document: Document) -> None:
         metadata = document["metadata"]
         version = version_number(metadata["resourceVersion"])
         self._versions.add(version)
@@ -216,8 +219,8 @@ class Script:
         return sorted(self._versions).index(version) + 1
 
 
-def _where(thing: Thing, namespace: str) -> str:
-    return namespace if thing.namespaced else ""
+def _namespace_of(resource: AnyResource, namespace: str) -> str:
+    return namespace if resource.namespaced else ""
 
 
 def _failure(error: ApiError) -> str:

@@ -1,9 +1,8 @@
-"""A scene on its way: a cluster is furnished, something happens, and each object's story is written down.
+"""The run of a scene: nodes are created, something changes, and the history of each object is recorded.
 
-Only the client port is used, so that the cluster may be a real one or a simulated one. Stories are kept by
-object, since the order between objects is nobody's promise; of a Pod they tell where it was put and why not,
-of a claim how it was allocated. What a kubelet does to a Pod that ends is left out: the real
-cluster has none.
+Only the client port is used, so the cluster may be real or simulated. Histories are kept per object, because
+the order between objects is undefined. For a Pod they record its scheduling, for a claim its allocation. They
+leave out what happens to a Pod after it is deleted, because the real control plane has no kubelet.
 """
 
 from __future__ import annotations
@@ -20,39 +19,39 @@ from informers.api import Api, PatchType, Resource
 from informers.errors import ApiError, NotFound
 
 Document = dict[str, Any]
-Thing = Resource[RawObject]
+AnyResource = Resource[RawObject]
 
 NAMESPACE = "openrl-system"
 FURNISHED = {"e2e.harness.workloads.io/furnished": "true"}
 SCENE_SECONDS = 25.0
-LOOK_SECONDS = 0.05
+POLL_SECONDS = 0.05
 
 Observe = Callable[[Document], object]
 
 
 class Stage:
-    """A cluster and the stories of the Pods and claims in it."""
+    """A cluster and the histories of its Pods and claims."""
 
     def __init__(self, api: Api) -> None:
         self.api = api
-        self._stories: dict[tuple[str, str], list[str]] = {}
+        self._histories: dict[tuple[str, str], list[str]] = {}
         self._uids: dict[str, str] = {}
 
     def __repr__(self) -> str:
-        return f"<Stage stories={len(self._stories)}>"
+        return f"<Stage histories={len(self._histories)}>"
 
     def transcript(self) -> list[str]:
-        """All stories, by kind and name."""
+        """Return all histories, by kind and name."""
         return [
             f"{kind} {name}: {line}"
-            for (kind, name), lines in sorted(self._stories.items())
+            for (kind, name), lines in sorted(self._histories.items())
             for line in lines
         ]
 
-    # Furnishing.
+    # Creating objects.
 
     async def device_class(self, name: str = DRIVER) -> None:
-        """Make the device class, unless it is there."""
+        """Create the device class if it does not exist."""
         selectors = [{"cel": {"expression": f"device.driver == '{DRIVER}'"}}]
         try:
             await self.api.get(DEVICE_CLASSES, name)
@@ -60,7 +59,7 @@ class Stage:
             await self.make(DEVICE_CLASSES, _named(name, {"selectors": selectors}))
 
     async def node(self, name: str, *memories: str | None, memory: str = "512Gi", pods: int = 110) -> None:
-        """A ready Node with one GPU of each size; `None` is a device without memory."""
+        """Create a ready Node with one GPU of each size; `None` is a device without memory."""
         await self.device_class()
         resources = {"cpu": "8", "memory": memory, "pods": str(pods)}
         conditions = [{"type": "Ready", "status": "True", "reason": "Furnished"}]
@@ -80,95 +79,97 @@ class Stage:
         published["metadata"]["ownerReferences"] = [owner]
         await self.make(SLICES, published)
 
-    async def make(self, thing: Thing, body: Document) -> Document:
+    async def make(self, resource: AnyResource, body: Document) -> Document:
         """Create an object."""
-        named = {"apiVersion": thing.api_version, "kind": thing.kind, **body}
-        created = await self.api.create(thing, named, _where(thing))
+        named = {"apiVersion": resource.api_version, "kind": resource.kind, **body}
+        created = await self.api.create(resource, named, _namespace_of(resource))
         return created.document
 
-    async def change(self, thing: Thing, name: str, patch: Document, *, subresource: str = "") -> None:
+    async def change(
+        self, resource: AnyResource, name: str, patch: Document, *, subresource: str = ""
+    ) -> None:
         """Apply a merge patch."""
-        where, kind = _where(thing), PatchType.MERGE
-        await self.api.patch(thing, name, patch, where, subresource=subresource, patch_type=kind)
+        namespace, kind = _namespace_of(resource), PatchType.MERGE
+        await self.api.patch(resource, name, patch, namespace, subresource=subresource, patch_type=kind)
 
-    async def remove(self, thing: Thing, name: str) -> None:
+    async def remove(self, resource: AnyResource, name: str) -> None:
         """Delete an object."""
-        await self.api.delete(thing, name, _where(thing))
+        await self.api.delete(resource, name, _namespace_of(resource))
 
     # Waiting.
 
-    async def until(self, thing: Thing, name: str, observe: Observe) -> Document:
-        """The object once `observe` finds in it what is awaited."""
+    async def until(self, resource: AnyResource, name: str, observe: Observe) -> Document:
+        """Wait until `observe` accepts the object, and return it."""
         with anyio.fail_after(SCENE_SECONDS):
             while True:
-                document = await self.find(thing, name)
+                document = await self.find(resource, name)
                 if document is not None and observe(document):
                     return document
-                await anyio.sleep(LOOK_SECONDS)
+                await anyio.sleep(POLL_SECONDS)
 
-    async def until_gone(self, thing: Thing, name: str) -> None:
-        """Return once there is no such object."""
+    async def until_gone(self, resource: AnyResource, name: str) -> None:
+        """Wait until the object does not exist."""
         with anyio.fail_after(SCENE_SECONDS):
             while True:
-                if await self.find(thing, name) is None:
+                if await self.find(resource, name) is None:
                     return
-                await anyio.sleep(LOOK_SECONDS)
+                await anyio.sleep(POLL_SECONDS)
 
-    async def find(self, thing: Thing, name: str) -> Document | None:
-        """An object that may be absent."""
+    async def find(self, resource: AnyResource, name: str) -> Document | None:
+        """Return an object, or `None` if it does not exist."""
         try:
-            return (await self.api.get(thing, name, _where(thing))).document
+            return (await self.api.get(resource, name, _namespace_of(resource))).document
         except NotFound:
             return None
 
     async def running(self, name: str) -> Document:
-        """A Pod once it runs."""
+        """Wait until a Pod runs, and return it."""
         return await self.until(PODS, name, lambda pod: pod["status"].get("phase") == "Running")
 
-    async def refused(self, name: str, *words: str) -> Document:
-        """A Pod once the scheduler's message says these words."""
+    async def unschedulable(self, name: str, *words: str) -> Document:
+        """Wait until the scheduler's message for a Pod contains these texts, and return the Pod."""
         return await self.until(
             PODS, name, lambda pod: all(word in _scheduled(pod).get("message", "") for word in words)
         )
 
-    # Stories.
+    # Histories.
 
     @asynccontextmanager
     async def recording(self) -> AsyncIterator[None]:
-        """Write down what happens to Pods and claims during the block."""
+        """Record the changes of Pods and claims during the block."""
         async with anyio.create_task_group() as tasks:
-            for thing in (PODS, CLAIMS):
-                page = await self.api.list_page(thing, NAMESPACE)
-                tasks.start_soon(self._follow, thing, page.resource_version)
+            for resource in (PODS, CLAIMS):
+                page = await self.api.list_page(resource, NAMESPACE)
+                tasks.start_soon(self._follow, resource, page.resource_version)
             yield
-            # The watches show what the block saw by other means; give the last lines time to arrive.
+            # The block saw the changes by other means; wait for the last events of the watches.
             await anyio.sleep(1)
             tasks.cancel_scope.cancel()
 
-    async def _follow(self, thing: Thing, version: str) -> None:
+    async def _follow(self, resource: AnyResource, version: str) -> None:
         seconds = int(SCENE_SECONDS * 4)
         try:
             async with self.api.watch(
-                thing, NAMESPACE, resource_version=version, timeout_seconds=seconds, idle_seconds=seconds
+                resource, NAMESPACE, resource_version=version, timeout_seconds=seconds, idle_seconds=seconds
             ) as events:
                 async for event in events:
                     if event.object is not None:
-                        self._tell(thing, event.type.value, event.object.document)
+                        self._append(resource, event.type.value, event.object.document)
         except ApiError as error:
-            raise AssertionError(f"the watch of {thing} failed") from error
+            raise AssertionError(f"the watch of {resource} failed") from error
 
-    def _tell(self, thing: Thing, type_: str, document: Document) -> None:
+    def _append(self, resource: AnyResource, type_: str, document: Document) -> None:
         metadata = document["metadata"]
         self._uids[metadata["uid"]] = metadata["name"]
         ending = "deletionTimestamp" in metadata
-        if type_ == "DELETED" or (ending and thing is PODS):
-            line = "gone" if thing is CLAIMS else "ends"
+        if type_ == "DELETED" or (ending and resource is PODS):
+            line = "gone" if resource is CLAIMS else "ends"
         else:
-            shown = _of_pod(document) if thing is PODS else self._of_claim(document)
+            shown = _of_pod(document) if resource is PODS else self._of_claim(document)
             line = json.dumps(shown, sort_keys=True)
-        story = self._stories.setdefault((thing.kind, metadata["name"]), [])
-        if story[-1:] != [line]:
-            story.append(line)
+        history = self._histories.setdefault((resource.kind, metadata["name"]), [])
+        if history[-1:] != [line]:
+            history.append(line)
 
     def _of_claim(self, document: Document) -> Document:
         metadata, status = document["metadata"], document.get("status") or {}
@@ -176,7 +177,7 @@ class Stage:
         allocation = status.get("allocation")
         if allocation:
             shown["allocation"] = {key: allocation[key] for key in ("devices", "nodeSelector")}
-            # Whether a finalizer goes before the next allocation needs it again is a race.
+            # Whether a finalizer is removed before the next allocation adds it again is a race.
             shown["finalizers"] = metadata.get("finalizers")
         if status.get("reservedFor"):
             names = [self._uids.get(each["uid"], each["name"]) for each in status["reservedFor"]]
@@ -205,5 +206,5 @@ def _named(name: str, spec: Document) -> Document:
     return {"metadata": {"name": name, "labels": dict(FURNISHED)}, "spec": spec}
 
 
-def _where(thing: Thing) -> str:
-    return NAMESPACE if thing.namespaced else ""
+def _namespace_of(resource: AnyResource) -> str:
+    return NAMESPACE if resource.namespaced else ""

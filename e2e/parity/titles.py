@@ -1,4 +1,4 @@
-"""Cases and scenes are the public coroutines of modules; their names are their titles."""
+"""Cases and scenes are the public coroutine functions of modules, and their names are their titles."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def titled(*subjects: ModuleType) -> Iterator[tuple[str, Any]]:
-    """(title, coroutine function) of each, in the order in which they are written."""
+    """Yield title and coroutine function of each one, in source order."""
     for subject in subjects:
         for name, value in vars(subject).items():
             if iscoroutinefunction(value) and not name.startswith("_"):

@@ -1,4 +1,4 @@
-"""The cases, by subject. Each is a coroutine that takes a `Script`; its name is its title."""
+"""The cases by subject. Each one is a coroutine with a `Script` argument, and its name is its title."""
 
 from __future__ import annotations
 
@@ -24,4 +24,4 @@ Case = Callable[[Script], Awaitable[None]]
 CASES: Mapping[str, Case] = dict(
     titled(creation, updates, patches, status, deletion, lists, watches, pods, claims, custom)
 )
-"""All cases by title, in the order in which they are written."""
+"""All cases by title, in source order."""

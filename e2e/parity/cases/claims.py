@@ -1,4 +1,4 @@
-"""ResourceClaims: an immutable spec, and an allocation that is set or cleared."""
+"""ResourceClaims: the spec is immutable, and an allocation is set or cleared."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ async def _set(script: Script, **status: Any) -> None:
     await script.patch(CLAIMS, "claim-a", {"status": status}, subresource="status")
 
 
-async def the_spec_never_changes(script: Script) -> None:
+async def the_spec_is_immutable(script: Script) -> None:
     await script.create(CLAIMS, claim())
     await script.patch(CLAIMS, "claim-a", {"spec": {"devices": {"requests": []}}})
     await script.patch(CLAIMS, "claim-a", {"metadata": {"labels": {"a": "b"}}})
 
 
-async def eight_alternatives_are_possible(script: Script) -> None:
+async def eight_alternatives_are_allowed(script: Script) -> None:
     await script.create(CLAIMS, claim(alternatives=8))
     await script.create(CLAIMS, claim("claim-b", alternatives=9))
     await script.create(CLAIMS, claim("claim-c", alternatives=0))
@@ -42,7 +42,7 @@ async def a_reservation_needs_an_allocation(script: Script) -> None:
     await script.patch(CLAIMS, "claim-a", {"status": {"reservedFor": [consumer]}}, subresource="status")
 
 
-async def a_dying_claim_takes_no_more_reservations(script: Script) -> None:
+async def a_terminating_claim_gets_no_more_reservations(script: Script) -> None:
     await script.create(CLAIMS, claim(finalizers=["example.com/hold"]))
     await _set(script, allocation=allocation())
     await script.delete(CLAIMS, "claim-a")
@@ -52,7 +52,7 @@ async def a_dying_claim_takes_no_more_reservations(script: Script) -> None:
     await script.patch(CLAIMS, "claim-a", {"metadata": {"finalizers": []}})
 
 
-async def its_status_is_isolated(script: Script) -> None:
+async def the_claim_status_is_a_separate_subresource(script: Script) -> None:
     await script.create(CLAIMS, claim())
     await script.patch(CLAIMS, "claim-a", {"status": {"allocation": allocation()}})
     await script.patch(

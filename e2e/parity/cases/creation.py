@@ -1,4 +1,4 @@
-"""Creating and reading."""
+"""Creates and reads."""
 
 from __future__ import annotations
 
@@ -19,42 +19,42 @@ from e2e.parity.objects import (
 from e2e.parity.script import Script
 
 
-async def the_answer_is_the_object_as_stored(script: Script) -> None:
-    for thing, body in ((LEDGERS, ledger()), (WORKLOADS, workload()), (CLAIMS, claim()), (PODS, pod())):
-        created = await script.create(thing, body)
-        read = await script.get(thing, body["metadata"]["name"])
+async def the_response_is_the_stored_object(script: Script) -> None:
+    for resource, body in ((LEDGERS, ledger()), (WORKLOADS, workload()), (CLAIMS, claim()), (PODS, pod())):
+        created = await script.create(resource, body)
+        read = await script.get(resource, body["metadata"]["name"])
         script.note(f"the same: {created == read}")
 
 
-async def a_name_is_given_once(script: Script) -> None:
+async def a_name_is_unique(script: Script) -> None:
     await script.create(LEDGERS, ledger())
     await script.create(LEDGERS, ledger())
     await script.create(PODS, pod())
     await script.create(PODS, pod())
 
 
-async def an_invalid_object_of_a_taken_name_is_invalid_first(script: Script) -> None:
+async def an_invalid_object_with_an_existing_name_is_invalid(script: Script) -> None:
     await script.create(PODS, pod())
     await script.create(PODS, pod(containers=[]))
 
 
-async def what_is_absent_is_not_found(script: Script) -> None:
+async def an_absent_object_is_not_found(script: Script) -> None:
     await script.get(LEDGERS, "nobody")
     await script.get(PODS, "nobody")
     await script.get(NODES, "nobody")
 
 
-async def a_resource_that_is_not_served_is_not_found(script: Script) -> None:
+async def an_unserved_resource_is_not_found(script: Script) -> None:
     await script.get(NOT_SERVED, "nobody")
     await script.list_names(NOT_SERVED)
 
 
-async def a_namespace_has_to_exist(script: Script) -> None:
+async def the_namespace_must_exist(script: Script) -> None:
     await script.create(LEDGERS, ledger(), "parity-nowhere")
     await script.create(PODS, pod(), "parity-nowhere")
 
 
-async def a_body_that_says_another_namespace_is_refused(script: Script) -> None:
+async def a_body_with_another_namespace_is_refused(script: Script) -> None:
     await script.create(LEDGERS, ledger(namespace="default"))
     await script.create(PODS, pod(metadata={"namespace": "default"}))
 
@@ -65,18 +65,18 @@ async def a_body_of_another_kind_is_refused(script: Script) -> None:
     await script.create(PODS, pod() | {"apiVersion": "v2"})
 
 
-async def a_new_object_has_no_version_yet(script: Script) -> None:
+async def a_version_on_a_new_object_is_refused(script: Script) -> None:
     await script.create(LEDGERS, ledger(resourceVersion="7"))
     await script.create(PODS, pod(metadata={"resourceVersion": "7"}))
 
 
-async def a_name_is_required_and_a_subdomain(script: Script) -> None:
+async def the_name_is_required_and_must_be_a_subdomain(script: Script) -> None:
     for name in ("", "Upper", "under_score", "-dash", "a" * 254, "dots.and-dashes.1"):
         await script.create(LEDGERS, {**ledger(), "metadata": {"name": name}})
         await script.create(PODS, pod(name))
 
 
-async def what_only_the_server_sets_is_ignored(script: Script) -> None:
+async def fields_that_only_the_server_sets_are_ignored(script: Script) -> None:
     given: dict[str, Any] = {
         "uid": "7a1c0ba4-0000-4000-8000-000000000000",
         "generation": 7,
@@ -84,26 +84,26 @@ async def what_only_the_server_sets_is_ignored(script: Script) -> None:
         "deletionTimestamp": "2001-01-01T00:00:00Z",
         "deletionGracePeriodSeconds": 7,
     }
-    for thing, body in (
+    for resource, body in (
         (LEDGERS, ledger(**given)),
         (WORKLOADS, workload(metadata=given)),
         (PODS, pod(metadata=given)),
     ):
-        created = await script.create(thing, body)
+        created = await script.create(resource, body)
         if created is not None:
             metadata = created["metadata"]
             kept = [key for key, value in given.items() if metadata.get(key) == value]
             script.note(f"kept: {kept}")
 
 
-async def empty_metadata_is_left_out(script: Script) -> None:
+async def empty_metadata_is_omitted(script: Script) -> None:
     empty: dict[str, Any] = {"labels": {}, "annotations": {}, "finalizers": [], "ownerReferences": []}
-    for thing, body in (
+    for resource, body in (
         (LEDGERS, ledger(**empty)),
         (WORKLOADS, workload(metadata=empty)),
         (PODS, pod(metadata=empty)),
     ):
-        created = await script.create(thing, body)
+        created = await script.create(resource, body)
         script.note(f"kept: {[key for key in empty if created and key in created['metadata']]}")
 
 

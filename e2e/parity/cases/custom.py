@@ -1,4 +1,4 @@
-"""The two kinds of this project, as their CustomResourceDefinitions make them."""
+"""The custom resources of this project."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from e2e.parity.script import Script
 _CONTAINERS = [{"name": "worker", "image": "worker:1"}]
 
 
-async def defaults_are_filled_in(script: Script) -> None:
+async def defaults_are_set(script: Script) -> None:
     await script.create(WORKLOADS, workload())
     given: dict[str, Any] = {"exclusive": False, "ownerID": "me", "trainingKind": "fft"}
     given["workerContainerName"] = "main"
@@ -50,7 +50,7 @@ async def unknown_fields_are_pruned_or_refused_or_kept(script: Script) -> None:
     await script.create(WORKLOADS, workload("other", template=template, accelerator=accelerator), strict=True)
 
 
-async def the_spec_is_immutable_but_for_labels_of_the_template(script: Script) -> None:
+async def the_spec_is_immutable_except_for_template_labels(script: Script) -> None:
     await script.create(WORKLOADS, workload())
     for spec in (
         {"role": "sampler"},
@@ -65,7 +65,7 @@ async def the_spec_is_immutable_but_for_labels_of_the_template(script: Script) -
         await script.patch(WORKLOADS, "worker", {"spec": spec})
 
 
-async def a_ledger_keeps_what_nobody_knows(script: Script) -> None:
+async def a_ledger_keeps_unknown_fields(script: Script) -> None:
     body = ledger()
     body["spec"] |= {"unknown": {"kept": True}, "seats": [{"workload": "x", "unknown": 1}]}
     await script.create(LEDGERS, {**body, "top": 1})

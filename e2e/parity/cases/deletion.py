@@ -1,4 +1,4 @@
-"""Deleting: preconditions, finalizers, answers, and what a watch shows of it."""
+"""Deletes: preconditions, finalizers, responses, and watch events."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from e2e.parity.objects import (
     pod,
     workload,
 )
-from e2e.parity.script import Document, Script, Thing
+from e2e.parity.script import AnyResource, Document, Script
 
 _OTHER = "7a1c0ba4-0000-4000-8000-000000000000"
 _FINALIZER = "openrl.io/placement"
 
 
-async def without_finalizers_it_is_gone_at_once(script: Script) -> None:
+async def an_object_without_finalizers_is_removed_at_once(script: Script) -> None:
     async with script.watching(LEDGERS, sentinel=ledger()):
         await script.create(LEDGERS, ledger())
         await script.delete(LEDGERS, "ledger-a")
@@ -32,7 +32,7 @@ async def without_finalizers_it_is_gone_at_once(script: Script) -> None:
     await script.delete(CLAIMS, "claim-a")
 
 
-async def preconditions_hold(script: Script) -> None:
+async def preconditions_are_checked(script: Script) -> None:
     created = await script.create(LEDGERS, ledger())
     assert created is not None
     uid, version = created["metadata"]["uid"], created["metadata"]["resourceVersion"]
@@ -43,7 +43,7 @@ async def preconditions_hold(script: Script) -> None:
     await script.delete(LEDGERS, "ledger-a", uid=uid)
 
 
-async def a_finalizer_holds_it(script: Script) -> None:
+async def a_finalizer_blocks_the_removal(script: Script) -> None:
     async with script.watching(WORKLOADS, sentinel=workload()):
         await script.create(WORKLOADS, workload(metadata={"finalizers": [_FINALIZER, "example.com/other"]}))
         await script.delete(WORKLOADS, "worker")
@@ -56,14 +56,14 @@ async def a_finalizer_holds_it(script: Script) -> None:
         await script.get(WORKLOADS, "worker")
 
 
-async def a_finalizer_of_a_claim_holds_it_too(script: Script) -> None:
+async def a_finalizer_blocks_the_removal_of_a_claim(script: Script) -> None:
     async with script.watching(CLAIMS, sentinel=claim()):
         await script.create(CLAIMS, claim(finalizers=["example.com/other"]))
         await script.delete(CLAIMS, "claim-a")
         await script.patch(CLAIMS, "claim-a", {"metadata": {"finalizers": None}})
 
 
-async def no_finalizer_comes_late(script: Script) -> None:
+async def a_terminating_object_gets_no_new_finalizer(script: Script) -> None:
     await script.create(LEDGERS, ledger(finalizers=[_FINALIZER]))
     await script.delete(LEDGERS, "ledger-a")
     await script.patch(LEDGERS, "ledger-a", {"metadata": {"finalizers": [_FINALIZER, "example.com/late"]}})
@@ -71,7 +71,7 @@ async def no_finalizer_comes_late(script: Script) -> None:
     await script.patch(LEDGERS, "ledger-a", {"metadata": {"finalizers": []}})
 
 
-async def deletion_cannot_be_taken_back(script: Script) -> None:
+async def a_deletion_cannot_be_reverted(script: Script) -> None:
     await script.create(LEDGERS, ledger(finalizers=[_FINALIZER]))
     await script.delete(LEDGERS, "ledger-a")
     gone = {"deletionTimestamp": None, "deletionGracePeriodSeconds": None}
@@ -80,7 +80,7 @@ async def deletion_cannot_be_taken_back(script: Script) -> None:
     await script.patch(LEDGERS, "ledger-a", {"metadata": {"finalizers": []}})
 
 
-async def preconditions_hold_while_it_is_ending(script: Script) -> None:
+async def preconditions_are_checked_on_a_terminating_object(script: Script) -> None:
     created = await script.create(LEDGERS, ledger(finalizers=[_FINALIZER]))
     assert created is not None
     await script.delete(LEDGERS, "ledger-a")
@@ -92,7 +92,7 @@ async def preconditions_hold_while_it_is_ending(script: Script) -> None:
     await script.patch(LEDGERS, "ledger-a", {"metadata": {"finalizers": []}})
 
 
-async def a_successor_has_another_uid(script: Script) -> None:
+async def a_recreated_object_has_a_new_uid(script: Script) -> None:
     first = await script.create(LEDGERS, ledger())
     assert first is not None
     await script.delete(LEDGERS, "ledger-a")
@@ -103,7 +103,7 @@ async def a_successor_has_another_uid(script: Script) -> None:
     await script.patch(LEDGERS, "ledger-a", {"metadata": {**both, "labels": {"a": "b"}}})
 
 
-async def a_status_write_on_a_predecessor_does_not_reach_its_successor(script: Script) -> None:
+async def a_status_write_with_an_old_uid_is_a_conflict(script: Script) -> None:
     first = await script.create(WORKLOADS, workload())
     assert first is not None
     await script.delete(WORKLOADS, "worker")
@@ -113,14 +113,14 @@ async def a_status_write_on_a_predecessor_does_not_reach_its_successor(script: S
     await script.patch(WORKLOADS, "worker", patch, subresource="status")
 
 
-async def some_kinds_answer_with_what_was_deleted(script: Script) -> None:
+async def some_kinds_respond_with_the_deleted_object(script: Script) -> None:
     device_class = {"metadata": {"name": "parity"}, "spec": {}}
     pool = {"name": "parity", "generation": 1, "resourceSliceCount": 1}
     described = {
         "metadata": {"name": "parity"},
         "spec": {"driver": "parity.example.com", "nodeName": "x", "pool": pool},
     }
-    deletable: list[tuple[Thing, Document]] = [
+    deletable: list[tuple[AnyResource, Document]] = [
         (PODS, pod()),
         (CLAIMS, claim()),
         (WORKLOADS, workload()),
@@ -128,12 +128,12 @@ async def some_kinds_answer_with_what_was_deleted(script: Script) -> None:
         (DEVICE_CLASSES, device_class),
         (SLICES, described),
     ]
-    for thing, body in deletable:
-        await script.create(thing, body)
-        await script.delete(thing, body["metadata"]["name"])
+    for resource, body in deletable:
+        await script.create(resource, body)
+        await script.delete(resource, body["metadata"]["name"])
 
 
-async def a_namespace_that_is_being_deleted_takes_nothing_new(script: Script) -> None:
+async def a_terminating_namespace_accepts_no_new_objects(script: Script) -> None:
     finalizer = {"metadata": {"name": "parity", "finalizers": ["example.com/other"]}}
     await script.create(NAMESPACES, finalizer)
     await script.create(LEDGERS, ledger(), "parity")
@@ -145,7 +145,7 @@ async def a_namespace_that_is_being_deleted_takes_nothing_new(script: Script) ->
     await script.patch(NAMESPACES, "parity", {"metadata": {"finalizers": None}})
 
 
-async def a_namespace_says_by_its_phase_whether_it_is_being_deleted(script: Script) -> None:
+async def the_phase_of_a_namespace_matches_its_deletion(script: Script) -> None:
     finalizer = {"metadata": {"name": "phases", "finalizers": ["example.com/other"]}}
     await script.create(NAMESPACES, finalizer)
     for status in ({"phase": "Terminating"}, {"phase": "Active"}):
@@ -156,7 +156,7 @@ async def a_namespace_says_by_its_phase_whether_it_is_being_deleted(script: Scri
     await script.patch(NAMESPACES, "phases", {"metadata": {"finalizers": None}})
 
 
-async def some_names_are_not_for_namespaces(script: Script) -> None:
+async def namespace_names_are_restricted(script: Script) -> None:
     await script.create(NAMESPACES, {"metadata": {"name": "a.b"}})
     await script.create(NAMESPACES, {"metadata": {"name": "a" * 64}})
     await script.delete(NAMESPACES, "default", uid=_OTHER)

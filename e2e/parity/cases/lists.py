@@ -6,7 +6,7 @@ from e2e.parity.objects import LEDGERS, PODS, ledger, pod
 from e2e.parity.script import Script
 
 
-async def pages_show_the_list_as_it_was(script: Script) -> None:
+async def all_pages_show_one_revision(script: Script) -> None:
     for name in ("ledger-c", "ledger-a", "ledger-b", "ledger-d", "ledger-e"):
         await script.create(LEDGERS, ledger(name))
     token = await script.list_names(LEDGERS, limit=2)
@@ -18,7 +18,7 @@ async def pages_show_the_list_as_it_was(script: Script) -> None:
     await script.list_names(LEDGERS)
 
 
-async def a_token_that_was_never_given_is_refused(script: Script) -> None:
+async def an_unknown_continue_token_is_refused(script: Script) -> None:
     await script.list_names(LEDGERS, limit=1, token="nonsense")
 
 
@@ -66,15 +66,15 @@ async def field_selectors(script: Script) -> None:
     await script.list_names(LEDGERS, fields="spec.claimName=claim-a")
 
 
-async def a_version_to_come_is_too_large(script: Script) -> None:
+async def a_future_version_is_too_large(script: Script) -> None:
     await script.list_names(LEDGERS, version="999999999999")
 
 
-async def any_version_will_do_for_zero(script: Script) -> None:
+async def version_zero_means_any_version(script: Script) -> None:
     created = await script.create(LEDGERS, ledger())
     assert created is not None
     await script.list_names(LEDGERS, version=created["metadata"]["resourceVersion"])
 
 
-async def a_version_that_is_no_number_is_refused(script: Script) -> None:
+async def a_version_that_is_not_a_number_is_refused(script: Script) -> None:
     await script.list_names(LEDGERS, version="nonsense")

@@ -17,41 +17,44 @@ async def null_deletes_objects_merge_and_lists_are_replaced(script: Script) -> N
     await script.patch(LEDGERS, "ledger-a", {"spec": {"seats": None}, "metadata": {"labels": None}})
 
 
-async def a_version_makes_it_conditional(script: Script) -> None:
-    for thing, body in ((LEDGERS, ledger()), (PODS, pod()), (WORKLOADS, workload())):
+async def a_patch_with_a_version_is_conditional(script: Script) -> None:
+    for resource, body in ((LEDGERS, ledger()), (PODS, pod()), (WORKLOADS, workload())):
         name = body["metadata"]["name"]
-        created = await script.create(thing, body)
+        created = await script.create(resource, body)
         assert created is not None
         version = created["metadata"]["resourceVersion"]
         patch = {"metadata": {"resourceVersion": version, "labels": {"a": "b"}}}
-        await script.patch(thing, name, patch)
-        await script.patch(thing, name, {"metadata": {"resourceVersion": version, "labels": {"c": "d"}}})
-        await script.patch(thing, name, {"metadata": {"resourceVersion": version}})
-        await script.patch(thing, name, {"metadata": {"resourceVersion": "", "labels": {"e": "f"}}})
-        await script.patch(thing, name, {"metadata": {"resourceVersion": None, "labels": {"g": "h"}}})
+        await script.patch(resource, name, patch)
+        await script.patch(resource, name, {"metadata": {"resourceVersion": version, "labels": {"c": "d"}}})
+        await script.patch(resource, name, {"metadata": {"resourceVersion": version}})
+        await script.patch(resource, name, {"metadata": {"resourceVersion": "", "labels": {"e": "f"}}})
+        await script.patch(resource, name, {"metadata": {"resourceVersion": None, "labels": {"g": "h"}}})
 
 
-async def a_uid_makes_it_conditional(script: Script) -> None:
-    for thing, body in ((LEDGERS, ledger()), (PODS, pod())):
+async def a_patch_with_a_uid_is_conditional(script: Script) -> None:
+    for resource, body in ((LEDGERS, ledger()), (PODS, pod())):
         name = body["metadata"]["name"]
-        created = await script.create(thing, body)
+        created = await script.create(resource, body)
         assert created is not None
         uid = created["metadata"]["uid"]
-        await script.patch(thing, name, {"metadata": {"uid": uid, "labels": {"a": "b"}}})
-        await script.patch(thing, name, {"metadata": {"uid": _OTHER, "labels": {"c": "d"}}})
-        await script.patch(thing, name, {"metadata": {"uid": _OTHER}})
+        await script.patch(resource, name, {"metadata": {"uid": uid, "labels": {"a": "b"}}})
+        await script.patch(resource, name, {"metadata": {"uid": _OTHER, "labels": {"c": "d"}}})
+        await script.patch(resource, name, {"metadata": {"uid": _OTHER}})
 
 
-async def without_effect_it_keeps_the_version(script: Script) -> None:
-    for thing, body in ((LEDGERS, ledger(labels={"a": "b"})), (PODS, pod(metadata={"labels": {"a": "b"}}))):
+async def a_patch_without_effect_keeps_the_version(script: Script) -> None:
+    for resource, body in (
+        (LEDGERS, ledger(labels={"a": "b"})),
+        (PODS, pod(metadata={"labels": {"a": "b"}})),
+    ):
         name = body["metadata"]["name"]
-        await script.create(thing, body)
-        await script.patch(thing, name, {})
-        await script.patch(thing, name, {"metadata": {"labels": {"a": "b", "absent": None}}})
-        await script.patch(thing, name, {"metadata": {"annotations": {}, "finalizers": []}})
+        await script.create(resource, body)
+        await script.patch(resource, name, {})
+        await script.patch(resource, name, {"metadata": {"labels": {"a": "b", "absent": None}}})
+        await script.patch(resource, name, {"metadata": {"annotations": {}, "finalizers": []}})
 
 
-async def what_is_absent_is_not_found(script: Script) -> None:
+async def an_absent_object_is_not_found(script: Script) -> None:
     await script.patch(LEDGERS, "ledger-a", {"metadata": {"labels": {"a": "b"}}})
     await script.patch(LEDGERS, "ledger-a", [], kind=PatchType.JSON)
 
@@ -59,9 +62,9 @@ async def what_is_absent_is_not_found(script: Script) -> None:
 async def a_body_of_the_wrong_shape_is_refused(script: Script) -> None:
     await script.create(LEDGERS, ledger())
     await script.create(PODS, pod())
-    for thing, name in ((LEDGERS, "ledger-a"), (PODS, "pod")):
-        await script.patch(thing, name, [])
-        await script.patch(thing, name, {}, kind=PatchType.JSON)
+    for resource, name in ((LEDGERS, "ledger-a"), (PODS, "pod")):
+        await script.patch(resource, name, [])
+        await script.patch(resource, name, {}, kind=PatchType.JSON)
 
 
 async def name_and_kind_cannot_be_patched(script: Script) -> None:

@@ -1,4 +1,4 @@
-"""Pods: what makes one, what may change, and how they end."""
+"""Pods: validation, immutable fields and deletion."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from e2e.parity.script import Script
 _CONTAINER = {"name": "worker", "image": "worker:1"}
 
 
-async def an_unbound_pod_is_gone_at_once(script: Script) -> None:
+async def an_unbound_pod_is_removed_at_once(script: Script) -> None:
     async with script.watching(PODS, sentinel=pod()):
         await script.create(PODS, pod())
         await script.delete(PODS, "pod")
         await script.get(PODS, "pod")
 
 
-async def a_bound_pod_waits_for_its_kubelet(script: Script) -> None:
+async def a_bound_pod_is_removed_by_its_kubelet(script: Script) -> None:
     async with script.watching(PODS, sentinel=pod()):
         await script.create(PODS, pod(nodeName="nowhere"))
         await script.delete(PODS, "pod")
@@ -26,19 +26,19 @@ async def a_bound_pod_waits_for_its_kubelet(script: Script) -> None:
         await script.patch(PODS, "pod", {"status": {"phase": "Running"}}, subresource="status")
 
 
-async def its_grace_period_is_its_own(script: Script) -> None:
+async def a_pod_keeps_its_own_grace_period(script: Script) -> None:
     await script.create(PODS, pod(nodeName="nowhere", terminationGracePeriodSeconds=7))
     await script.delete(PODS, "pod")
 
 
-async def a_pod_that_has_ended_is_gone_at_once(script: Script) -> None:
+async def an_ended_pod_is_removed_at_once(script: Script) -> None:
     async with script.watching(PODS, sentinel=pod()):
         await script.create(PODS, pod(nodeName="nowhere"))
         await script.patch(PODS, "pod", {"status": {"phase": "Succeeded"}}, subresource="status")
         await script.delete(PODS, "pod")
 
 
-async def a_finalizer_holds_an_unbound_pod(script: Script) -> None:
+async def a_finalizer_blocks_the_removal_of_an_unbound_pod(script: Script) -> None:
     async with script.watching(PODS, sentinel=pod()):
         await script.create(PODS, pod(metadata={"finalizers": ["example.com/hold"]}))
         await script.delete(PODS, "pod")
@@ -46,14 +46,14 @@ async def a_finalizer_holds_an_unbound_pod(script: Script) -> None:
         await script.patch(PODS, "pod", {"metadata": {"finalizers": []}})
 
 
-async def a_finalizer_of_a_bound_pod_may_go_first(script: Script) -> None:
+async def a_finalizer_of_a_bound_pod_may_be_removed_first(script: Script) -> None:
     await script.create(PODS, pod(nodeName="nowhere", metadata={"finalizers": ["example.com/hold"]}))
     await script.delete(PODS, "pod")
     await script.patch(PODS, "pod", {"metadata": {"finalizers": []}})
     await script.get(PODS, "pod")
 
 
-async def the_delete_holds_for_the_version_that_was_read(script: Script) -> None:
+async def a_delete_with_a_version_is_conditional(script: Script) -> None:
     created = await script.create(PODS, pod())
     assert created is not None
     uid, version = created["metadata"]["uid"], created["metadata"]["resourceVersion"]
@@ -62,14 +62,14 @@ async def the_delete_holds_for_the_version_that_was_read(script: Script) -> None
     await script.delete(PODS, "pod", uid=uid)
 
 
-async def a_typo_is_refused_if_asked_for(script: Script) -> None:
+async def an_unknown_field_is_refused_in_strict_mode(script: Script) -> None:
     typo = {**_CONTAINER, "imagePullPolice": "Always"}
     await script.create(PODS, pod(containers=[typo]), strict=True)
     await script.create(PODS, pod(nodeSelektor={"a": "b"}), strict=True)
     await script.create(PODS, pod(containers=[typo], nodeSelektor={"a": "b"}))
 
 
-async def what_no_pod_can_be_is_refused(script: Script) -> None:
+async def an_invalid_pod_is_refused(script: Script) -> None:
     invalid: list[dict[str, Any]] = [
         {"containers": []},
         {"containers": None},
@@ -87,18 +87,18 @@ async def what_no_pod_can_be_is_refused(script: Script) -> None:
         await script.create(PODS, pod(**spec))
 
 
-async def limits_stand_for_requests(script: Script) -> None:
+async def limits_are_the_default_of_requests(script: Script) -> None:
     resources = {"limits": {"memory": "2Gi", "cpu": "1"}, "requests": {"cpu": "500m"}}
     await script.create(PODS, pod(containers=[{**_CONTAINER, "resources": resources}]))
 
 
-async def a_claim_is_consumed_by_its_entry(script: Script) -> None:
+async def containers_refer_to_claims_by_entry_name(script: Script) -> None:
     container = {**_CONTAINER, "resources": {"claims": [{"name": "gpu"}]}}
     entry = {"name": "gpu", "resourceClaimName": "claim-a"}
     await script.create(PODS, pod(containers=[container], resourceClaims=[entry]))
 
 
-async def the_spec_hardly_changes(script: Script) -> None:
+async def most_of_the_pod_spec_is_immutable(script: Script) -> None:
     await script.create(PODS, pod())
     await script.patch(PODS, "pod", {"spec": {"containers": [{"name": "worker", "image": "worker:2"}]}})
     await script.patch(PODS, "pod", {"spec": {"nodeName": "nowhere"}})

@@ -1,4 +1,4 @@
-"""The status subresource, which isolates both ways."""
+"""The status subresource, which is separate from the rest of an object."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from e2e.parity.script import Script
 _RUNNING = {"phase": "Running", "claimName": "claim-a", "unknown": {"kept": True}}
 
 
-async def a_status_patch_leaves_everything_else_alone(script: Script) -> None:
+async def a_status_patch_changes_only_the_status(script: Script) -> None:
     await script.create(WORKLOADS, workload(metadata={"labels": {"a": "b"}}))
     patch = {
         "status": _RUNNING,
@@ -18,7 +18,7 @@ async def a_status_patch_leaves_everything_else_alone(script: Script) -> None:
     await script.patch(WORKLOADS, "worker", patch, subresource="status")
 
 
-async def a_patch_of_the_object_leaves_its_status_alone(script: Script) -> None:
+async def a_patch_of_the_object_does_not_change_its_status(script: Script) -> None:
     await script.create(WORKLOADS, workload())
     await script.patch(WORKLOADS, "worker", {"status": {"phase": "Running"}})
     await script.patch(WORKLOADS, "worker", {"status": _RUNNING}, subresource="status")
@@ -28,7 +28,7 @@ async def a_patch_of_the_object_leaves_its_status_alone(script: Script) -> None:
     await script.patch(WORKLOADS, "worker", {"status": None})
 
 
-async def the_same_status_keeps_the_version(script: Script) -> None:
+async def an_equal_status_keeps_the_version(script: Script) -> None:
     await script.create(WORKLOADS, workload())
     await script.patch(WORKLOADS, "worker", {"status": _RUNNING}, subresource="status")
     await script.patch(WORKLOADS, "worker", {"status": _RUNNING}, subresource="status")
@@ -37,7 +37,7 @@ async def the_same_status_keeps_the_version(script: Script) -> None:
     await script.patch(WORKLOADS, "worker", {"status": None}, subresource="status")
 
 
-async def its_conditions_hold(script: Script) -> None:
+async def a_status_patch_can_be_conditional(script: Script) -> None:
     created = await script.create(WORKLOADS, workload())
     assert created is not None
     uid, version = created["metadata"]["uid"], created["metadata"]["resourceVersion"]
@@ -54,7 +54,7 @@ async def its_conditions_hold(script: Script) -> None:
     )
 
 
-async def an_update_of_status_works_likewise(script: Script) -> None:
+async def a_status_update_changes_only_the_status(script: Script) -> None:
     created = await script.create(WORKLOADS, workload())
     assert created is not None
     changed = {**created, "status": _RUNNING, "spec": {**created["spec"], "role": "sampler"}}
@@ -62,7 +62,7 @@ async def an_update_of_status_works_likewise(script: Script) -> None:
     await script.update(WORKLOADS, "worker", changed, subresource="status")
 
 
-async def its_schema_is_enforced(script: Script) -> None:
+async def the_status_schema_is_enforced(script: Script) -> None:
     await script.create(WORKLOADS, workload())
     for status in (
         {"phase": "Dancing"},
@@ -75,13 +75,13 @@ async def its_schema_is_enforced(script: Script) -> None:
         await script.patch(WORKLOADS, "worker", {"status": status}, subresource="status")
 
 
-async def kinds_without_it_have_none(script: Script) -> None:
+async def some_kinds_have_no_status_subresource(script: Script) -> None:
     await script.create(LEDGERS, ledger())
     await script.patch(LEDGERS, "ledger-a", {"status": {"a": "b"}}, subresource="status")
     await script.patch(LEDGERS, "ledger-a", {"status": {"a": "b"}})
 
 
-async def the_status_of_a_pod_is_written_by_its_kubelet_only_there(script: Script) -> None:
+async def the_status_of_a_pod_is_a_separate_subresource(script: Script) -> None:
     await script.create(PODS, pod())
     await script.patch(PODS, "pod", {"status": {"phase": "Running"}})
     await script.patch(

@@ -1,4 +1,4 @@
-"""Replacing objects."""
+"""Updates, which replace an object."""
 
 from __future__ import annotations
 
@@ -17,35 +17,35 @@ def _without(document: Document, *names: str) -> Document:
     return {**document, "metadata": kept}
 
 
-async def on_the_current_version_it_is_written(script: Script) -> None:
+async def an_update_with_the_current_version_succeeds(script: Script) -> None:
     created = await script.create(LEDGERS, ledger())
     assert created is not None
     await script.update(LEDGERS, "ledger-a", _with(created, labels={"a": "b"}))
 
 
-async def on_an_older_version_it_is_a_conflict(script: Script) -> None:
-    for thing, body in ((LEDGERS, ledger()), (PODS, pod()), (CLAIMS, claim())):
+async def an_update_with_an_older_version_is_a_conflict(script: Script) -> None:
+    for resource, body in ((LEDGERS, ledger()), (PODS, pod()), (CLAIMS, claim())):
         name = body["metadata"]["name"]
-        created = await script.create(thing, body)
+        created = await script.create(resource, body)
         assert created is not None
-        await script.patch(thing, name, {"metadata": {"labels": {"a": "b"}}})
-        await script.update(thing, name, _with(created, labels={"c": "d"}))
-        await script.get(thing, name)
+        await script.patch(resource, name, {"metadata": {"labels": {"a": "b"}}})
+        await script.update(resource, name, _with(created, labels={"c": "d"}))
+        await script.get(resource, name)
 
 
-async def without_a_version_some_kinds_refuse_it(script: Script) -> None:
+async def some_kinds_refuse_an_update_without_a_version(script: Script) -> None:
     lease = {"metadata": {"name": "lease-a"}, "spec": {"holderIdentity": "me"}}
-    for thing, body in (
+    for resource, body in (
         (LEDGERS, ledger()),
         (WORKLOADS, workload()),
         (PODS, pod()),
         (CLAIMS, claim()),
         (LEASES, lease),
     ):
-        created = await script.create(thing, body)
+        created = await script.create(resource, body)
         assert created is not None
         changed = _with(_without(created, "resourceVersion"), labels={"a": "b"})
-        await script.update(thing, body["metadata"]["name"], changed)
+        await script.update(resource, body["metadata"]["name"], changed)
     await script.delete(LEASES, "lease-a")
 
 
@@ -56,21 +56,21 @@ async def another_uid_is_a_conflict(script: Script) -> None:
     await script.update(LEDGERS, "ledger-a", _with(created, uid=other, labels={"a": "b"}))
 
 
-async def the_same_content_keeps_the_version(script: Script) -> None:
-    for thing, body in ((LEDGERS, ledger()), (PODS, pod()), (CLAIMS, claim()), (WORKLOADS, workload())):
-        created = await script.create(thing, body)
+async def an_update_without_effect_keeps_the_version(script: Script) -> None:
+    for resource, body in ((LEDGERS, ledger()), (PODS, pod()), (CLAIMS, claim()), (WORKLOADS, workload())):
+        created = await script.create(resource, body)
         assert created is not None
-        await script.update(thing, body["metadata"]["name"], created)
+        await script.update(resource, body["metadata"]["name"], created)
 
 
-async def what_the_server_sets_is_completed(script: Script) -> None:
+async def server_set_fields_are_kept_on_update(script: Script) -> None:
     created = await script.create(WORKLOADS, workload())
     assert created is not None
     bare = _without(created, "uid", "creationTimestamp", "generation", "managedFields")
     await script.update(WORKLOADS, "worker", _with(bare, labels={"a": "b"}))
 
 
-async def the_creation_time_and_deletion_are_not_for_clients(script: Script) -> None:
+async def clients_cannot_set_creation_and_deletion_time(script: Script) -> None:
     created = await script.create(LEDGERS, ledger())
     assert created is not None
     moment = "2001-01-01T00:00:00Z"
@@ -78,10 +78,10 @@ async def the_creation_time_and_deletion_are_not_for_clients(script: Script) -> 
     await script.update(LEDGERS, "ledger-a", _with(created, deletionTimestamp=moment))
 
 
-async def what_is_absent_is_not_created(script: Script) -> None:
-    for thing, body in ((LEDGERS, ledger(resourceVersion="7")), (PODS, pod()), (CLAIMS, claim())):
-        named = {"apiVersion": thing.api_version, "kind": thing.kind, **body}
-        await script.update(thing, body["metadata"]["name"], named)
+async def an_update_does_not_create_an_object(script: Script) -> None:
+    for resource, body in ((LEDGERS, ledger(resourceVersion="7")), (PODS, pod()), (CLAIMS, claim())):
+        named = {"apiVersion": resource.api_version, "kind": resource.kind, **body}
+        await script.update(resource, body["metadata"]["name"], named)
 
 
 async def a_body_of_another_name_is_refused(script: Script) -> None:
@@ -100,7 +100,7 @@ async def the_generation_counts_changes_of_the_spec_only(script: Script) -> None
     await script.update(LEDGERS, "ledger-a", {**labelled, "spec": {**labelled["spec"], "seats": seats}})
 
 
-async def a_lease_is_taken_over_on_its_version(script: Script) -> None:
+async def a_lease_update_is_conditional(script: Script) -> None:
     body = {"metadata": {"name": "lease-a"}, "spec": {"holderIdentity": "one", "leaseDurationSeconds": 15}}
     created = await script.create(LEASES, body)
     assert created is not None

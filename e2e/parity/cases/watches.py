@@ -1,4 +1,4 @@
-"""Watches: what they show, from where, and how they end."""
+"""Watches: their events, start versions and ends."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from e2e.parity.script import Script
 _MANAGED = "openrl.io/managed=true"
 
 
-async def every_change_is_shown_and_no_other(script: Script) -> None:
+async def every_change_is_sent_once(script: Script) -> None:
     async with script.watching(WORKLOADS, sentinel=workload()):
         await script.create(WORKLOADS, workload())
         await script.patch(WORKLOADS, "worker", {"metadata": {"labels": {"a": "b"}}})
@@ -19,7 +19,7 @@ async def every_change_is_shown_and_no_other(script: Script) -> None:
         await script.delete(WORKLOADS, "worker")
 
 
-async def what_comes_to_match_is_added_and_what_ceases_to_is_deleted(script: Script) -> None:
+async def objects_are_added_when_they_start_and_deleted_when_they_stop_to_match(script: Script) -> None:
     managed = {"openrl.io/managed": "true"}
     sentinel = ledger(labels=managed)
     async with script.watching(LEDGERS, sentinel=sentinel, labels=_MANAGED):
@@ -36,21 +36,21 @@ async def what_comes_to_match_is_added_and_what_ceases_to_is_deleted(script: Scr
         await script.delete(LEDGERS, "ledger-a")
 
 
-async def fields_select_likewise(script: Script) -> None:
+async def field_selectors_work_on_watches(script: Script) -> None:
     async with script.watching(PODS, sentinel=pod(), fields="status.phase=Pending"):
         await script.create(PODS, pod())
         await script.patch(PODS, "pod", {"status": {"phase": "Running"}}, subresource="status")
         await script.delete(PODS, "pod")
 
 
-async def from_zero_everything_that_is_there_is_added_first(script: Script) -> None:
+async def a_watch_from_zero_starts_with_existing_objects(script: Script) -> None:
     for name in ("ledger-b", "ledger-a"):
         await script.create(LEDGERS, ledger(name))
     await script.watch_from(LEDGERS, "0", until=["ledger-a", "ledger-b"])
     await script.watch_from(LEDGERS, "", until=["ledger-a", "ledger-b"])
 
 
-async def from_a_version_only_what_came_after_is_shown(script: Script) -> None:
+async def a_watch_from_a_version_sends_later_changes(script: Script) -> None:
     first = await script.create(LEDGERS, ledger("ledger-a"))
     assert first is not None
     await script.create(WORKLOADS, workload("ledger-a"))
@@ -58,15 +58,15 @@ async def from_a_version_only_what_came_after_is_shown(script: Script) -> None:
     await script.watch_from(LEDGERS, first["metadata"]["resourceVersion"], until=["ledger-a", "ledger-b"])
 
 
-async def from_a_version_that_is_forgotten_it_is_gone(script: Script) -> None:
+async def a_watch_from_a_compacted_version_is_gone(script: Script) -> None:
     await script.create(LEDGERS, ledger())
     await script.watch_from(LEDGERS, "1")
 
 
-async def from_a_version_to_come_nothing_is_shown(script: Script) -> None:
+async def a_watch_from_a_future_version_sends_nothing(script: Script) -> None:
     await script.create(LEDGERS, ledger())
     await script.watch_from(LEDGERS, "999999999999", until=["ledger-a"])
 
 
-async def from_a_version_that_is_no_number_it_is_refused(script: Script) -> None:
+async def a_watch_from_an_invalid_version_is_refused(script: Script) -> None:
     await script.watch_from(LEDGERS, "nonsense")

@@ -1,4 +1,4 @@
-"""The scenes, by subject. Each is a coroutine that takes a `Stage`; its name is its title."""
+"""The scenes by subject. Each one is a coroutine with a `Stage` argument, and its name is its title."""
 
 from __future__ import annotations
 
@@ -11,4 +11,4 @@ from e2e.parity.titles import titled
 Scene = Callable[[Stage], Awaitable[None]]
 
 SCENES: Mapping[str, Scene] = dict(titled(scheduling, garbage))
-"""All scenes by title, in the order in which they are written."""
+"""All scenes by title, in source order."""

@@ -1,4 +1,4 @@
-"""Garbage collection by owner."""
+"""Garbage collection by owner references."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def _owner(document: Document) -> Document:
     }
 
 
-async def what_is_owned_goes_with_its_owner(stage: Stage) -> None:
+async def an_owned_object_is_deleted_with_its_owner(stage: Stage) -> None:
     owner = await stage.make(LEDGERS, ledger())
     async with stage.recording():
         await stage.make(CLAIMS, claim(ownerReferences=[_owner(owner)]))
@@ -23,7 +23,7 @@ async def what_is_owned_goes_with_its_owner(stage: Stage) -> None:
         await stage.until_gone(CLAIMS, "claim-a")
 
 
-async def an_owner_of_the_same_name_is_another_one(stage: Stage) -> None:
+async def an_owner_is_identified_by_uid(stage: Stage) -> None:
     first = await stage.make(LEDGERS, ledger())
     async with stage.recording():
         await stage.make(CLAIMS, claim(ownerReferences=[_owner(first)]))
@@ -32,7 +32,7 @@ async def an_owner_of_the_same_name_is_another_one(stage: Stage) -> None:
         await stage.until_gone(CLAIMS, "claim-a")
 
 
-async def what_is_born_without_its_owner_goes_too(stage: Stage) -> None:
+async def an_object_created_without_its_owner_is_deleted(stage: Stage) -> None:
     gone = await stage.make(LEDGERS, ledger())
     await stage.remove(LEDGERS, "ledger-a")
     async with stage.recording():
@@ -40,7 +40,7 @@ async def what_is_born_without_its_owner_goes_too(stage: Stage) -> None:
         await stage.until_gone(CLAIMS, "claim-a")
 
 
-async def one_owner_that_lives_is_enough(stage: Stage) -> None:
+async def an_object_is_kept_while_one_owner_exists(stage: Stage) -> None:
     first = await stage.make(LEDGERS, ledger())
     second = await stage.make(WORKLOADS, workload())
     async with stage.recording():
@@ -53,7 +53,7 @@ async def one_owner_that_lives_is_enough(stage: Stage) -> None:
         )
 
 
-async def a_node_takes_its_devices_with_it(stage: Stage) -> None:
+async def the_slice_of_a_node_is_deleted_with_it(stage: Stage) -> None:
     await stage.node("gpu-node-0", "80Gi")
     await stage.remove(NODES, "gpu-node-0")
     await stage.until_gone(SLICES, "gpu-node-0-gpu.nvidia.com")

@@ -19,7 +19,7 @@ _AT_MOST = 'CAPACITY.memory.compareTo(quantity("{}")) <= 0'
 
 
 def claim(name: str, *shapes: tuple[int, str], device_class: str = DRIVER, guard: bool = True) -> Document:
-    """A claim with an alternative for each (count, size), as this project cuts them."""
+    """Return a claim with an alternative for each (count, size), as this project's controller creates it."""
     alternatives = []
     for count, size in shapes or ((1, "80Gi"),):
         terms = [*([_GUARD] if guard else []), _AT_LEAST.format("20Gi"), _AT_MOST.format(size)]
@@ -37,7 +37,7 @@ def claim(name: str, *shapes: tuple[int, str], device_class: str = DRIVER, guard
 
 
 def pod(name: str, claim_name: str = "", *, memory: str = "1Gi", cpu: str = "100m", **spec: Any) -> Document:
-    """A Pod, with a claim that it consumes."""
+    """Return a Pod, with a claim if one is named."""
     resources: Document = {"requests": {"memory": memory, "cpu": cpu}}
     entries = []
     if claim_name:
@@ -56,7 +56,7 @@ async def a_claim_is_allocated_for_its_pod(stage: Stage) -> None:
         await stage.running("a")
 
 
-async def a_freed_device_goes_to_the_pod_that_waits(stage: Stage) -> None:
+async def a_freed_device_is_allocated_to_the_waiting_pod(stage: Stage) -> None:
     await stage.node("gpu-node-0", "80Gi")
     async with stage.recording():
         await stage.make(CLAIMS, claim("claim-a"))
@@ -64,19 +64,19 @@ async def a_freed_device_goes_to_the_pod_that_waits(stage: Stage) -> None:
         await stage.running("a")
         await stage.make(CLAIMS, claim("claim-b"))
         await stage.make(PODS, pod("b", "claim-b"))
-        await stage.refused("b", "cannot allocate all claims")
+        await stage.unschedulable("b", "cannot allocate all claims")
         await stage.remove(PODS, "a")
         await stage.running("b")
 
 
-async def an_allocation_lives_as_long_as_somebody_uses_it(stage: Stage) -> None:
+async def a_claim_is_deallocated_after_its_last_pod(stage: Stage) -> None:
     await stage.node("gpu-node-0", "80Gi")
     async with stage.recording():
         await stage.make(CLAIMS, claim("claim-a"))
         for name in ("a", "b"):
             await stage.make(PODS, pod(name, "claim-a"))
             await stage.running(name)
-            # Between two empty nodes a real scheduler throws a die.
+            # A real scheduler chooses at random between two empty nodes.
             await stage.node(f"later-{name}", "80Gi")
         for name in ("a", "b"):
             await stage.remove(PODS, name)
@@ -84,7 +84,7 @@ async def an_allocation_lives_as_long_as_somebody_uses_it(stage: Stage) -> None:
         await stage.until(CLAIMS, "claim-a", lambda document: not document["metadata"].get("finalizers"))
 
 
-async def a_pod_that_has_ended_gives_its_device_back(stage: Stage) -> None:
+async def an_ended_pod_releases_its_device(stage: Stage) -> None:
     await stage.node("gpu-node-0", "80Gi")
     async with stage.recording():
         await stage.make(CLAIMS, claim("claim-a"))
@@ -94,14 +94,14 @@ async def a_pod_that_has_ended_gives_its_device_back(stage: Stage) -> None:
         await stage.until(CLAIMS, "claim-a", lambda document: not document["metadata"].get("finalizers"))
 
 
-async def a_claim_that_is_deleted_waits_for_its_pods(stage: Stage) -> None:
+async def a_deleted_claim_is_removed_after_its_pods(stage: Stage) -> None:
     await stage.node("gpu-node-0", "80Gi", "80Gi")
     async with stage.recording():
         await stage.make(CLAIMS, claim("claim-a"))
         await stage.make(PODS, pod("a", "claim-a"))
         await stage.running("a")
         await stage.remove(CLAIMS, "claim-a")
-        # A scheduler that has seen a later claim has seen the end of this one coming.
+        # Once the scheduler has seen a later claim, it has also seen this one's deletion.
         await stage.make(CLAIMS, claim("claim-b"))
         await stage.make(PODS, pod("b", "claim-b"))
         await stage.running("b")
@@ -110,7 +110,7 @@ async def a_claim_that_is_deleted_waits_for_its_pods(stage: Stage) -> None:
         await stage.until_gone(CLAIMS, "claim-a")
 
 
-async def without_its_claim_a_pod_is_not_even_tried(stage: Stage) -> None:
+async def a_pod_without_its_claim_is_not_scheduled(stage: Stage) -> None:
     await stage.node("gpu-node-0", "80Gi")
     async with stage.recording():
         await stage.make(PODS, pod("a", "claim-a"))
@@ -118,7 +118,7 @@ async def without_its_claim_a_pod_is_not_even_tried(stage: Stage) -> None:
         await stage.running("a")
 
 
-async def the_tightest_alternative_that_is_free_is_taken(stage: Stage) -> None:
+async def the_first_free_alternative_is_allocated(stage: Stage) -> None:
     await stage.node("gpu-node-0", "80Gi", "24Gi", "80Gi")
     async with stage.recording():
         for name in ("a", "b", "c"):
@@ -127,7 +127,7 @@ async def the_tightest_alternative_that_is_free_is_taken(stage: Stage) -> None:
             await stage.running(name)
 
 
-async def several_devices_are_of_one_node(stage: Stage) -> None:
+async def several_devices_come_from_one_node(stage: Stage) -> None:
     await stage.node("gpu-node-0", "80Gi")
     await stage.node("gpu-node-1", "80Gi", "80Gi")
     async with stage.recording():
@@ -136,10 +136,10 @@ async def several_devices_are_of_one_node(stage: Stage) -> None:
         await stage.running("a")
         await stage.make(CLAIMS, claim("claim-b", (2, "80Gi")))
         await stage.make(PODS, pod("b", "claim-b"))
-        await stage.refused("b", "cannot allocate all claims")
+        await stage.unschedulable("b", "cannot allocate all claims")
 
 
-async def a_device_without_memory_is_passed_over_behind_the_guard(stage: Stage) -> None:
+async def a_device_without_memory_is_skipped_by_the_guard(stage: Stage) -> None:
     await stage.node("gpu-node-0", None, "80Gi")
     async with stage.recording():
         await stage.make(CLAIMS, claim("claim-a"))
@@ -147,7 +147,7 @@ async def a_device_without_memory_is_passed_over_behind_the_guard(stage: Stage) 
         await stage.running("a")
 
 
-async def a_closed_node_refuses_and_its_opening_is_noticed(stage: Stage) -> None:
+async def a_cordoned_node_is_skipped_until_it_is_uncordoned(stage: Stage) -> None:
     await stage.node("gpu-node-0", "80Gi")
     await stage.node("gpu-node-1", "80Gi")
     await stage.change(NODES, "gpu-node-0", {"spec": {"unschedulable": True}})
@@ -156,12 +156,12 @@ async def a_closed_node_refuses_and_its_opening_is_noticed(stage: Stage) -> None
     async with stage.recording():
         await stage.make(CLAIMS, claim("claim-a"))
         await stage.make(PODS, pod("a", "claim-a"))
-        await stage.refused("a", "unschedulable", "untolerated")
+        await stage.unschedulable("a", "unschedulable", "untolerated")
         await stage.change(NODES, "gpu-node-0", {"spec": {"unschedulable": None}})
         await stage.running("a")
 
 
-async def a_toleration_opens_a_tainted_node(stage: Stage) -> None:
+async def a_toleration_allows_a_tainted_node(stage: Stage) -> None:
     await stage.node("gpu-node-0", "80Gi")
     taint = {"key": "hands", "value": "off", "effect": "NoSchedule"}
     await stage.change(NODES, "gpu-node-0", {"spec": {"taints": [taint]}})
@@ -171,7 +171,7 @@ async def a_toleration_opens_a_tainted_node(stage: Stage) -> None:
         await stage.running("a")
 
 
-async def an_allocation_pins_its_pods_to_a_node(stage: Stage) -> None:
+async def an_allocation_binds_its_pods_to_one_node(stage: Stage) -> None:
     await stage.node("gpu-node-0", "80Gi")
     async with stage.recording():
         await stage.make(CLAIMS, claim("claim-a"))
@@ -180,13 +180,13 @@ async def an_allocation_pins_its_pods_to_a_node(stage: Stage) -> None:
         await stage.node("gpu-node-1", "80Gi")
         await stage.change(NODES, "gpu-node-0", {"spec": {"unschedulable": True}})
         await stage.make(PODS, pod("b", "claim-a"))
-        await stage.refused("b", "not available on the node")
-        # Once nobody uses it there, the claim is allocated where there is room.
+        await stage.unschedulable("b", "not available on the node")
+        # Once no Pod uses it there, the claim is allocated on a node with free capacity.
         await stage.remove(PODS, "a")
         await stage.running("b")
 
 
-async def an_allocation_in_the_wrong_place_is_given_up(stage: Stage) -> None:
+async def an_allocation_on_an_unusable_node_is_released(stage: Stage) -> None:
     await stage.node("gpu-node-0", "80Gi")
     await stage.node("gpu-node-1", "80Gi")
     await stage.change(NODES, "gpu-node-1", {"spec": {"unschedulable": True}})
@@ -203,12 +203,12 @@ async def an_allocation_in_the_wrong_place_is_given_up(stage: Stage) -> None:
         await stage.running("a")
 
 
-async def a_missing_device_class_is_named_and_its_coming_noticed(stage: Stage) -> None:
+async def a_missing_device_class_is_reported_and_its_creation_noticed(stage: Stage) -> None:
     await stage.node("gpu-node-0", "80Gi")
     async with stage.recording():
         await stage.make(CLAIMS, claim("claim-a", device_class="late.example.com"))
         await stage.make(PODS, pod("a", "claim-a"))
-        await stage.refused("a", "does not exist")
+        await stage.unschedulable("a", "does not exist")
         await stage.device_class("late.example.com")
         await stage.running("a")
     await stage.remove(DEVICE_CLASSES, "late.example.com")
@@ -221,20 +221,20 @@ async def host_memory_and_pod_slots_are_counted(stage: Stage) -> None:
         await stage.running("holder")
         await stage.make(CLAIMS, claim("claim-a"))
         await stage.make(PODS, pod("a", "claim-a", memory="4Gi"))
-        await stage.refused("a", "Insufficient memory")
+        await stage.unschedulable("a", "Insufficient memory")
         await stage.make(PODS, pod("giant", memory="9Gi", cpu="9"))
-        await stage.refused("giant", "Insufficient memory", "Insufficient cpu")
+        await stage.unschedulable("giant", "Insufficient memory", "Insufficient cpu")
         await stage.remove(PODS, "giant")
         await stage.until_gone(PODS, "giant")
         await stage.make(PODS, pod("small"))
         await stage.running("small")
         await stage.make(PODS, pod("third"))
-        await stage.refused("third", "Too many pods")
+        await stage.unschedulable("third", "Too many pods")
         await stage.remove(PODS, "holder")
         await stage.running("a")
 
 
-async def node_affinity_decides_which_nodes_count(stage: Stage) -> None:
+async def required_node_affinity_selects_nodes(stage: Stage) -> None:
     for name in ("gpu-node-0", "gpu-node-1"):
         await stage.node(name, "80Gi")
     await stage.change(NODES, "gpu-node-1", {"metadata": {"labels": {"openrl.io/sampler": "true"}}})
@@ -248,12 +248,12 @@ async def node_affinity_decides_which_nodes_count(stage: Stage) -> None:
         for name in ("a", "b"):
             await stage.make(CLAIMS, claim(f"claim-{name}"))
             await stage.make(PODS, pod(name, f"claim-{name}", affinity=affinity))
-        await stage.refused("b", "affinity")
+        await stage.unschedulable("b", "affinity")
         await stage.change(NODES, "gpu-node-1", {"metadata": {"labels": {"openrl.io/trainer": "true"}}})
         await stage.running("b")
 
 
-async def a_preferred_node_is_chosen(stage: Stage) -> None:
+async def preferred_node_affinity_selects_a_node(stage: Stage) -> None:
     for name in ("gpu-node-0", "gpu-node-1", "gpu-node-2"):
         await stage.node(name, "80Gi")
     field = {"key": "metadata.name", "operator": "In", "values": ["gpu-node-1"]}
@@ -265,21 +265,21 @@ async def a_preferred_node_is_chosen(stage: Stage) -> None:
         await stage.running("a")
 
 
-async def without_nodes_there_is_nothing_to_try(stage: Stage) -> None:
+async def without_nodes_a_pod_is_unschedulable(stage: Stage) -> None:
     await stage.device_class()
     async with stage.recording():
         await stage.make(CLAIMS, claim("claim-a"))
         await stage.make(PODS, pod("a", "claim-a"))
-        await stage.refused("a", "no nodes available")
+        await stage.unschedulable("a", "no nodes available")
         await stage.node("gpu-node-0", "80Gi")
         await stage.running("a")
 
 
-async def without_the_guard_a_device_without_memory_fails_every_attempt(stage: Stage) -> None:
+async def without_the_guard_a_device_without_memory_fails_scheduling(stage: Stage) -> None:
     await stage.node("gpu-node-0", None, "80Gi")
     await stage.make(CLAIMS, claim("claim-a", guard=False))
     await stage.make(PODS, pod("a", "claim-a"))
-    # The message is long and names inner parts: only the reason is compared.
+    # The message is long and names internal components, so only the reason is compared.
     await stage.until(
         PODS,
         "a",

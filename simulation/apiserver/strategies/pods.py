@@ -58,7 +58,7 @@ class PodStrategy(Strategy):
         for kind in _CONTAINER_LISTS:
             for index, container in enumerate(spec.get(kind) or ()):
                 prune(container, _CONTAINER_FIELDS, f"spec.{kind}[{index}]", strict=strict)
-                _limits_stand_for_requests(container)
+                _default_requests_to_limits(container)
         spec.setdefault("restartPolicy", "Always")
         spec.setdefault("terminationGracePeriodSeconds", DEFAULT_GRACE_SECONDS)
 
@@ -106,7 +106,7 @@ def _millis(quantity: str | float) -> int:
         raise bad_request(f"Pod in version v1 cannot be handled as a Pod: {text}") from error
 
 
-def _limits_stand_for_requests(container: Document) -> None:
+def _default_requests_to_limits(container: Document) -> None:
     resources = container.get("resources") or {}
     if resources.get("limits"):
         resources["requests"] = {**resources["limits"], **(resources.get("requests") or {})}
