@@ -1,7 +1,7 @@
 """Virtual time for tests: `simulation.engine.virtual_loop` under the name by which tests know it."""
 
 from simulation.engine.virtual_loop import (
-    TURNS_MAX,
+    ITERATIONS_MAX,
     VIRTUAL_BACKEND,
     Deadlock,
     Livelock,
@@ -12,7 +12,7 @@ from simulation.engine.virtual_loop import (
 )
 
 __all__ = [
-    "TURNS_MAX",
+    "ITERATIONS_MAX",
     "VIRTUAL_BACKEND",
     "Deadlock",
     "Livelock",

@@ -1,5 +1,5 @@
-"""The components that share a cluster with the controller, each as small as its visible behaviour allows.
+"""The components that share a cluster with the controller, each with only its visible behaviour.
 
-They see every change, act after a delay through `simulation.engine.event_queue`, and write through the
-server's verbs in one step: they never meet a conflict, and never hide one from others.
+An actor receives every change, acts after a delay (`simulation.engine.event_queue`), and writes through the
+server's verbs in one step. So an actor never gets a conflict, and still causes conflicts for others.
 """

@@ -1,7 +1,4 @@
-"""What all actors share: the server that they write to, the agenda, and their delays.
-
-How long the components of a cluster take, in seconds.
-"""
+"""The base class of all actors, and what they share: the server, the event queue, and their delays."""
 
 from __future__ import annotations
 
@@ -19,8 +16,8 @@ from simulation.engine.event_queue import EventQueue
 
 
 @dataclass(frozen=True)
-class Stage:
-    """Where the actors of one cluster act."""
+class ActorContext:
+    """What all actors of one cluster share."""
 
     server: ApiServer
     event_queue: EventQueue
@@ -29,18 +26,18 @@ class Stage:
 
 
 class Actor:
-    """A component that is told of every change, and may be paused: it then misses nothing, and does nothing.
+    """A component that receives every change. While paused it does nothing; it resyncs when it resumes.
 
-    `name` begins its entries on the agenda.
+    `name` is the first part of its keys in the event queue.
     """
 
     name = ""
 
-    def __init__(self, stage: Stage, rng: Random) -> None:
-        self._stage = stage
+    def __init__(self, context: ActorContext, rng: Random) -> None:
+        self._context = context
         self._rng = rng
         self._paused = False
-        stage.server.store.subscribe(self._hear)
+        context.server.store.subscribe(self._deliver)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} paused={self._paused}>"
@@ -50,48 +47,48 @@ class Actor:
         self._paused = True
 
     def resume(self) -> None:
-        """Go on, with everything looked at again."""
+        """Continue, with a resync of all objects."""
         self._paused = False
-        self._look_at_everything()
+        self._resync()
 
-    def _hear(self, change: Change) -> None:
+    def _deliver(self, change: Change) -> None:
         if not self._paused:
             self._on_change(change)
 
     def _on_change(self, change: Change) -> None:
-        """Put on the agenda what has to be done about a change."""
+        """Schedule the actions that a change requires."""
         raise NotImplementedError
 
-    def _look_at_everything(self) -> None:
-        """Put on the agenda what may have been missed."""
+    def _resync(self) -> None:
+        """Schedule the actions that all existing objects require."""
         raise NotImplementedError
 
-    def _later(self, seconds: float, what: str, key: ObjectKey, act: Callable[[], None]) -> None:
-        """Do something about an object after a delay, unless paused by then."""
+    def _schedule(self, seconds: float, verb: str, key: ObjectKey, action: Callable[[], None]) -> None:
+        """Run an action on an object after a delay, unless paused by then."""
 
         def unless_paused() -> None:
             if not self._paused:
-                act()
+                action()
 
-        delay_seconds = self._stage.delays.draw(seconds, self._rng)
-        self._stage.event_queue.after(delay_seconds, (self.name, what, *key), unless_paused)
+        delay_seconds = self._context.delays.draw(seconds, self._rng)
+        self._context.event_queue.schedule(delay_seconds, (self.name, verb, *key), unless_paused)
 
-    def _find(self, kind: Kind, key: ObjectKey, uid: str = "") -> Record | None:
-        """The object of that key, if it is still the one of that UID."""
-        record = self._stage.server.store.get(kind, key)
+    def _get(self, kind: Kind, key: ObjectKey, uid: str = "") -> Record | None:
+        """Return the object of that key, if it exists and has that UID (if one is given)."""
+        record = self._context.server.store.get(kind, key)
         return record if record is not None and uid in {"", record.uid} else None
 
-    def _moment(self) -> str:
-        return format_time(self._stage.now())
+    def _timestamp(self) -> str:
+        return format_time(self._context.now())
 
 
 def condition(
-    status: Document, type_: str, value: str, *, moment: str, reason: str = "", message: str = ""
+    status: Document, type_: str, value: str, *, timestamp: str, reason: str = "", message: str = ""
 ) -> list[Document]:
-    """The conditions of `status` with one set. Its transition time moves only when its value does."""
+    """Return the conditions of `status` with one set. Its transition time changes only with its value."""
     conditions: list[Document] = list(status.get("conditions") or ())
     known = next((item for item in conditions if item["type"] == type_), None)
-    item: Document = {"type": type_, "status": value, "lastTransitionTime": moment}
+    item: Document = {"type": type_, "status": value, "lastTransitionTime": timestamp}
     if known is not None and known["status"] == value:
         item["lastTransitionTime"] = known["lastTransitionTime"]
     item |= {name: text for name, text in (("reason", reason), ("message", message)) if text}
@@ -100,7 +97,7 @@ def condition(
 
 @dataclass(frozen=True, kw_only=True)
 class Delays:
-    """Figures as seen on a control plane without load. `spread` 0.5 makes each up to half as long again."""
+    """Delays of an idle control plane. With `spread` 0.5, each is up to 50% longer."""
 
     scheduling_seconds: float = 0.01
     binding_seconds: float = 0.02
@@ -112,5 +109,5 @@ class Delays:
     spread: float = 0.0
 
     def draw(self, seconds: float, rng: Random) -> float:
-        """One delay."""
+        """Draw one delay."""
         return seconds * (1 + rng.random() * self.spread) if self.spread else seconds

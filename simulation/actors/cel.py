@@ -1,8 +1,7 @@
-"""The CEL expressions of device selectors, in the few forms that this project writes.
+"""Evaluation of the CEL expressions of device selectors, in the few forms that this project writes.
 
-Terms joined by `&&`, from left to right: a capacity is there, a capacity compares to a quantity, the driver
-is this one. What a real evaluator would stumble over (a capacity that is absent and not guarded) raises here,
-too.
+Terms joined by `&&`, evaluated from left to right: a capacity exists, a capacity compares to a quantity, the
+driver has a name. An unguarded access to an absent capacity raises, as in the real evaluator.
 """
 
 from __future__ import annotations
@@ -31,18 +30,18 @@ _OPERATORS: Mapping[str, Callable[[int, int], bool]] = {
 
 
 class CelError(Exception):
-    """An expression cannot be evaluated: every attempt to schedule with it fails."""
+    """An expression cannot be evaluated, so every scheduling attempt with it fails."""
 
 
 @dataclass(frozen=True)
 class CelDevice:
-    """What an expression sees of a device: capacities in the driver's own domain, in whole units."""
+    """The device as an expression sees it: capacities in the driver's own domain, in whole units."""
 
     driver: str
     capacity: Mapping[str, int]
 
     def capacity_of(self, domain: str) -> Mapping[str, int]:
-        """The capacities of a domain, none for a domain that the device does not know."""
+        """Return the capacities of a domain, none for an unknown domain."""
         return self.capacity if domain == self.driver else {}
 
 
@@ -50,7 +49,7 @@ Term = Callable[[CelDevice], bool]
 
 
 def matches(expression: str, device: CelDevice) -> bool:
-    """Whether the expression holds for the device. Raises `CelError`."""
+    """Return whether the expression holds for the device. Raises `CelError`."""
     return all(term(device) for term in _terms(expression))
 
 
@@ -68,7 +67,7 @@ def _term(text: str) -> Term:
     if match := _DRIVER.fullmatch(text):
         driver = match["driver"]
         return lambda device: device.driver == driver
-    raise CelError(f"this simulation does not know the expression {text!r}")
+    raise CelError(f"unsupported CEL expression {text!r}")
 
 
 def _comparison(domain: str, name: str, operator: str, quantity: int) -> Term:

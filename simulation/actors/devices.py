@@ -1,7 +1,7 @@
-"""Devices and their allocation, as the structured-parameters allocator of kube-scheduler does it.
+"""Devices and their allocation, modeled after kube-scheduler's structured-parameters allocator.
 
-One node at a time, requests in order, alternatives in order, devices in the order of pools and slices: the
-first fit wins. There is no backtracking across requests, since our claims have one.
+The first fit on a node wins: requests in order, alternatives in order, devices in pool and slice order. There
+is no backtracking across requests, because our claims have one request.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Device:
 
 @dataclass(frozen=True)
 class Allocation:
-    """Devices for one claim. `rank` is the sum of the places of the alternatives taken, 0 for the first."""
+    """Devices for one claim. `rank` is the sum of the indexes of the chosen alternatives."""
 
     results: tuple[Document, ...]
     rank: int
@@ -42,23 +42,23 @@ Inventory = Mapping[str, tuple[Device, ...]]
 
 
 def read_inventory(slices: Iterable[Record]) -> Inventory:
-    """The devices of complete pools in their newest generation, by node, pool and slice."""
+    """Return the devices of complete pools in their newest generation, ordered by node, pool and slice."""
     by_pool: dict[tuple[str, str, str], list[ResourceSlice]] = {}
     for record in slices:
-        described = SLICE_RESOURCE.decode(record.data)
-        spec = described.spec
-        by_pool.setdefault((spec.node_name or "", spec.driver, spec.pool.name), []).append(described)
+        resource_slice = SLICE_RESOURCE.decode(record.data)
+        spec = resource_slice.spec
+        by_pool.setdefault((spec.node_name or "", spec.driver, spec.pool.name), []).append(resource_slice)
     inventory: dict[str, list[Device]] = {}
     for (node, _, _), pool in sorted(by_pool.items(), key=lambda item: item[0]):
-        newest = max(described.spec.pool.generation for described in pool)
-        current = [described for described in pool if described.spec.pool.generation == newest]
+        newest = max(resource_slice.spec.pool.generation for resource_slice in pool)
+        current = [resource_slice for resource_slice in pool if resource_slice.spec.pool.generation == newest]
         if len(current) == current[0].spec.pool.resource_slice_count:
             inventory.setdefault(node, []).extend(d for each in current for d in _devices(each))
     return {node: tuple(devices) for node, devices in inventory.items()}
 
 
-def _devices(described: ResourceSlice) -> Iterator[Device]:
-    spec = described.spec
+def _devices(resource_slice: ResourceSlice) -> Iterator[Device]:
+    spec = resource_slice.spec
     return (_device(spec.driver, spec.pool.name, device) for device in spec.devices)
 
 
@@ -69,8 +69,8 @@ def _device(driver: str, pool: str, device: DeviceObject) -> Device:
     )
 
 
-def taken_devices(claims: Iterable[Record]) -> frozenset[DeviceID]:
-    """The devices that allocated claims hold."""
+def allocated_devices(claims: Iterable[Record]) -> frozenset[DeviceID]:
+    """Return the devices that claims have allocated."""
     return frozenset(
         DeviceID(result["driver"], result["pool"], result["device"])
         for record in claims
@@ -80,20 +80,23 @@ def taken_devices(claims: Iterable[Record]) -> frozenset[DeviceID]:
 
 
 def allocation_results(claim: Document) -> list[Document]:
-    """The devices of a claim's allocation."""
+    """Return the devices of a claim's allocation."""
     allocation = (claim.get("status") or {}).get("allocation") or {}
     return list(allocation.get("devices", {}).get("results") or ())
 
 
 def allocate(
-    claim: Document, devices: Iterable[Device], classes: Mapping[str, Document], taken: frozenset[DeviceID]
+    claim: Document,
+    devices: Iterable[Device],
+    classes: Mapping[str, Document],
+    allocated: frozenset[DeviceID],
 ) -> Allocation | None:
-    """Devices of one node for all requests of a claim, `None` if they do not suffice.
+    """Return devices of one node for all requests of a claim, `None` if they do not suffice.
 
     Raises:
-        CelError: a selector fails on a device that it is asked about.
+        CelError: a selector fails on a device.
     """
-    free = [device for device in devices if device.identity not in taken]
+    free = [device for device in devices if device.identity not in allocated]
     results: list[Document] = []
     ranks = 0
     for request in claim["spec"].get("devices", {}).get("requests") or ():
@@ -117,7 +120,7 @@ def _alternatives(request: Document) -> Iterator[tuple[str, Document]]:
 
 
 def requested_classes(claim: Document) -> Iterator[tuple[str, str]]:
-    """(request, device class) of every alternative of a claim."""
+    """Yield (request, device class) of every alternative of a claim."""
     for request in claim["spec"].get("devices", {}).get("requests") or ():
         for name, wanted in _alternatives(request):
             yield name, wanted["deviceClassName"]

@@ -1,6 +1,6 @@
-"""Whether a node takes a Pod, apart from its devices: cordon, taints, affinity, room.
+"""Node filters apart from devices: cordon, taints, affinity, and resources.
 
-The words are kube-scheduler's, plugin by plugin; the first plugin that refuses a node gives its reason.
+The reasons are kube-scheduler's own texts; the first plugin that rejects a node gives the reason.
 """
 
 from __future__ import annotations
@@ -20,45 +20,45 @@ FINAL_PHASES = ("Succeeded", "Failed")
 
 NOTHING_ASSUMED: Mapping[str, str] = {}
 
-ROOM_REASONS = ("Insufficient cpu", "Insufficient memory", "Too many pods")
-"""The reasons that another Pod's end may remove."""
+RESOURCE_REASONS = ("Insufficient cpu", "Insufficient memory", "Too many pods")
+"""The reasons that the end of another Pod can remove."""
 
 
 @dataclass
 class Use:
-    """What the Pods of a node request together."""
+    """The sum of the requests of a node's Pods."""
 
     memory_bytes: int = 0
     cpu_millis: int = 0
     pods: int = 0
 
     def add(self, amounts: Amounts) -> None:
-        """Count one more Pod."""
+        """Add the requests of one Pod."""
         self.memory_bytes += amounts.memory_bytes or 0
         self.cpu_millis += amounts.cpu_millis
         self.pods += 1
 
 
 def request_of(pod: Record) -> Amounts:
-    """The effective request of a Pod."""
+    """Return the effective request of a Pod."""
     return effective_request_of(PODS.decode(pod.data))
 
 
 def uses(pods: Iterable[Record], assumed: Mapping[str, str] = NOTHING_ASSUMED) -> dict[str, Use]:
-    """What is requested on each node by the Pods that are bound there and have not ended.
+    """Return the requests on each node of the Pods that are bound there and have not ended.
 
-    `assumed` are the nodes, by UID, of Pods that are about to be bound: they count as if they were.
+    `assumed` maps the UIDs of Pods that are about to be bound to their nodes; these Pods count as bound.
     """
-    found: dict[str, Use] = {}
+    totals: dict[str, Use] = {}
     for pod in pods:
         node = pod.document["spec"].get("nodeName") or assumed.get(pod.uid)
         if node and pod.document["status"].get("phase") not in FINAL_PHASES:
-            found.setdefault(node, Use()).add(request_of(pod))
-    return found
+            totals.setdefault(node, Use()).add(request_of(pod))
+    return totals
 
 
-def refusals_of(pod: Document, request: Amounts, node: Record, use: Use) -> Iterator[str]:
-    """Why the node does not take the Pod; nothing if it does."""
+def rejections(pod: Document, request: Amounts, node: Record, use: Use) -> Iterator[str]:
+    """Yield why the node does not fit the Pod; nothing if it fits."""
     spec = node.document.get("spec") or {}
     tolerations = convert.template_tolerations(pod["spec"].get("tolerations") or [])
     if spec.get("unschedulable") and untolerated([UNSCHEDULABLE], tolerations):
@@ -68,23 +68,25 @@ def refusals_of(pod: Document, request: Amounts, node: Record, use: Use) -> Iter
     if untolerated(taints, tolerations):
         yield "node(s) had untolerated taint(s)"
         return
-    if not _affine(pod["spec"], node):
+    if not _matches_affinity(pod["spec"], node):
         yield "node(s) didn't match Pod's node affinity/selector"
         return
-    yield from _room(node.document.get("status", {}).get("allocatable") or {}, request, use)
+    yield from _resource_shortages(node.document.get("status", {}).get("allocatable") or {}, request, use)
 
 
 def fits(request: Amounts, node: Record, use: Use) -> bool:
-    """Whether the node has room for one more Pod."""
-    return not any(_room(node.document.get("status", {}).get("allocatable") or {}, request, use))
+    """Return whether the node has resources for one more Pod."""
+    return not any(
+        _resource_shortages(node.document.get("status", {}).get("allocatable") or {}, request, use)
+    )
 
 
 def fits_when_empty(request: Amounts, node: Record) -> bool:
-    """Whether the node would have room if no Pod were there."""
+    """Return whether the node would have the resources if it ran no Pod."""
     return fits(request, node, Use())
 
 
-def _room(allocatable: Mapping[str, str], request: Amounts, use: Use) -> Iterator[str]:
+def _resource_shortages(allocatable: Mapping[str, str], request: Amounts, use: Use) -> Iterator[str]:
     if use.pods + 1 > parse_bytes(allocatable.get("pods", "0")):
         yield "Too many pods"
     if request.cpu_millis and use.cpu_millis + request.cpu_millis > parse_millis(allocatable.get("cpu", "0")):
@@ -95,13 +97,13 @@ def _room(allocatable: Mapping[str, str], request: Amounts, use: Use) -> Iterato
 
 
 def preference(pod: Document, node: Record) -> int:
-    """The weights of the preferred node affinity terms that the node matches."""
+    """Return the total weight of the preferred node affinity terms that the node matches."""
     affinity = (pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}
     terms = affinity.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
     return sum(int(term["weight"]) for term in terms if _matches(term["preference"], node))
 
 
-def _affine(spec: Document, node: Record) -> bool:
+def _matches_affinity(spec: Document, node: Record) -> bool:
     labels = node.metadata.get("labels") or {}
     if any(labels.get(key) != value for key, value in (spec.get("nodeSelector") or {}).items()):
         return False
@@ -111,7 +113,7 @@ def _affine(spec: Document, node: Record) -> bool:
 
 
 def selected(selector: Document, node: Record) -> bool:
-    """Whether one of a node selector's terms matches."""
+    """Return whether any term of a node selector matches the node."""
     return any(_matches(term, node) for term in selector.get("nodeSelectorTerms") or ())
 
 
@@ -137,4 +139,4 @@ def _holds(requirement: Document, values: Mapping[str, str]) -> bool:
             return key in values
         case "DoesNotExist":
             return key not in values
-    raise ValueError(f"this simulation does not know the operator {requirement['operator']!r}")
+    raise ValueError(f"unsupported operator {requirement['operator']!r}")

@@ -1,7 +1,7 @@
-"""The kubelets of all nodes: they start bound Pods, and end those that are deleted.
+"""The kubelets of all nodes: they start bound Pods and stop deleted ones.
 
-A Pod that is deleted reaches a final phase before it goes, as with real kubelets. What a test wants of a
-worker's process (to succeed, to fail, not to start) it commands here.
+A deleted Pod reaches a final phase before it is removed, as with real kubelets. Tests command here what a
+worker's process does: succeed, fail, or not start.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from random import Random
 
 from informers.api import ObjectKey, WatchEventType
-from simulation.actors.base import Actor, Stage, condition
+from simulation.actors.base import Actor, ActorContext, condition
 from simulation.actors.fitting import FINAL_PHASES
 from simulation.apiserver.documents import Document, Record
 from simulation.apiserver.kinds import NODES, PODS
@@ -20,12 +20,12 @@ KILLED = 137
 
 
 class Kubelet(Actor):
-    """Moves the Pods of every node along."""
+    """Moves the Pods of every node through their life cycle."""
 
     name = "kubelet"
 
-    def __init__(self, stage: Stage, rng: Random) -> None:
-        super().__init__(stage, rng)
+    def __init__(self, context: ActorContext, rng: Random) -> None:
+        super().__init__(context, rng)
         self._held: dict[ObjectKey, str] = {}
 
     def __repr__(self) -> str:
@@ -34,36 +34,36 @@ class Kubelet(Actor):
     # Commands.
 
     def hold(self, pod: ObjectKey, reason: str = "ImagePullBackOff") -> None:
-        """Do not start the Pod of that key, whenever it comes; its containers wait for that reason."""
+        """Do not start any Pod of that key; its containers wait with that reason."""
         self._held[pod] = reason
 
-    def let_start(self, pod: ObjectKey) -> None:
-        """Start it after all."""
+    def release(self, pod: ObjectKey) -> None:
+        """Start the Pod of that key again."""
         self._held.pop(pod, None)
-        self._look_at_everything()
+        self._resync()
 
     def succeed(self, pod: ObjectKey) -> None:
-        """Its process ends well."""
+        """End the Pod's process with exit code 0."""
         self._end(pod, "Succeeded", exit_code=0, message="")
 
     def fail(self, pod: ObjectKey, message: str = "the process failed") -> None:
-        """Its process fails."""
+        """End the Pod's process with exit code 1."""
         self._end(pod, "Failed", exit_code=1, message=message)
 
     def disrupt(self, pod: ObjectKey, reason: str = "TerminationByKubelet") -> None:
-        """The node takes the Pod away (pressure, preemption, shutdown): `DisruptionTarget` says so."""
+        """Evict the Pod (pressure, preemption, shutdown), with condition `DisruptionTarget`."""
 
         def change(document: Document) -> None:
             status = document["status"]
             status |= {"phase": "Failed", "reason": "Evicted"}
             status["conditions"] = condition(
-                status, "DisruptionTarget", "True", moment=self._moment(), reason=reason
+                status, "DisruptionTarget", "True", timestamp=self._timestamp(), reason=reason
             )
 
-        self._stage.server.edit(PODS, pod, change, subresource="status")
+        self._context.server.edit(PODS, pod, change, subresource="status")
 
     def reject(self, pod: ObjectKey, reason: str = "UnexpectedAdmissionError") -> None:
-        """The kubelet refuses the Pod before any container starts."""
+        """Reject the Pod before any container starts."""
 
         def change(document: Document) -> None:
             document["status"] |= {
@@ -72,65 +72,65 @@ class Kubelet(Actor):
                 "message": f"Pod was rejected: {reason}",
             }
 
-        self._stage.server.edit(PODS, pod, change, subresource="status")
+        self._context.server.edit(PODS, pod, change, subresource="status")
 
-    # What it does by itself.
+    # Reconciling.
 
     def _on_change(self, change: Change) -> None:
         if change.kind is PODS and change.type is not WatchEventType.DELETED:
-            self._consider(change.record)
+            self._enqueue(change.record)
         elif change.kind is NODES and change.type is WatchEventType.ADDED:
-            self._look_at_node(change.record.key.name)
+            self._enqueue_node(change.record.key.name)
 
-    def _look_at_node(self, name: str) -> None:
-        """A node came (back): its kubelet takes up the Pods that are bound there."""
-        for pod in self._stage.server.store.all(PODS):
+    def _enqueue_node(self, name: str) -> None:
+        """Enqueue the Pods that are bound to a new or returned node."""
+        for pod in self._context.server.store.all(PODS):
             if pod.document["spec"].get("nodeName") == name:
-                self._consider(pod)
+                self._enqueue(pod)
 
-    def _look_at_everything(self) -> None:
-        for pod in self._stage.server.store.all(PODS):
-            self._consider(pod)
+    def _resync(self) -> None:
+        for pod in self._context.server.store.all(PODS):
+            self._enqueue(pod)
 
-    def _consider(self, pod: Record) -> None:
+    def _enqueue(self, pod: Record) -> None:
         if not pod.document["spec"].get("nodeName"):
             return
-        delays, key, uid = self._stage.delays, pod.key, pod.uid
+        delays, key, uid = self._context.delays, pod.key, pod.uid
         if pod.deleting:
-            self._later(delays.pod_stop_seconds, f"stop {uid}", key, lambda: self._stop(key, uid))
+            self._schedule(delays.pod_stop_seconds, f"stop {uid}", key, lambda: self._stop(key, uid))
         elif pod.document["status"].get("phase") == "Pending":
-            self._later(delays.pod_start_seconds, f"start {uid}", key, lambda: self._start(key, uid))
+            self._schedule(delays.pod_start_seconds, f"start {uid}", key, lambda: self._start(key, uid))
 
-    def _mine(self, key: ObjectKey, uid: str) -> Record | None:
-        """The Pod, if it is there and its node is."""
-        pod = self._find(PODS, key, uid)
-        if pod is None or self._find(NODES, ObjectKey("", pod.document["spec"]["nodeName"])) is None:
+    def _get_managed(self, key: ObjectKey, uid: str) -> Record | None:
+        """Return the Pod if it exists and its node does."""
+        pod = self._get(PODS, key, uid)
+        if pod is None or self._get(NODES, ObjectKey("", pod.document["spec"]["nodeName"])) is None:
             return None
         return pod
 
     def _start(self, key: ObjectKey, uid: str) -> None:
-        pod = self._mine(key, uid)
+        pod = self._get_managed(key, uid)
         if pod is None or pod.deleting or pod.document["status"].get("phase") != "Pending":
             return
         held = self._held.get(key)
-        state = {"waiting": {"reason": held}} if held else {"running": {"startedAt": self._moment()}}
+        state = {"waiting": {"reason": held}} if held else {"running": {"startedAt": self._timestamp()}}
 
         def change(document: Document) -> None:
             status = document["status"]
             status["containerStatuses"] = _containers(document, state)
             if not held:
-                status |= {"phase": "Running", "startTime": self._moment()}
-                status["conditions"] = condition(status, "Ready", "True", moment=self._moment())
+                status |= {"phase": "Running", "startTime": self._timestamp()}
+                status["conditions"] = condition(status, "Ready", "True", timestamp=self._timestamp())
 
-        self._stage.server.edit(PODS, key, change, subresource="status")
+        self._context.server.edit(PODS, key, change, subresource="status")
 
     def _stop(self, key: ObjectKey, uid: str) -> None:
-        pod = self._mine(key, uid)
+        pod = self._get_managed(key, uid)
         if pod is None:
             return
         if pod.document["status"].get("phase") not in FINAL_PHASES:
             self._end(key, "Failed", exit_code=KILLED, message="")
-        self._stage.server.delete(PODS, key.name, key.namespace, grace_seconds=0)
+        self._context.server.delete(PODS, key.name, key.namespace, grace_seconds=0)
 
     def _end(self, key: ObjectKey, phase: str, *, exit_code: int, message: str) -> None:
         ended = {"exitCode": exit_code, "reason": "Error" if exit_code else "Completed", "message": message}
@@ -139,9 +139,9 @@ class Kubelet(Actor):
             status = document["status"]
             status["phase"] = phase
             status["containerStatuses"] = _containers(document, {"terminated": ended})
-            status["conditions"] = condition(status, "Ready", "False", moment=self._moment())
+            status["conditions"] = condition(status, "Ready", "False", timestamp=self._timestamp())
 
-        self._stage.server.edit(PODS, key, change, subresource="status")
+        self._context.server.edit(PODS, key, change, subresource="status")
 
 
 def _containers(document: Document, state: Document) -> list[Document]:

@@ -1,7 +1,7 @@
-"""kube-scheduler with dynamic resource allocation: its queue, its writes, and the words of its refusals.
+"""kube-scheduler with dynamic resource allocation: its queue, its writes, and its rejection messages.
 
-As in the real one, devices are held by the write of the allocation, the Pod is bound some moments later, a
-refused Pod is tried again only when something happened that may help it, after a back-off, or after five
+As in the real scheduler, the write of the allocation reserves the devices and the Pod is bound a little
+later. A rejected Pod is tried again only after an event that may help it and a back-off, or after five
 minutes. Sources: `pkg/scheduler` of `k8s.io/kubernetes`, and its plugin `dynamicresources`.
 """
 
@@ -15,7 +15,7 @@ from random import Random
 import anyio
 
 from informers.api import ObjectKey, WatchEventType
-from simulation.actors.base import Actor, Stage, condition
+from simulation.actors.base import Actor, ActorContext, condition
 from simulation.actors.devices import Allocation, Inventory, read_inventory
 from simulation.actors.fitting import FINAL_PHASES
 from simulation.actors.scheduling import Attempt, Errored, Gated, Placement, Unschedulable
@@ -26,21 +26,21 @@ from simulation.apiserver.store import Change
 
 PROTECTION = "resource.kubernetes.io/delete-protection"
 PROFILE = "default-scheduler"
-"""Pods that name another scheduler are left to it."""
+"""Pods with another scheduler name are ignored."""
 BACKOFF_MIN_SECONDS = 1.0
 BACKOFF_MAX_SECONDS = 10.0
 FLUSH_SECONDS = 300.0
-"""After this long a refused Pod is tried again without a reason."""
+"""After this long a rejected Pod is tried again without an event."""
 
 
 @dataclass
 class _Waiting:
-    """A Pod that was tried and refused."""
+    """A Pod that was tried and rejected."""
 
     key: ObjectKey
     attempts: int = 0
     not_before_seconds: float = 0.0
-    is_waiting: bool = False
+    needs_freed_resources: bool = False
 
 
 class Scheduler(Actor):
@@ -48,8 +48,8 @@ class Scheduler(Actor):
 
     name = "scheduler"
 
-    def __init__(self, stage: Stage, rng: Random) -> None:
-        super().__init__(stage, rng)
+    def __init__(self, context: ActorContext, rng: Random) -> None:
+        super().__init__(context, rng)
         self._inventory: Inventory | None = None
         self._waiting: dict[str, _Waiting] = {}
         self._binding: dict[str, str] = {}
@@ -57,12 +57,12 @@ class Scheduler(Actor):
     def __repr__(self) -> str:
         return f"<Scheduler waiting={len(self._waiting)} binding={len(self._binding)}>"
 
-    # Which change concerns which Pod.
+    # Mapping changes to Pods.
 
-    def _hear(self, change: Change) -> None:
+    def _deliver(self, change: Change) -> None:
         if change.kind is SLICES:
             self._inventory = None
-        super()._hear(change)
+        super()._deliver(change)
 
     def _on_change(self, change: Change) -> None:
         match change.kind:
@@ -71,9 +71,9 @@ class Scheduler(Actor):
             case kind if kind is CLAIMS:
                 self._on_claim(change)
             case kind if kind is NODES and _node_changed(change):
-                self._wake(lambda _waiting: True)
+                self._activate(lambda _waiting: True)
             case kind if kind in {SLICES, DEVICE_CLASSES}:
-                self._wake(lambda _waiting: True)
+                self._activate(lambda _waiting: True)
             case _:
                 pass
 
@@ -82,91 +82,91 @@ class Scheduler(Actor):
         if change.type is WatchEventType.DELETED:
             self._waiting.pop(pod.uid, None)
         elif pod.uid not in self._waiting and _schedulable(pod):
-            self._try_later(pod.key, pod.uid)
+            self._enqueue(pod.key, pod.uid)
         ended = change.type is WatchEventType.DELETED or _phase(pod) in FINAL_PHASES
         if ended and pod.document["spec"].get("nodeName"):
-            self._wake(lambda waiting: waiting.is_waiting)
+            self._activate(lambda waiting: waiting.needs_freed_resources)
 
     def _on_claim(self, change: Change) -> None:
         before = _status(change.before) if change.before is not None else {}
         deleted = change.type is WatchEventType.DELETED
         after = {} if deleted else _status(change.record)
         if before.get("allocation") and not after.get("allocation"):
-            self._wake(lambda _waiting: True)
+            self._activate(lambda _waiting: True)
         elif before != after or change.type is WatchEventType.ADDED:
-            self._wake(lambda waiting: self._uses(waiting, change.record.key))
+            self._activate(lambda waiting: self._uses(waiting, change.record.key))
 
     def _uses(self, waiting: _Waiting, claim: ObjectKey) -> bool:
-        pod = self._find(PODS, waiting.key)
+        pod = self._get(PODS, waiting.key)
         return pod is not None and claim in _claim_keys(pod)
 
-    def _wake(self, concerns: Callable[[_Waiting], bool]) -> None:
+    def _activate(self, concerns: Callable[[_Waiting], bool]) -> None:
         now = anyio.current_time()
         for uid, waiting in self._waiting.items():
             if concerns(waiting):
-                self._try_later(waiting.key, uid, max(0.0, waiting.not_before_seconds - now))
+                self._enqueue(waiting.key, uid, max(0.0, waiting.not_before_seconds - now))
 
-    def _try_later(self, key: ObjectKey, uid: str, seconds: float = 0.0) -> None:
-        seconds += self._stage.delays.scheduling_seconds
-        self._later(seconds, f"try {uid}", key, lambda: self._try(key, uid))
+    def _enqueue(self, key: ObjectKey, uid: str, seconds: float = 0.0) -> None:
+        seconds += self._context.delays.scheduling_seconds
+        self._schedule(seconds, f"try {uid}", key, lambda: self._try(key, uid))
 
-    def _look_at_everything(self) -> None:
-        for pod in self._stage.server.store.all(PODS):
+    def _resync(self) -> None:
+        for pod in self._context.server.store.all(PODS):
             if _schedulable(pod):
-                self._try_later(pod.key, pod.uid)
+                self._enqueue(pod.key, pod.uid)
 
     # One attempt.
 
     def _try(self, key: ObjectKey, uid: str) -> None:
-        pod = self._find(PODS, key, uid)
+        pod = self._get(PODS, key, uid)
         if pod is None or not _schedulable(pod) or uid in self._binding:
             self._waiting.pop(uid, None)
             return
-        store = self._stage.server.store
+        store = self._context.server.store
         if self._inventory is None:
             self._inventory = read_inventory(store.all(SLICES))
-        verdict = Attempt(store, self._inventory, pod, self._binding).decide()
-        match verdict:
+        result = Attempt(store, self._inventory, pod, self._binding).run()
+        match result:
             case Placement():
                 self._waiting.pop(uid, None)
-                self._reserve(pod, verdict)
+                self._reserve(pod, result)
             case Unschedulable():
-                self._keep_waiting(pod, is_waiting=verdict.is_waiting)
-                self._refuse(pod, "Unschedulable", verdict.message)
-                if verdict.given_up is not None:
-                    self._stage.server.edit(CLAIMS, verdict.given_up, _clear, subresource="status")
+                self._requeue(pod, needs_freed_resources=result.needs_freed_resources)
+                self._reject(pod, "Unschedulable", result.message)
+                if result.to_deallocate is not None:
+                    self._context.server.edit(CLAIMS, result.to_deallocate, _clear, subresource="status")
             case Errored(message):
-                self._keep_waiting(pod, is_waiting=False)
-                self._refuse(pod, "SchedulerError", message)
+                self._requeue(pod, needs_freed_resources=False)
+                self._reject(pod, "SchedulerError", message)
                 waiting = self._waiting[uid]
-                self._try_later(key, uid, waiting.not_before_seconds - anyio.current_time())
+                self._enqueue(key, uid, waiting.not_before_seconds - anyio.current_time())
             case Gated():
                 self._waiting.setdefault(uid, _Waiting(key))
 
-    def _keep_waiting(self, pod: Record, *, is_waiting: bool) -> None:
+    def _requeue(self, pod: Record, *, needs_freed_resources: bool) -> None:
         waiting = self._waiting.setdefault(pod.uid, _Waiting(pod.key))
         backoff_seconds = min(BACKOFF_MIN_SECONDS * 2**waiting.attempts, BACKOFF_MAX_SECONDS)
         waiting.attempts += 1
         waiting.not_before_seconds = anyio.current_time() + backoff_seconds
-        waiting.is_waiting = is_waiting
-        self._try_later(pod.key, pod.uid, FLUSH_SECONDS)
+        waiting.needs_freed_resources = needs_freed_resources
+        self._enqueue(pod.key, pod.uid, FLUSH_SECONDS)
 
-    def _refuse(self, pod: Record, reason: str, message: str) -> None:
+    def _reject(self, pod: Record, reason: str, message: str) -> None:
         def change(document: Document) -> None:
             status = document["status"]
             status.pop("nominatedNodeName", None)
             status["conditions"] = condition(
-                status, "PodScheduled", "False", moment=self._moment(), reason=reason, message=message
+                status, "PodScheduled", "False", timestamp=self._timestamp(), reason=reason, message=message
             )
 
-        self._stage.server.edit(PODS, pod.key, change, subresource="status")
+        self._context.server.edit(PODS, pod.key, change, subresource="status")
 
-    # What follows from a placement.
+    # After a placement.
 
     def _reserve(self, pod: Record, placement: Placement) -> None:
-        server = self._stage.server
+        server = self._context.server
         if _claim_keys(pod):
-            # There is work to do before the Pod can be bound.
+            # Claims must be allocated before the Pod can be bound.
             nominate = {"status": {"nominatedNodeName": placement.node}}
             server.patch(PODS, pod.key.name, pod.key.namespace, nominate, subresource="status")
         for key in _claim_keys(pod):
@@ -175,8 +175,10 @@ class Scheduler(Actor):
                 server.edit(CLAIMS, key, _protect)
             server.edit(CLAIMS, key, self._reservation(pod, placement.node, allocation), subresource="status")
         self._binding[pod.uid] = placement.node
-        seconds = self._stage.delays.binding_seconds
-        self._later(seconds, f"bind {pod.uid}", pod.key, lambda: self._bind(pod.key, pod.uid, placement.node))
+        seconds = self._context.delays.binding_seconds
+        self._schedule(
+            seconds, f"bind {pod.uid}", pod.key, lambda: self._bind(pod.key, pod.uid, placement.node)
+        )
 
     def _reservation(
         self, pod: Record, node: str, allocation: Allocation | None
@@ -190,7 +192,7 @@ class Scheduler(Actor):
                 status["allocation"] = {
                     "devices": {"results": list(allocation.results)},
                     "nodeSelector": {"nodeSelectorTerms": [{"matchFields": [field]}]},
-                    "allocationTimestamp": self._moment(),
+                    "allocationTimestamp": self._timestamp(),
                 }
             consumers = status.get("reservedFor") or []
             if consumer not in consumers:
@@ -200,18 +202,20 @@ class Scheduler(Actor):
 
     def _bind(self, key: ObjectKey, uid: str, node: str) -> None:
         del self._binding[uid]
-        pod = self._find(PODS, key, uid)
+        pod = self._get(PODS, key, uid)
         bound = False
         if pod is not None:
-            conditions = condition(pod.document["status"], "PodScheduled", "True", moment=self._moment())
+            conditions = condition(
+                pod.document["status"], "PodScheduled", "True", timestamp=self._timestamp()
+            )
             with suppress(Refusal):
-                self._stage.server.bind(key, uid, node, conditions)
+                self._context.server.bind(key, uid, node, conditions)
                 bound = True
         if not bound:
             self._unreserve(uid)
 
     def _unreserve(self, uid: str) -> None:
-        """Take the reservation of a Pod back that could not be bound; its allocation stays."""
+        """Remove the reservation of a Pod that could not be bound; the allocation stays."""
 
         def change(document: Document) -> None:
             status = document["status"]
@@ -220,9 +224,9 @@ class Scheduler(Actor):
             if not kept:
                 del status["reservedFor"]
 
-        for claim in self._stage.server.store.all(CLAIMS):
+        for claim in self._context.server.store.all(CLAIMS):
             if any(c["uid"] == uid for c in _status(claim).get("reservedFor") or ()):
-                self._stage.server.edit(CLAIMS, claim.key, change, subresource="status")
+                self._context.server.edit(CLAIMS, claim.key, change, subresource="status")
 
 
 def _schedulable(pod: Record) -> bool:
@@ -238,13 +242,13 @@ def _claim_keys(pod: Record) -> list[ObjectKey]:
 
 
 def _node_changed(change: Change) -> bool:
-    """A heartbeat is no change."""
+    """Return whether a Node changed in a way that scheduling depends on; heartbeats do not count."""
 
-    def facts(record: Record) -> tuple[object, ...]:
+    def relevant(record: Record) -> tuple[object, ...]:
         status = record.document.get("status") or {}
         return record.metadata.get("labels"), record.document.get("spec"), status.get("allocatable")
 
-    return change.before is None or facts(change.before) != facts(change.record)
+    return change.before is None or relevant(change.before) != relevant(change.record)
 
 
 def _status(record: Record) -> Document:

@@ -1,8 +1,8 @@
-"""One attempt to schedule a Pod: where it goes and with which devices, or why it goes nowhere.
+"""One attempt to schedule a Pod: its node and devices, or why no node fits.
 
-Pure: everything is read from the store, nothing is written. Filters come first, devices last, as in the
-order of kube-scheduler's plugins; the best node is the one that the Pod prefers most, then the one with the
-earliest alternative, then the emptiest, then the first by name.
+An attempt reads the store and writes nothing. Filters run first and devices last, in the order of
+kube-scheduler's plugins. Nodes rank by the Pod's preference, then by the earliest alternative, then by
+requested memory, then by name.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 from informers.api import ObjectKey
 from placement.types import DeviceID
 from simulation.actors.cel import CelError
-from simulation.actors.devices import Allocation, Inventory, allocate, requested_classes, taken_devices
+from simulation.actors.devices import Allocation, Inventory, allocate, allocated_devices, requested_classes
 from simulation.actors.fitting import (
-    ROOM_REASONS,
+    RESOURCE_REASONS,
     Use,
     fits_when_empty,
     preference,
-    refusals_of,
+    rejections,
     request_of,
     selected,
     uses,
@@ -35,7 +35,7 @@ PINNED = "resourceclaim not available on the node"
 
 @dataclass(frozen=True)
 class Placement:
-    """Where a Pod goes, and what each of its unallocated claims gets."""
+    """The node of a Pod, and the allocations of its unallocated claims."""
 
     node: str
     allocations: Mapping[ObjectKey, Allocation]
@@ -43,18 +43,18 @@ class Placement:
 
 @dataclass(frozen=True)
 class Unschedulable:
-    """No node takes it."""
+    """No node fits the Pod."""
 
     message: str
-    is_waiting: bool = False
-    """Whether the end of another Pod may help."""
-    given_up: ObjectKey | None = None
-    """A claim whose allocation kept it from a node and is used by nobody else: PostFilter clears it."""
+    needs_freed_resources: bool = False
+    """Whether the end of another Pod can help."""
+    to_deallocate: ObjectKey | None = None
+    """A claim that is allocated elsewhere and used by no other Pod: PostFilter deallocates it."""
 
 
 @dataclass(frozen=True)
 class Gated:
-    """It is not tried at all: a claim is missing or being deleted."""
+    """The Pod is not tried: a claim is missing or being deleted."""
 
 
 @dataclass(frozen=True)
@@ -64,45 +64,45 @@ class Errored:
     message: str
 
 
-Verdict = Placement | Unschedulable | Gated | Errored
+SchedulingResult = Placement | Unschedulable | Gated | Errored
 
 
 @dataclass
-class _Refusals:
-    """Reasons by node, on the way to a message."""
+class _Rejections:
+    """Counts of the reasons of all nodes, for the message."""
 
     nodes: int
     has_claims: bool
     reasons: Counter[str] = field(default_factory=Counter)
-    given_up: ObjectKey | None = None
-    crowded: int = 0
-    """Nodes that would take the Pod if no other were there."""
+    to_deallocate: ObjectKey | None = None
+    preemptible: int = 0
+    """Nodes that would fit the Pod if they ran no other."""
 
-    def verdict(self) -> Unschedulable:
+    def result(self) -> Unschedulable:
         return Unschedulable(
-            f"0/{self.nodes} nodes are available: {_counted(self.reasons)}. {self._afterwards()}",
-            is_waiting=any(reason in self.reasons for reason in ROOM_REASONS),
-            given_up=self.given_up,
+            f"0/{self.nodes} nodes are available: {_counted(self.reasons)}. {self._post_filter_message()}",
+            needs_freed_resources=any(reason in self.reasons for reason in RESOURCE_REASONS),
+            to_deallocate=self.to_deallocate,
         )
 
-    def for_all(self, reason: str) -> Unschedulable:
-        """A refusal before any node was looked at."""
-        return Unschedulable(f"0/{self.nodes} nodes are available: {reason}. {self._afterwards()}")
+    def for_all_nodes(self, reason: str) -> Unschedulable:
+        """Return a rejection by all nodes with one reason."""
+        return Unschedulable(f"0/{self.nodes} nodes are available: {reason}. {self._post_filter_message()}")
 
-    def _afterwards(self) -> str:
-        """What the plugins say that try to make room: devices first, then preemption."""
-        hopeless = self.nodes - self.crowded
-        tried = {"No preemption victims found for incoming pod": self.crowded}
-        tried["Preemption is not helpful for scheduling"] = hopeless
+    def _post_filter_message(self) -> str:
+        """Return the messages of the PostFilter plugins: devices first, then preemption."""
+        not_preemptible = self.nodes - self.preemptible
+        tried = {"No preemption victims found for incoming pod": self.preemptible}
+        tried["Preemption is not helpful for scheduling"] = not_preemptible
         outcome = _counted({reason: count for reason, count in tried.items() if count})
         claims = "still not schedulable" if self.has_claims else "no new claims to deallocate"
-        if self.given_up is not None:
+        if self.to_deallocate is not None:
             claims = "deallocation of ResourceClaim completed"
         return f"{claims}, preemption: 0/{self.nodes} nodes are available: {outcome}."
 
 
 class Attempt:
-    """One look at the whole cluster for one Pod."""
+    """One scheduling attempt for one Pod over the whole cluster."""
 
     def __init__(self, store: Store, inventory: Inventory, pod: Record, assumed: Mapping[str, str]) -> None:
         self._store = store
@@ -111,8 +111,8 @@ class Attempt:
         self._pod = pod
         self._request = request_of(pod)
 
-    def decide(self) -> Verdict:
-        """The verdict of this moment."""
+    def run(self) -> SchedulingResult:
+        """Return the result of the attempt."""
         claims = list(self._claims())
         if any(claim is None or claim.deleting for claim in claims):
             return Gated()
@@ -124,8 +124,8 @@ class Attempt:
         for claim in present:
             for request, name in requested_classes(claim.document):
                 if name not in classes and not _allocation(claim):
-                    fault = f"request {request}: device class {name} does not exist"
-                    return _Refusals(len(nodes), has_claims=False).for_all(fault)
+                    reason = f"request {request}: device class {name} does not exist"
+                    return _Rejections(len(nodes), has_claims=False).for_all_nodes(reason)
         try:
             return self._place(nodes, present, classes)
         except CelError as error:
@@ -140,41 +140,41 @@ class Attempt:
         self, nodes: list[Record], claims: list[Record], classes: Mapping[str, Document]
     ) -> Placement | Unschedulable:
         used = uses(self._store.all(PODS), self._assumed)
-        taken = taken_devices(self._store.all(CLAIMS))
-        refusals = _Refusals(len(nodes), has_claims=bool(claims))
+        allocated = allocated_devices(self._store.all(CLAIMS))
+        totals = _Rejections(len(nodes), has_claims=bool(claims))
         feasible: list[tuple[tuple[int, int, int, str], Placement]] = []
         for node in nodes:
             name = node.key.name
             use = used.get(name, Use())
-            reasons = list(refusals_of(self._pod.document, self._request, node, use))
-            if reasons and all(reason in ROOM_REASONS for reason in reasons):
-                refusals.crowded += fits_when_empty(self._request, node)
+            reasons = list(rejections(self._pod.document, self._request, node, use))
+            if reasons and all(reason in RESOURCE_REASONS for reason in reasons):
+                totals.preemptible += fits_when_empty(self._request, node)
             if not reasons:
                 pinned = [claim for claim in claims if _is_elsewhere(claim, node)]
-                unused = (claim.key for claim in pinned if _is_for_nobody_but(claim, self._pod.uid))
-                refusals.given_up = refusals.given_up or next(unused, None)
+                unused = (claim.key for claim in pinned if _is_used_by_no_other(claim, self._pod.uid))
+                totals.to_deallocate = totals.to_deallocate or next(unused, None)
                 reasons = [PINNED] if pinned else []
-            allocations = None if reasons else self._allocate(name, claims, classes, taken)
+            allocations = None if reasons else self._allocate(name, claims, classes, allocated)
             if allocations is None:
-                refusals.reasons.update(reasons or [CANNOT_ALLOCATE])
+                totals.reasons.update(reasons or [CANNOT_ALLOCATE])
                 continue
             rank = sum(allocation.rank for allocation in allocations.values())
             score = (-preference(self._pod.document, node), rank, use.memory_bytes, name)
             feasible.append((score, Placement(name, allocations)))
-        return min(feasible, key=lambda item: item[0])[1] if feasible else refusals.verdict()
+        return min(feasible, key=lambda item: item[0])[1] if feasible else totals.result()
 
     def _allocate(
         self,
         node: str,
         claims: list[Record],
         classes: Mapping[str, Document],
-        taken: frozenset[DeviceID],
+        allocated: frozenset[DeviceID],
     ) -> dict[ObjectKey, Allocation] | None:
-        """Devices of the node for the claims that have none, `None` if there are not enough."""
+        """Return devices of the node for the unallocated claims, `None` if there are not enough."""
         allocations: dict[ObjectKey, Allocation] = {}
         for claim in claims:
             if _allocation(claim) is None:
-                found = allocate(claim.document, self._inventory.get(node, ()), classes, taken)
+                found = allocate(claim.document, self._inventory.get(node, ()), classes, allocated)
                 if found is None:
                     return None
                 allocations[claim.key] = found
@@ -186,12 +186,12 @@ def _counted(reasons: Mapping[str, int]) -> str:
 
 
 def _is_elsewhere(claim: Record, node: Record) -> bool:
-    """Whether the claim is allocated and cannot be used on the node."""
+    """Return whether the claim is allocated to a place other than the node."""
     selector = (_allocation(claim) or {}).get("nodeSelector")
     return selector is not None and not selected(selector, node)
 
 
-def _is_for_nobody_but(claim: Record, pod_uid: str) -> bool:
+def _is_used_by_no_other(claim: Record, pod_uid: str) -> bool:
     consumers = (claim.document.get("status") or {}).get("reservedFor") or ()
     return all(consumer["uid"] == pod_uid for consumer in consumers)
 

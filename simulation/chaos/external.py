@@ -1,7 +1,7 @@
-"""What people and other programs do to a cluster that is not the controller's doing.
+"""The actions of people and other programs on a cluster.
 
-Everything here is legal for somebody with the rights; some of it breaks the controller's rules on purpose. A
-write that does so is excused from the checks for itself, never for what the controller makes of it.
+All actions are legal for somebody with the rights; some break the controller's rules on purpose. The checks
+ignore a rule-breaking write itself, but never the controller's reaction to it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from simulation.apiserver.kinds import (
     Kind,
 )
 from simulation.apiserver.store import Store
-from simulation.chaos.scenario import Act
+from simulation.chaos.scenario import UserAction
 from simulation.checks.invariants import InvariantChecker
 from simulation.cluster.deployment import Deployment
 from simulation.cluster.nodes import DRIVER, NodeShape, slice_name
@@ -34,55 +34,55 @@ from simulation.cluster.simulated import SimulatedCluster
 from simulation.engine.trace import Trace
 
 MARK = "example.com/touched"
-"""An annotation that means nothing to anybody."""
+"""An annotation that no component reads."""
 
 
 class ExternalActors:
-    """Everybody else."""
+    """Users, administrators, kubelets under pressure, and other programs."""
 
     def __init__(self, cluster: SimulatedCluster, invariants: InvariantChecker, trace: Trace) -> None:
         self._cluster = cluster
         self._server = cluster.server
         self._invariants = invariants
         self._trace = trace
-        self._touched = 0
-        self._swept_away: dict[str, Document] = {}
-        """Specs of the Workloads that went with their namespace, and are still wanted."""
-        cluster.namespace_controller.around = self._emptying
+        self._touches = 0
+        self._deleted_with_namespace: dict[str, Document] = {}
+        """Specs of the Workloads that were deleted with their namespace and are still expected."""
+        cluster.namespace_controller.around = self._namespace_deletion
         self.expected: dict[str, str] = {}
-        """The Workloads that users want to be there, with their UIDs."""
+        """The UIDs of the Workloads that users expect to exist, by name."""
         self.rivals: list[Deployment] = []
-        """Controllers that were started beside the Deployment."""
-        self.held: list[ObjectKey] = []
-        """Pods that their kubelet was told not to start."""
+        """Controllers that run besides the Deployment."""
+        self.held_pods: list[ObjectKey] = []
+        """Pods that their kubelet does not start."""
 
     def __repr__(self) -> str:
-        return f"<Hands touched={self._touched} rivals={len(self.rivals)}>"
+        return f"<ExternalActors touches={self._touches} rivals={len(self.rivals)}>"
 
     @property
     def _store(self) -> Store:
         return self._server.store
 
-    def _note(self, verb: str, kind: str, name: str, who: str = "hand") -> None:
-        self._trace.add(who, verb, kind, name)
+    def _trace_action(self, verb: str, kind: str, name: str, actor: str = "hand") -> None:
+        self._trace.add(actor, verb, kind, name)
 
     # Users.
 
-    def act(self, act: Act) -> None:
-        """Do what a user or a worker's process does now, as far as it can be done."""
-        openrl, key = self._cluster.workloads, self._cluster.workloads.pod_key(act.name)
-        known = openrl.get(act.name)
-        if act.what == "submit" and known is None and self._takes_workloads:
-            self._note("submit", "workloads", act.name, "user")
-            self._submit(act.body)
-        elif act.what == "delete":
-            self._unwant(act.name)
+    def run(self, action: UserAction) -> None:
+        """Carry out the action of a user or of a worker's process, if it is possible now."""
+        workloads, key = self._cluster.workloads, self._cluster.workloads.pod_key(action.name)
+        known = workloads.get(action.name)
+        if action.verb == "submit" and known is None and self._accepts_workloads:
+            self._trace_action("submit", "workloads", action.name, "user")
+            self._submit(action.body)
+        elif action.verb == "delete":
+            self._forget(action.name)
             if known is not None:
-                self._note("delete", "workloads", act.name, "user")
-                openrl.delete(act.name)
-        elif act.what in {"succeed", "fail"} and self._runs(key):
-            self._note(act.what, "pods", key.name, "kubelet")
-            if act.what == "succeed":
+                self._trace_action("delete", "workloads", action.name, "user")
+                workloads.delete(action.name)
+        elif action.verb in {"succeed", "fail"} and self._is_running(key):
+            self._trace_action(action.verb, "pods", key.name, "kubelet")
+            if action.verb == "succeed":
                 self._cluster.kubelet.succeed(key)
             else:
                 self._cluster.kubelet.fail(key)
@@ -93,49 +93,49 @@ class ExternalActors:
         created = self._cluster.workloads.get(name)
         self.expected[name] = created["metadata"]["uid"] if created is not None else ""
 
-    def _unwant(self, name: str) -> None:
+    def _forget(self, name: str) -> None:
         self.expected.pop(name, None)
-        self._swept_away.pop(name, None)
+        self._deleted_with_namespace.pop(name, None)
 
-    def _runs(self, key: ObjectKey) -> bool:
+    def _is_running(self, key: ObjectKey) -> bool:
         pod = self._store.get(PODS, key)
         return pod is not None and not pod.deleting and pod.document["status"].get("phase") == "Running"
 
-    # Between a read and a write.
+    # Rogue writes.
 
     def touch(self, request: Request) -> None:
-        """Change the object of a request in a way that harms nobody, so that its version is another one."""
+        """Make a harmless change to the object of a request, so that its version changes."""
         if self._server.document(request.kind, request.name, request.namespace) is None:
             return
-        self._touched += 1
-        patch = {"metadata": {"annotations": {MARK: str(self._touched)}}}
+        self._touches += 1
+        patch = {"metadata": {"annotations": {MARK: str(self._touches)}}}
         self._server.patch(request.kind, request.name, request.namespace, patch)
 
-    # By hand.
+    # Manual edits.
 
     def edit(self, rng: Random) -> None:
-        """Remove a seat, a ledger, a claim, labels or a Pod."""
-        deeds: tuple[tuple[Kind, Callable[[Record], None]], ...] = (
-            (LEDGERS, self._remove_seat),
-            (LEDGERS, self._delete_ledger),
-            (CLAIMS, self._delete_claim),
-            (CLAIMS, self._strip_labels),
-            (PODS, self._delete_pod),
-            (PODS, self._delete_pod),
-            (PODS, self._strip_labels_of_pod),
-            (WORKLOADS, self._force_out),
-            (WORKLOADS, self._force_anew),
+        """Make one random edit: remove a seat, ledger, claim, labels or Pod, or force-delete a Workload."""
+        edits: tuple[tuple[Kind, str, Callable[[Record], None]], ...] = (
+            (LEDGERS, "remove_seat", self._remove_seat),
+            (LEDGERS, "delete_ledger", self._delete_ledger),
+            (CLAIMS, "delete_claim", self._delete_claim),
+            (CLAIMS, "strip_labels", self._strip_claim_labels),
+            (PODS, "delete_pod", self._delete_pod),
+            (PODS, "delete_pod", self._delete_pod),
+            (PODS, "strip_labels_of_pod", self._strip_pod_labels),
+            (WORKLOADS, "force_out", self._force_delete),
+            (WORKLOADS, "force_anew", self._force_recreate),
         )
-        kind, deed = deeds[rng.randrange(len(deeds))]
+        kind, verb, edit = edits[rng.randrange(len(edits))]
         records = self._store.all(kind, self._cluster.workloads.namespace)
         if records:
             record = records[rng.randrange(len(records))]
-            self._note(deed.__name__.strip("_"), kind.plural, record.key.name)
+            self._trace_action(verb, kind.plural, record.key.name)
             with self._invariants.suspended():
-                deed(record)
+                edit(record)
 
     def remove_seat(self, ledger: Record) -> None:
-        """Take the first seat of a ledger away."""
+        """Remove the first seat of a ledger."""
         with self._invariants.suspended():
             self._remove_seat(ledger)
 
@@ -157,18 +157,18 @@ class ExternalActors:
         self._invariants.exempt(record.uid)
         self._server.delete(CLAIMS, record.key.name, record.key.namespace)
 
-    def _strip_labels(self, record: Record) -> None:
+    def _strip_claim_labels(self, record: Record) -> None:
         self._server.edit(CLAIMS, record.key, lambda document: document["metadata"].pop("labels", None))
 
-    def _strip_labels_of_pod(self, record: Record) -> None:
+    def _strip_pod_labels(self, record: Record) -> None:
         self._server.edit(PODS, record.key, lambda document: document["metadata"].pop("labels", None))
 
     def _delete_pod(self, record: Record) -> None:
         self._server.delete(PODS, record.key.name, record.key.namespace)
 
-    def _force_out(self, record: Record) -> None:
-        """Delete a Workload and take its finalizer away: nobody releases what it holds."""
-        self._unwant(record.key.name)
+    def _force_delete(self, record: Record) -> None:
+        """Delete a Workload and remove its finalizer, so that nothing releases its seat."""
+        self._forget(record.key.name)
         if not record.deleting:
             self._server.delete(WORKLOADS, record.key.name, record.key.namespace)
         if self._store.get(WORKLOADS, record.key) is not None:
@@ -176,11 +176,11 @@ class ExternalActors:
                 WORKLOADS, record.key, lambda document: document["metadata"].pop("finalizers", None)
             )
 
-    def _force_anew(self, record: Record) -> None:
-        """The same, and one of its name in the next moment."""
-        self._force_out(record)
+    def _force_recreate(self, record: Record) -> None:
+        """Force-delete a Workload and create another of its name at once."""
+        self._force_delete(record)
         body = record.copy()
-        if self._takes_workloads:
+        if self._accepts_workloads:
             self._submit({**body, "metadata": {"name": record.key.name}, "status": None})
 
     def drain(self, node: str) -> None:
@@ -201,57 +201,57 @@ class ExternalActors:
             return
         pod = pods[rng.randrange(len(pods))]
         phase = pod.document["status"].get("phase")
-        how = rng.choice(("evict", "hold", "reject"))
-        if how == "evict" and phase == "Running":
-            self._note("evict", "pods", pod.key.name, "kubelet")
+        verb = rng.choice(("evict", "hold", "reject"))
+        if verb == "evict" and phase == "Running":
+            self._trace_action("evict", "pods", pod.key.name, "kubelet")
             self._cluster.kubelet.disrupt(pod.key)
-        elif how == "reject" and phase == "Pending":
-            self._note("reject", "pods", pod.key.name, "kubelet")
+        elif verb == "reject" and phase == "Pending":
+            self._trace_action("reject", "pods", pod.key.name, "kubelet")
             self._cluster.kubelet.reject(pod.key)
-        elif how == "hold":
-            self._note("hold", "pods", pod.key.name, "kubelet")
+        elif verb == "hold":
+            self._trace_action("hold", "pods", pod.key.name, "kubelet")
             self._cluster.kubelet.hold(pod.key)
-            self.held.append(pod.key)
+            self.held_pods.append(pod.key)
 
-    def let_all_start(self) -> None:
-        """Start every Pod that was held."""
-        for key in self.held:
-            self._cluster.kubelet.let_start(key)
-        self.held.clear()
+    def release_held_pods(self) -> None:
+        """Start every held Pod."""
+        for key in self.held_pods:
+            self._cluster.kubelet.release(key)
+        self.held_pods.clear()
 
     # The namespace.
 
     @property
-    def _takes_workloads(self) -> bool:
+    def _accepts_workloads(self) -> bool:
         namespace = self._store.get(NAMESPACES, ObjectKey("", self._cluster.workloads.namespace))
         return namespace is not None and not namespace.deleting
 
     def delete_namespace(self) -> bool:
-        """Delete the workers' namespace and all that is in it; false if that is under way."""
-        if not self._takes_workloads:
+        """Delete the workers' namespace with its contents; return False if it is terminating already."""
+        if not self._accepts_workloads:
             return False
-        wanted = [record for record in self._store.all(WORKLOADS) if record.key.name in self.expected]
-        self._swept_away = {record.key.name: record.copy()["spec"] for record in wanted}
+        expected = [record for record in self._store.all(WORKLOADS) if record.key.name in self.expected]
+        self._deleted_with_namespace = {record.key.name: record.copy()["spec"] for record in expected}
         self.expected.clear()
         self._server.delete(NAMESPACES, self._cluster.workloads.namespace)
         return True
 
     def restore_namespace(self) -> bool:
-        """Make it again once it is gone, with the Workloads that were wanted; returns whether it is there."""
-        if self._takes_workloads:
+        """Recreate the namespace and its expected Workloads once it is gone; return whether it exists."""
+        if self._accepts_workloads:
             return True
         name = self._cluster.workloads.namespace
         if self._store.get(NAMESPACES, ObjectKey("", name)) is not None:
             return False
-        self._note("restore", "namespaces", name)
+        self._trace_action("restore", "namespaces", name)
         self._server.create(NAMESPACES, "", {"metadata": {"name": name}})
-        for workload, spec in self._swept_away.items():
+        for workload, spec in self._deleted_with_namespace.items():
             self._submit({"metadata": {"name": workload}, "spec": spec})
         return True
 
     @contextmanager
-    def _emptying(self, kind: Kind, record: Record) -> Iterator[None]:
-        """A deletion by the namespace controller, which asks nobody."""
+    def _namespace_deletion(self, kind: Kind, record: Record) -> Iterator[None]:
+        """Ignore a deletion by the namespace controller, which follows none of our rules."""
         if kind is CLAIMS:
             self._invariants.exempt(record.uid)
         with self._invariants.suspended():
@@ -260,11 +260,11 @@ class ExternalActors:
     # Nodes and devices.
 
     def has_node(self, name: str) -> bool:
-        """Whether the Node is there."""
+        """Return whether the Node exists."""
         return self._store.get(NODES, ObjectKey("", name)) is not None
 
     def add_node(self, name: str, shape: NodeShape) -> None:
-        """Make the Node again, unless it is there; its slice of before may not be collected yet."""
+        """Create the Node if absent; its previous ResourceSlice may not have been collected yet."""
         if self.has_node(name):
             return
         if self._has_slice(name):
@@ -275,12 +275,12 @@ class ExternalActors:
         """Delete the Node."""
         self._cluster.fleet.remove_node(name)
 
-    def close_node(self, name: str, how: str) -> None:
-        """Cordon, taint, or report the kubelet lost."""
+    def close_node(self, name: str, method: str) -> None:
+        """Cordon the node, taint it, or mark it not ready."""
         fleet = self._cluster.fleet
-        if how == "cordon":
+        if method == "cordon":
             fleet.cordon(name)
-        elif how == "taint":
+        elif method == "taint":
             fleet.taint(name, "example.com/maintenance", "NoSchedule")
         else:
             fleet.set_ready(name, ready=False)
@@ -298,7 +298,7 @@ class ExternalActors:
         return self._store.get(SLICES, ObjectKey("", slice_name(node))) is not None
 
     def withdraw_devices(self, node: str, *, incomplete: bool) -> None:
-        """Take the node's slice away, or leave its pool incomplete."""
+        """Delete the node's ResourceSlice, or make its pool incomplete."""
         if not self._has_slice(node):
             return
         if incomplete:
@@ -307,7 +307,7 @@ class ExternalActors:
             self._server.delete(SLICES, slice_name(node))
 
     def publish_devices(self, node: str, shape: NodeShape) -> None:
-        """Publish the node's devices as they were, whatever is published."""
+        """Publish the node's original devices, whatever is published now."""
         memories = [shape.gpu_memory] * shape.gpus
         if self._has_slice(node):
             self._cluster.fleet.set_devices(node, memories)
@@ -316,10 +316,10 @@ class ExternalActors:
             self._cluster.fleet.publish_devices(node, uid, memories)
 
     def remove_device_class(self) -> None:
-        """Delete the DeviceClass if it is there."""
+        """Delete the DeviceClass if it exists."""
         if self._store.get(DEVICE_CLASSES, ObjectKey("", DRIVER)) is not None:
             self._cluster.fleet.remove_device_class()
 
     def add_device_class(self) -> None:
-        """Make the DeviceClass unless it is there."""
+        """Create the DeviceClass if it is absent."""
         self._cluster.fleet.ensure_device_class()

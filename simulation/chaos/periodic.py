@@ -1,7 +1,7 @@
-"""The faults that come by themselves, each from a task of its own, at times and in forms that are drawn.
+"""Faults that occur at random times, each injected by its own task.
 
-What a fault did that has to be undone is undone by the same task, at the latest when faults stop. Faults of
-single calls are in `simulation.cluster.network`.
+The task that injects a fault also undoes it, at the latest when faults stop. Faults of single calls are in
+`simulation.cluster.network`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from simulation.cluster.deployment import Deployment, Replica, ReplicaContext
 from simulation.engine.fault_plan import FaultPlan, Parameters
 from simulation.engine.random_streams import happens
 
-Disturb = Callable[[Random, Parameters], Awaitable[None]]
+Inject = Callable[[Random, Parameters], Awaitable[None]]
 
 
 class PeriodicFaults:
@@ -27,72 +27,72 @@ class PeriodicFaults:
 
     def __init__(
         self,
-        around: ReplicaContext,
+        context: ReplicaContext,
         *,
         plan: FaultPlan,
         scenario: Scenario,
         deployment: Deployment,
-        hands: ExternalActors,
-        sometimes: CoveragePoints,
+        external: ExternalActors,
+        coverage: CoveragePoints,
     ) -> None:
-        self._around = around
+        self._context = context
         self._plan = plan
         self._scenario = scenario
         self._deployment = deployment
-        self._hands = hands
-        self._sometimes = sometimes
-        self._calm = anyio.Event()
+        self._external = external
+        self._coverage = coverage
+        self._stopped = anyio.Event()
 
     def __repr__(self) -> str:
-        return f"<Disturbances calm={self._calm.is_set()}>"
+        return f"<PeriodicFaults stopped={self._stopped.is_set()}>"
 
     def start(self, tasks: TaskGroup) -> None:
-        """Begin with every fault that is on."""
-        table: Mapping[str, Disturb] = {
-            "error-bursts": self._burst,
-            "silent-watches": self._silence,
-            "cut-watches": self._cut,
-            "expired-watches": self._expire,
+        """Start every fault that is on."""
+        table: Mapping[str, Inject] = {
+            "error-bursts": self._fail_calls,
+            "silent-watches": self._silence_watches,
+            "cut-watches": self._cut_watches,
+            "expired-watches": self._expire_watches,
             "crashes": self._crash,
-            "blind-standbys": self._blind,
+            "blind-standbys": self._blind_standby,
             "pauses": self._pause,
-            "clock-jumps": self._jump,
+            "clock-jumps": self._jump_clock,
             "partitions": self._partition,
             "rolling-updates": self._roll,
             "limit-changes": self._change_limit,
-            "hand-edits": self._edit,
-            "node-loss": self._lose_node,
-            "cordons": self._cordon,
-            "withdrawn-devices": self._withdraw,
-            "disrupted-pods": self._disrupt,
-            "lost-namespace": self._lose_namespace,
-            "lost-class": self._lose_class,
+            "hand-edits": self._edit_by_hand,
+            "node-loss": self._remove_node,
+            "cordons": self._close_node,
+            "withdrawn-devices": self._withdraw_devices,
+            "disrupted-pods": self._disrupt_pod,
+            "lost-namespace": self._delete_namespace,
+            "lost-class": self._remove_class,
         }
-        for name, disturb in table.items():
-            parameters = self._plan.of(name)
+        for name, inject in table.items():
+            parameters = self._plan.parameters(name)
             if parameters is not None:
-                tasks.start_soon(self._repeat, name, disturb, parameters)
-        rival = self._plan.of("rival")
+                tasks.start_soon(self._repeat, name, inject, parameters)
+        rival = self._plan.parameters("rival")
         if rival is not None:
-            tasks.start_soon(self._rival, rival)
+            tasks.start_soon(self._run_rival, rival)
 
     def stop(self) -> None:
-        """No new faults; those that last are ended."""
-        self._calm.set()
+        """Inject no new faults, and end the lasting ones."""
+        self._stopped.set()
 
-    async def _repeat(self, name: str, disturb: Disturb, parameters: Parameters) -> None:
-        rng = self._around.streams.stream(f"fault {name}")
-        while await self._pass(rng.expovariate(1 / parameters["mean_seconds"])):
-            await disturb(rng, parameters)
+    async def _repeat(self, name: str, inject: Inject, parameters: Parameters) -> None:
+        rng = self._context.streams.get(f"fault {name}")
+        while await self._wait(rng.expovariate(1 / parameters["mean_seconds"])):
+            await inject(rng, parameters)
 
-    async def _pass(self, seconds: float) -> bool:
-        """Wait; false, at once, when faults stop."""
+    async def _wait(self, seconds: float) -> bool:
+        """Wait; return False, at once, when faults stop."""
         with anyio.move_on_after(seconds):
-            await self._calm.wait()
-        return not self._calm.is_set()
+            await self._stopped.wait()
+        return not self._stopped.is_set()
 
-    def _note(self, verb: str, name: str, outcome: str = "") -> None:
-        self._around.trace.add("fault", verb, "", name, outcome)
+    def _trace_fault(self, verb: str, name: str, outcome: str = "") -> None:
+        self._context.trace.add("fault", verb, "", name, outcome)
 
     def _some_replica(self, rng: Random) -> Replica | None:
         running = self._deployment.running()
@@ -100,33 +100,33 @@ class PeriodicFaults:
 
     # Calls and watches.
 
-    async def _burst(self, rng: Random, parameters: Parameters) -> None:
-        self._note("burst", "api server")
-        self._around.network.burst_share = parameters["share"]
-        await self._pass(rng.expovariate(1 / parameters["lasts_seconds"]))
-        self._around.network.burst_share = 0.0
+    async def _fail_calls(self, rng: Random, parameters: Parameters) -> None:
+        self._trace_fault("burst", "api server")
+        self._context.network.error_share = parameters["share"]
+        await self._wait(rng.expovariate(1 / parameters["lasts_seconds"]))
+        self._context.network.error_share = 0.0
 
-    async def _silence(self, rng: Random, _parameters: Parameters) -> None:
-        self._on_some_watches(rng, "silence")
+    async def _silence_watches(self, rng: Random, _parameters: Parameters) -> None:
+        self._disturb_watches(rng, "silence")
 
-    async def _cut(self, rng: Random, _parameters: Parameters) -> None:
-        self._on_some_watches(rng, "cut" if happens(rng, 0.7) else "end")
+    async def _cut_watches(self, rng: Random, _parameters: Parameters) -> None:
+        self._disturb_watches(rng, "cut" if happens(rng, 0.7) else "end")
 
-    def _on_some_watches(self, rng: Random, what: str) -> None:
-        watches = self._around.cluster.watches.matching()
+    def _disturb_watches(self, rng: Random, verb: str) -> None:
+        watches = self._context.cluster.watches.matching()
         if not watches:
             return
         chosen = watches if happens(rng, 0.2) else [rng.choice(watches)]
         for watch in chosen:
-            self._note(what, f"{watch.client} {watch.kind}")
-            {"silence": watch.silence, "cut": watch.cut, "end": watch.end}[what]()
+            self._trace_fault(verb, f"{watch.client} {watch.kind}")
+            {"silence": watch.silence, "cut": watch.cut, "end": watch.end}[verb]()
 
-    async def _expire(self, rng: Random, _parameters: Parameters) -> None:
-        store = self._around.cluster.server.store
-        self._note("compact", "etcd", str(store.revision))
+    async def _expire_watches(self, rng: Random, _parameters: Parameters) -> None:
+        store = self._context.cluster.server.store
+        self._trace_fault("compact", "etcd", str(store.revision))
         store.compact(store.revision - rng.choice((0, 0, 5, 50)))
         if happens(rng, 0.7):
-            self._on_some_watches(rng, "cut")
+            self._disturb_watches(rng, "cut")
 
     # Controllers.
 
@@ -134,25 +134,25 @@ class PeriodicFaults:
         replica = self._some_replica(rng)
         if replica is None:
             return
-        moment = rng.choice(("now", "before", "after", "before", "after"))
-        if moment == "now":
+        time = rng.choice(("now", "before", "after", "before", "after"))
+        if time == "now":
             self._deployment.kill(replica)
         else:
-            replica.link.dies_at_next = moment
+            replica.link.crash_at_next_write = time
 
-    async def _blind(self, rng: Random, parameters: Parameters) -> None:
-        """Caches that are behind, each for itself, are what the first decisions of a leader are made on."""
+    async def _blind_standby(self, rng: Random, parameters: Parameters) -> None:
+        """Let caches of a standby fall behind, then end the leader: the new one decides on stale caches."""
         running = self._deployment.running()
         leader = next((each for each in running if each.leadership.leading), None)
         standby = next((each for each in running if not each.leadership.leading), None)
         if leader is None or standby is None:
             return
-        self._note("blind", standby.process.name)
+        self._trace_fault("blind", standby.process.name)
         for client in standby.clients:
-            for watch in self._around.cluster.watches.matching(client.identity):
+            for watch in self._context.cluster.watches.matching(client.identity):
                 if happens(rng, 0.5):
                     watch.silence()
-        if not await self._pass(rng.random() * parameters["blind_seconds"]) or not leader.runs:
+        if not await self._wait(rng.random() * parameters["blind_seconds"]) or not leader.is_running:
             return
         if happens(rng, 0.5):
             self._deployment.kill(leader)
@@ -167,114 +167,114 @@ class PeriodicFaults:
         seconds = (
             rng.choice((1.0, lease_seconds * 0.8, lease_seconds * 1.5, lease_seconds * 4)) * rng.random()
         )
-        self._note("freeze", replica.process.name, f"{seconds:.1f} s")
+        self._trace_fault("freeze", replica.process.name, f"{seconds:.1f} s")
         led, began = replica.leadership.leading, anyio.current_time()
-        self._around.loop.freeze(replica.process)
-        await self._pass(seconds)
-        if led and replica.process.alive and anyio.current_time() - began > lease_seconds:
-            self._sometimes.hit("overslept")
-        self._note("thaw", replica.process.name)
-        self._around.loop.thaw(replica.process)
+        self._context.loop.freeze(replica.process)
+        await self._wait(seconds)
+        if led and replica.process.is_alive and anyio.current_time() - began > lease_seconds:
+            self._coverage.hit("paused past the lease")
+        self._trace_fault("thaw", replica.process.name)
+        self._context.loop.thaw(replica.process)
 
-    async def _jump(self, rng: Random, _parameters: Parameters) -> None:
+    async def _jump_clock(self, rng: Random, _parameters: Parameters) -> None:
         replica = self._some_replica(rng)
         if replica is None:
             return
         seconds = rng.choice((1, -1)) * 10 ** rng.uniform(-1, 4.5)
-        self._note("jump", replica.process.name, f"{seconds:.1f} s")
+        self._trace_fault("jump", replica.process.name, f"{seconds:.1f} s")
         replica.clock.jump(seconds)
 
     async def _partition(self, rng: Random, parameters: Parameters) -> None:
         replica = self._some_replica(rng)
         if replica is None:
             return
-        self._note("cut off", replica.process.name)
-        replica.link.cut = True
+        self._trace_fault("cut off", replica.process.name)
+        replica.link.is_cut = True
         for client in replica.clients:
-            for watch in self._around.cluster.watches.matching(client.identity):
+            for watch in self._context.cluster.watches.matching(client.identity):
                 watch.silence()
-        await self._pass(rng.expovariate(1 / parameters["lasts_seconds"]))
-        if replica.runs:
-            self._note("connect", replica.process.name)
-            replica.link.cut = False
+        await self._wait(rng.expovariate(1 / parameters["lasts_seconds"]))
+        if replica.is_running:
+            self._trace_fault("connect", replica.process.name)
+            replica.link.is_cut = False
 
     async def _roll(self, _rng: Random, _parameters: Parameters) -> None:
-        self._note("roll", "deployment")
+        self._trace_fault("roll", "deployment")
         await self._deployment.roll()
 
     async def _change_limit(self, rng: Random, _parameters: Parameters) -> None:
         limit = rng.choice((0, 1, 2, 3))
-        self._note("limit", "deployment", str(limit))
+        self._trace_fault("limit", "deployment", str(limit))
         self._deployment.settings = self._deployment.settings.model_copy(
             update={"max_seats_per_claim": limit}
         )
         await self._deployment.roll()
 
-    async def _rival(self, parameters: Parameters) -> None:
-        if not await self._pass(parameters["from_seconds"]):
+    async def _run_rival(self, parameters: Parameters) -> None:
+        if not await self._wait(parameters["from_seconds"]):
             return
         settings = self._deployment.settings.model_copy(update={"leader_elect": False})
-        rival = Deployment(self._around, "rival", settings, replicas=1)
-        self._hands.rivals.append(rival)
+        rival = Deployment(self._context, "rival", settings, replicas=1)
+        self._external.rivals.append(rival)
         rival.start()
-        await self._pass(parameters["lasts_seconds"])
+        await self._wait(parameters["lasts_seconds"])
         await rival.close()
 
     # The cluster.
 
-    async def _edit(self, rng: Random, _parameters: Parameters) -> None:
-        self._hands.edit(rng)
+    async def _edit_by_hand(self, rng: Random, _parameters: Parameters) -> None:
+        self._external.edit(rng)
 
-    async def _disrupt(self, rng: Random, _parameters: Parameters) -> None:
-        self._hands.disrupt(rng)
+    async def _disrupt_pod(self, rng: Random, _parameters: Parameters) -> None:
+        self._external.disrupt(rng)
 
-    async def _lose_node(self, rng: Random, parameters: Parameters) -> None:
+    async def _remove_node(self, rng: Random, parameters: Parameters) -> None:
         node = rng.choice(sorted(self._scenario.nodes))
-        if not self._hands.has_node(node):
+        if not self._external.has_node(node):
             return
-        self._note("remove node", node)
-        self._hands.remove_node(node)
-        await self._pass(rng.expovariate(1 / parameters["lasts_seconds"]))
-        self._note("add node", node)
-        self._hands.add_node(node, self._scenario.nodes[node])
+        self._trace_fault("remove node", node)
+        self._external.remove_node(node)
+        await self._wait(rng.expovariate(1 / parameters["lasts_seconds"]))
+        self._trace_fault("add node", node)
+        self._external.add_node(node, self._scenario.nodes[node])
 
-    async def _cordon(self, rng: Random, parameters: Parameters) -> None:
+    async def _close_node(self, rng: Random, parameters: Parameters) -> None:
         node = rng.choice(sorted(self._scenario.nodes))
-        if not self._hands.has_node(node):
+        if not self._external.has_node(node):
             return
-        how = rng.choice(("cordon", "taint", "not ready", "drain", "drain"))
-        self._note(how, node)
-        if how == "drain":
-            self._hands.drain(node)
+        method = rng.choice(("cordon", "taint", "not ready", "drain", "drain"))
+        self._trace_fault(method, node)
+        if method == "drain":
+            self._external.drain(node)
         else:
-            self._hands.close_node(node, how)
-        await self._pass(rng.expovariate(1 / parameters["lasts_seconds"]))
-        if self._hands.has_node(node):
-            self._note("open", node)
-            self._hands.open_node(node)
+            self._external.close_node(node, method)
+        await self._wait(rng.expovariate(1 / parameters["lasts_seconds"]))
+        if self._external.has_node(node):
+            self._trace_fault("open", node)
+            self._external.open_node(node)
 
-    async def _withdraw(self, rng: Random, parameters: Parameters) -> None:
+    async def _withdraw_devices(self, rng: Random, parameters: Parameters) -> None:
         node = rng.choice(sorted(self._scenario.nodes))
-        if not self._hands.has_node(node):
+        if not self._external.has_node(node):
             return
-        self._note("withdraw devices", node)
-        self._hands.withdraw_devices(node, incomplete=happens(rng, 0.3))
-        await self._pass(rng.expovariate(1 / parameters["lasts_seconds"]))
-        if self._hands.has_node(node):
-            self._note("publish devices", node)
-            self._hands.publish_devices(node, self._scenario.nodes[node])
+        self._trace_fault("withdraw devices", node)
+        self._external.withdraw_devices(node, incomplete=happens(rng, 0.3))
+        await self._wait(rng.expovariate(1 / parameters["lasts_seconds"]))
+        if self._external.has_node(node):
+            self._trace_fault("publish devices", node)
+            self._external.publish_devices(node, self._scenario.nodes[node])
 
-    async def _lose_namespace(self, rng: Random, parameters: Parameters) -> None:
-        """What is not back when faults stop is the end's to bring back, once the last worker has left."""
-        self._note("delete", "workers' namespace")
-        self._sometimes.hit("namespace deleted", self._hands.delete_namespace())
-        if await self._pass(rng.expovariate(1 / parameters["lasts_seconds"])):
-            while not self._hands.restore_namespace() and await self._pass(1.0):
+    async def _delete_namespace(self, rng: Random, parameters: Parameters) -> None:
+        """Delete the namespace. If faults stop before it is back, the next phase restores it."""
+        self._trace_fault("delete", "workers' namespace")
+        self._coverage.hit("namespace deleted", self._external.delete_namespace())
+        if await self._wait(rng.expovariate(1 / parameters["lasts_seconds"])):
+            while not self._external.restore_namespace() and await self._wait(1.0):
                 pass
 
-    async def _lose_class(self, rng: Random, parameters: Parameters) -> None:
-        self._note("remove", "device class")
-        self._hands.remove_device_class()
-        await self._pass(rng.expovariate(1 / parameters["lasts_seconds"]))
-        self._note("add", "device class")
-        self._hands.add_device_class()
+    async def _remove_class(self, rng: Random, parameters: Parameters) -> None:
+        self._trace_fault("remove", "device class")
+        self._external.remove_device_class()
+        await self._wait(rng.expovariate(1 / parameters["lasts_seconds"]))
+        self._trace_fault("add", "device class")
+        self._external.add_device_class()

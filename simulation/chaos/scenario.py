@@ -1,7 +1,8 @@
-"""What a run is about, drawn from the seed: the fleet, the controller's settings, and what users do and when.
+"""The scenario of a run, drawn from the seed: the fleet, the controller's settings, and the users' actions.
 
-Some scenarios are *ample*: every worker small, and a device for each of them, so that all that were not ended
-must run in the end, whatever faults came in between. The others are tight, mixed and changing.
+In an *ample* scenario every worker is small and there is a device for each, so all workers that were not
+ended must run at the end, whatever faults occurred. The other scenarios are *mixed*: workers and nodes of all
+sizes, and often too few devices.
 """
 
 from __future__ import annotations
@@ -18,18 +19,18 @@ from simulation.cluster.workloads import workload
 from simulation.engine.random_streams import Streams, happens
 
 CHAOS_SECONDS = 1500.0
-"""Users act and faults come in the first 25 minutes of a run."""
+"""Users action and faults occur in the first 25 minutes of a run."""
 
 MEMORIES = ("24Gi", "40Gi", "80Gi", "141Gi")
 NEEDS = ("8Gi", "20Gi", "24Gi", "33Gi", "40Gi", "70Gi", "80Gi", "120Gi")
 
 
 @dataclass(frozen=True)
-class Act:
-    """Something that a user, or a worker's own process, does at a time."""
+class UserAction:
+    """An action of a user, or of a worker's own process, and its time."""
 
     seconds: float
-    what: str
+    verb: str
     """`submit`, `delete`, `succeed` or `fail`."""
     name: str
     body: Mapping[str, Any] = field(default_factory=dict, repr=False)
@@ -37,20 +38,20 @@ class Act:
 
 @dataclass(frozen=True)
 class Scenario:
-    """One run, apart from its faults."""
+    """Everything about one run except its faults."""
 
     nodes: Mapping[str, NodeShape]
     settings: Settings
     replicas: int
-    acts: tuple[Act, ...]
+    actions: tuple[UserAction, ...]
     ample: bool
     delays: Delays
-    """How long the components of the cluster take."""
+    """The delays of the cluster's components."""
 
     def __str__(self) -> str:
         limit, strategy = self.settings.max_seats_per_claim, self.settings.placement_strategy.value
         kind = "ample" if self.ample else "mixed"
-        submitted = sum(act.what == "submit" for act in self.acts)
+        submitted = sum(action.verb == "submit" for action in self.actions)
         timeout = self.settings.placement_timeout_seconds
         return (
             f"{kind}: {len(self.nodes)} nodes, {submitted} Workloads, {self.replicas} replicas, "
@@ -61,18 +62,18 @@ class Scenario:
 
 
 def draw_scenario(streams: Streams) -> Scenario:
-    """The scenario of a seed."""
-    rng = streams.stream("scenario")
+    """Draw the scenario of a seed."""
+    rng = streams.get("scenario")
     ample = happens(rng, 0.3)
-    users = streams.stream("users")
-    acts = _ample_acts(users) if ample else _mixed_acts(users)
+    users = streams.get("users")
+    actions = _ample_actions(users) if ample else _mixed_actions(users)
     nodes = _ample_fleet(rng) if ample else _mixed_fleet(rng)
     settings, replicas = _settings(rng, ample=ample), rng.choice((1, 2, 2, 2))
-    return Scenario(nodes, settings, replicas, tuple(acts), ample, _delays(streams.stream("delays")))
+    return Scenario(nodes, settings, replicas, tuple(actions), ample, _delays(streams.get("delays")))
 
 
 def _delays(rng: Random) -> Delays:
-    """Most clusters are quick; some have Pods that take their time, or components that lag."""
+    """Draw delays: most clusters are fast, some have slow Pods or components."""
     return Delays(
         scheduling_seconds=rng.choice((0.01, 0.01, 0.5)),
         binding_seconds=rng.choice((0.02, 0.02, 1.0)),
@@ -85,7 +86,7 @@ def _delays(rng: Random) -> Delays:
 
 
 def _settings(rng: Random, *, ample: bool) -> Settings:
-    # Renewals cost most of a quiet run: the times of production come less often than longer ones.
+    # Lease renewals dominate the cost of a quiet run, so the short production times are rarer.
     lease, renew, retry = rng.choice(((15.0, 10.0, 2.0), *2 * [(60.0, 40.0, 10.0), (45.0, 30.0, 8.0)]))
     return Settings(
         retry_interval_seconds=rng.choice((10.0, 30.0, 60.0)),
@@ -124,24 +125,24 @@ def _ample_fleet(rng: Random) -> dict[str, NodeShape]:
 # Users.
 
 
-def _mixed_acts(rng: Random) -> list[Act]:
+def _mixed_actions(rng: Random) -> list[UserAction]:
     count = rng.randint(20, 60)
     storm_seconds = rng.uniform(0, CHAOS_SECONDS * 0.8) if happens(rng, 0.4) else None
     ends_share = rng.uniform(0.3, 0.95)
-    acts: list[Act] = []
+    actions: list[UserAction] = []
     for number in range(count):
         seconds = rng.uniform(0, CHAOS_SECONDS * 0.9)
         if storm_seconds is not None and happens(rng, 0.6):
             seconds = storm_seconds + rng.random() * 5
-        acts += _life(rng, f"w{number}", seconds, _mixed_body, ends_share)
-    return sorted(acts, key=lambda act: (act.seconds, act.name))
+        actions += _life(rng, f"w{number}", seconds, _mixed_body, ends_share)
+    return sorted(actions, key=lambda action: (action.seconds, action.name))
 
 
-def _ample_acts(rng: Random) -> list[Act]:
-    acts: list[Act] = []
+def _ample_actions(rng: Random) -> list[UserAction]:
+    actions: list[UserAction] = []
     for number in range(rng.randint(20, 40)):
-        acts += _life(rng, f"w{number}", rng.uniform(0, CHAOS_SECONDS * 0.9), _ample_body, 0.4)
-    return sorted(acts, key=lambda act: (act.seconds, act.name))
+        actions += _life(rng, f"w{number}", rng.uniform(0, CHAOS_SECONDS * 0.9), _ample_body, 0.4)
+    return sorted(actions, key=lambda action: (action.seconds, action.name))
 
 
 def _life(
@@ -150,17 +151,17 @@ def _life(
     seconds: float,
     body: Callable[[Random, str], dict[str, Any]],
     ends_share: float,
-) -> list[Act]:
-    """A Workload from its submission to its end, if it has one; some are submitted again afterwards."""
-    acts = [Act(seconds, "submit", name, body(rng, name))]
+) -> list[UserAction]:
+    """Return the actions on one Workload from submission to its end, if any; some are submitted again."""
+    actions = [UserAction(seconds, "submit", name, body(rng, name))]
     if rng.random() < ends_share:
         seconds += rng.expovariate(1 / 300)
-        acts.append(Act(seconds, rng.choice(("delete", "delete", "succeed", "fail")), name))
+        actions.append(UserAction(seconds, rng.choice(("delete", "delete", "succeed", "fail")), name))
         if happens(rng, 0.2):
             seconds += rng.choice((0.0, 0.5, 5.0, 60.0))
-            acts.append(Act(seconds, "delete", name))
-            acts.append(Act(seconds + rng.uniform(0, 30), "submit", name, body(rng, name)))
-    return [act for act in acts if act.seconds < CHAOS_SECONDS]
+            actions.append(UserAction(seconds, "delete", name))
+            actions.append(UserAction(seconds + rng.uniform(0, 30), "submit", name, body(rng, name)))
+    return [action for action in actions if action.seconds < CHAOS_SECONDS]
 
 
 def _ample_body(rng: Random, name: str) -> dict[str, Any]:

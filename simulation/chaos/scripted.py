@@ -1,11 +1,11 @@
-"""Faults at the API boundary, scripted: which calls are hurt, how, and how often.
+"""Scripted faults at the API boundary: which calls they affect, how, and how often.
 
     faults = Faults()
-    faults.add(LoseAnswer(), verb="patch", kind=LEDGERS)      # the next ledger patch is applied, unanswered
+    faults.add(LoseAnswer(), verb="patch", kind=LEDGERS)      # the next ledger patch gets no answer
     faults.add(Refuse(lambda: Forbidden("quota")), verb="create", kind=PODS, times=None)
     client = cluster.client("controller", interceptor=faults)
 
-Rules are asked in the order in which they were added; the first that has something left acts on a call.
+The first added rule that matches a call and is not used up acts on it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from simulation.apiserver.kinds import Kind
 
 @dataclass
 class Rule:
-    """When a fault acts. Empty fields match everything; `skip` calls pass first, then `times` are hurt."""
+    """When a fault acts. Empty fields match all calls; the first `skip` calls pass, the next `times` fail."""
 
     fault: Interceptor
     client: str = ""
@@ -38,8 +38,8 @@ class Rule:
     times: int | None = 1
     hits: int = 0
 
-    def takes(self, request: Request) -> bool:
-        """Whether this call is to be hurt; counts those that match."""
+    def applies(self, request: Request) -> bool:
+        """Return whether the fault acts on this call, and count the call."""
         if not self._matches(request) or (self.times is not None and self.hits >= self.times):
             return False
         if self.skip:
@@ -49,13 +49,13 @@ class Rule:
         return True
 
     def _matches(self, request: Request) -> bool:
-        wanted = (
+        patterns = (
             (self.client, request.client),
             (self.verb, request.verb),
             (self.name, request.name),
         )
         return (
-            all(asked in {"", found} for asked, found in wanted)
+            all(pattern in {"", actual} for pattern, actual in patterns)
             and self.kind in {None, request.kind}
             and self.subresource in {None, request.subresource}
             and self.when(request)
@@ -84,30 +84,30 @@ class Faults:
         skip: int = 0,
         times: int | None = 1,
     ) -> Rule:
-        """Hurt the calls that match; `times` is `None` for all of them. Returns the rule, which counts."""
+        """Apply a fault to matching calls; `times` is `None` for all. Return the rule, which counts hits."""
         rule = Rule(fault, client, verb, kind, name, subresource, when, skip, times)
         self._rules.append(rule)
         return rule
 
     def clear(self) -> None:
-        """Hurt nothing any more."""
+        """Remove all rules."""
         self._rules.clear()
 
     async def __call__(self, request: Request, apply: Apply) -> bytes:
-        """Let the first rule that takes the call answer it."""
-        fault = next((rule.fault for rule in self._rules if rule.takes(request)), pass_through)
+        """Let the first rule that applies to the call answer it."""
+        fault = next((rule.fault for rule in self._rules if rule.applies(request)), pass_through)
         return await fault(request, apply)
 
 
 @dataclass(frozen=True)
 class Delay:
-    """The request or its answer takes long. Beyond the client's time limit that is a lost answer."""
+    """A slow request or answer. Beyond the client's timeout it is a lost answer."""
 
     before_seconds: float = 0.0
     after_seconds: float = 0.0
 
     async def __call__(self, _request: Request, apply: Apply) -> bytes:
-        """Wait, ask, wait."""
+        """Wait, apply, wait."""
         await anyio.sleep(self.before_seconds)
         answer = apply()
         await anyio.sleep(self.after_seconds)
@@ -116,7 +116,7 @@ class Delay:
 
 @dataclass(frozen=True)
 class Refuse:
-    """The server, or something before it, says no. Nothing is applied."""
+    """An error from the server, or from something in front of it. The request has no effect."""
 
     error: Callable[[], ApiError]
 
@@ -127,7 +127,7 @@ class Refuse:
 
 @dataclass(frozen=True)
 class Disconnect:
-    """No connection can be made: nothing is sent."""
+    """A refused connection: nothing is sent."""
 
     async def __call__(self, request: Request, _apply: Apply) -> bytes:
         """Raise `Unreachable`."""
@@ -136,7 +136,7 @@ class Disconnect:
 
 @dataclass(frozen=True)
 class LoseAnswer:
-    """The request is carried out (or refused) and nobody hears of it."""
+    """A request that takes effect (or is refused) without an answer."""
 
     async def __call__(self, request: Request, apply: Apply) -> bytes:
         """Apply, then raise `OutcomeUnknown`."""
@@ -147,7 +147,7 @@ class LoseAnswer:
 
 @dataclass(frozen=True)
 class LoseRequest:
-    """The request never arrives, and its sender cannot know that."""
+    """A request that never arrives. Its sender cannot tell this from a lost answer."""
 
     async def __call__(self, request: Request, _apply: Apply) -> bytes:
         """Raise `OutcomeUnknown` without applying."""
@@ -156,7 +156,7 @@ class LoseRequest:
 
 @dataclass(frozen=True)
 class ArriveLate:
-    """The sender gives up, and the request is carried out `seconds` later all the same."""
+    """A request that takes effect `seconds` after its sender gave up."""
 
     seconds: float
 
@@ -173,19 +173,19 @@ class ArriveLate:
 
 @dataclass(frozen=True)
 class Meanwhile:
-    """Somebody else acts just before the request arrives."""
+    """An action of somebody else just before the request arrives."""
 
-    act: Callable[[], object]
+    action: Callable[[], object]
 
     async def __call__(self, _request: Request, apply: Apply) -> bytes:
-        """Act, then apply."""
-        self.act()
+        """Run the action, then apply."""
+        self.action()
         return apply()
 
 
 @dataclass(frozen=True)
 class Crash:
-    """The calling process dies, before its request is carried out or after."""
+    """A crash of the calling process, before or after its request takes effect."""
 
     client: ApiClient
     applied: bool

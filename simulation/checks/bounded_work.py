@@ -1,7 +1,7 @@
-"""Bounded work: what a controller does must be in proportion to what happened, whatever went wrong.
+"""Bounded work under faults (contract §8.10): API calls stay in proportion to the changes of others.
 
-The bounds are a few times of what hundreds of runs showed at most, so that they tell a loop or a storm from
-work. They are asked over a whole run: a burst that ends is no fault, one that goes on is.
+The bounds are a few times the maximum of hundreds of runs, so they detect loops and storms. They apply to a
+whole run: a burst that ends is allowed, a permanent one is not.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from simulation.cluster.deployment import Replica
 from simulation.engine.trace import Trace
 
 WRITES_PER_CHANGE = 6.0
-"""Calls that write, successful or not, for each change that somebody else made to the cluster."""
+"""Write calls, successful or not, per change that somebody else made to the cluster."""
 
 WRITES_FREE = 300
 READS_PER_CHANGE = 4.0
@@ -20,14 +20,14 @@ READS_FREE = 300
 
 _WRITES = ("create", "patch", "delete", "update")
 _CHANGES = ("ADDED", "MODIFIED", "DELETED")
-_ASIDE = ("leases", "events", "")
+_IGNORED_KINDS = ("leases", "events", "")
 
 
-def wasteful(trace: Trace, replicas: Iterable[Replica]) -> Iterator[str]:
-    """One sentence for each bound that a run has broken."""
+def excess_work(trace: Trace, replicas: Iterable[Replica]) -> Iterator[str]:
+    """Yield one sentence per exceeded bound."""
     writes = reads = applied = changes = 0
-    for (verb, kind, outcome), times in trace.outcomes.items():
-        if kind in _ASIDE:
+    for (verb, kind, outcome), times in trace.outcome_counts.items():
+        if kind in _IGNORED_KINDS:
             continue
         if verb in _WRITES and outcome not in {"answer lost", "refusal lost"}:
             writes += times
@@ -38,20 +38,20 @@ def wasteful(trace: Trace, replicas: Iterable[Replica]) -> Iterator[str]:
             changes += times
     foreign = changes - applied
     if writes > WRITES_FREE + WRITES_PER_CHANGE * foreign:
-        yield f"{writes} writes were sent for {foreign} changes that others made"
+        yield f"{writes} writes were sent for {foreign} changes by others"
     if reads > READS_FREE + READS_PER_CHANGE * foreign:
-        yield f"{reads} reads were sent for {foreign} changes that others made"
+        yield f"{reads} reads were sent for {foreign} changes by others"
     for replica in replicas:
-        yield from _list_faults(replica)
+        yield from _excess_lists(replica)
 
 
-def _list_faults(replica: Replica) -> Iterator[str]:
-    """A cache is listed once, and again only because a list or watch failed."""
+def _excess_lists(replica: Replica) -> Iterator[str]:
+    """Check that a cache is listed once, and again only after a failed list or watch."""
     for informer in replica.controller.caches.all():
         statistics = informer.statistics().reflector
-        # A failure may cost two: a list at the last version seen, and a consistent one if that is refused.
+        # A failure may cost two lists: one at the last seen version, and a consistent one if that is refused.
         if statistics.lists_total > 1 + 2 * statistics.failures_total:
             yield (
-                f"{replica.process.name} listed {informer} {statistics.lists_total} times, "
+                f"{replica.process.name} listed {informer} {statistics.lists_total} times "
                 f"after {statistics.failures_total} failures"
             )

@@ -1,7 +1,8 @@
-"""What must happen now and then: a large batch in which one of these never did has tested less than it says.
+"""Coverage points: a large batch that never hits one of them has tested less than it claims.
 
-Every point is observed from outside: from the writes to the server, the outcomes of calls, and the statistics
-of controllers. The controller has no hooks for them.
+They show that the invariants hold under faults that really occurred (contract §8.10). Every point is observed
+from outside: from writes to the server, outcomes of calls, and statistics of controllers. The controller has
+no hooks for them.
 """
 
 from __future__ import annotations
@@ -21,108 +22,108 @@ from simulation.engine.trace import Trace
 
 POINTS: Mapping[str, str] = {
     # Calls.
-    "conflict": "a write was refused because its version was old",
-    "answer lost": "a write took effect and its sender was not told",
-    "write arrived late": "a write took effect after its sender gave up",
-    "write arrived too late": "a write that arrived late was refused by its precondition",
-    "write when cut off": "a write was sent into a partition",
+    "conflict": "a write was refused because its version was stale",
+    "answer lost": "a write took effect and its sender got no answer",
+    "late write applied": "a write took effect after its sender gave up",
+    "late write refused": "a late write was refused because of its precondition",
+    "write during partition": "a write was sent into a partition",
     # Watches and caches.
     "history expired": "a watch was answered with 410",
-    "list again": "a cache was listed again",
-    "stale list": "a list came from a cache that was behind",
+    "relist": "a cache was listed again",
+    "stale list": "a list came from a lagging cache",
     # Processes.
     "crash": "a controller was killed",
-    "crash between seat and status": "a controller was killed when a seat existed that no status named",
-    "crash between status and Pod": "a controller was killed when a status named a seat and no Pod existed",
+    "crash between seat and status": "a controller was killed while a seat existed that no status named",
+    "crash between status and Pod": "a controller was killed while a status named a seat without a Pod",
     "lease lost": "a leader lost its lease",
-    "two leaders": "two processes that elect a leader believed to lead at a time, and one of them wrote",
-    "stopped in order": "a controller was told to stop and did",
+    "two leaders": "two processes with leader election believed to lead at once, and one of them wrote",
+    "graceful stop": "a controller was asked to stop and stopped",
     "rival": "a controller without leader election wrote",
-    "overslept": "a frozen process was thawed after its lease had run out",
+    "paused past the lease": "a frozen leader was thawed after its lease had expired",
     # Seats.
-    "joined": "a worker took a seat on another's claim",
+    "joined": "a worker joined the claim of another worker",
     "booking refused": "a ledger refused a booking, and the worker had to choose again",
     "ledger full": "a ledger reached the limit",
-    "ledger over the limit": "a ledger held more seats than a limit that had been lowered",
-    "hand-off": "a worker left its own claim for a seat that had become free",
-    "seat repaired": "a seat that had vanished was booked again",
-    "ledger made again": "the ledger of a live claim was made again",
-    "claim re-pointed": "a claim was given to another ledger",
-    "stray released": "a seat that no status named was released",
+    "ledger over the limit": "a ledger held more seats than a lowered limit",
+    "hand-off": "a worker moved from its own claim to a freed seat",
+    "seat repaired": "a missing seat was booked again",
+    "ledger recreated": "the ledger of a live claim was created again",
+    "claim re-pointed": "the owner of a claim was changed to another ledger",
+    "unrecorded seat released": "a seat that no status named was released",
     "orphan swept": "a sweep released an orphan",
-    "wedged claim replaced": "a worker abandoned an allocated claim that refused it",
+    "stuck claim replaced": "a worker abandoned an allocated claim that refused it",
     "seat lost": "a worker lost its seat for good and was placed again",
-    "replaced in place": "a seat passed from a worker that is gone to one of its name",
+    "seat replaced": "a worker took over the seat of a deleted worker of the same name",
     # Workers.
-    "timed out": "a worker failed because nothing took it in time",
-    "awaited a predecessor": "a worker waited for its predecessor's Pod or claim",
-    "namespace deleted": "the workers' namespace was deleted with everything in it",
+    "timed out": "a worker failed because nothing fit in time",
+    "waited for a predecessor": "a worker waited for its predecessor's Pod or claim",
+    "namespace deleted": "the workers' namespace was deleted with its contents",
     "no device class": "a worker waited for the DeviceClass",
-    "invalid": "a worker was failed because of its spec",
+    "invalid": "a worker failed because of its spec",
     "Pod lost": "a worker got a second Pod",
     "ended": "a worker ended by itself",
-    "GC raced": "a claim of a name came back while the one before was being collected",
+    "claim name reused": "a claim was created under the name of a deleted one",
     # At rest.
-    "handed on at rest": "a seat was freed in a cluster at rest, and it was judged who took it",
-    "mended at rest": "a hand took something away in a cluster at rest, and it was judged what came back",
+    "handed off at rest": "a seat was freed at rest, and its hand-off was checked",
+    "repaired at rest": "a seat was removed at rest, and its repair was checked",
 }
-"""Every point by name, with what it means."""
+"""Every point, with its meaning."""
 
 BATCH_MIN = 100
-"""Fewer runs need not show all points."""
+"""Smaller batches need not hit all points."""
 
 _BY_REASON: Mapping[str, str] = {
     "JoinedClaim": "joined",
     "SharedOnUnschedulable": "hand-off",
-    "ReplacingWedgedClaim": "wedged claim replaced",
+    "ReplacingWedgedClaim": "stuck claim replaced",
     "SeatLost": "seat lost",
     "PlacementTimeout": "timed out",
-    "WaitingForPredecessorClaim": "awaited a predecessor",
-    "WaitingForPredecessorPod": "awaited a predecessor",
+    "WaitingForPredecessorClaim": "waited for a predecessor",
+    "WaitingForPredecessorPod": "waited for a predecessor",
     "InvalidConfiguration": "no device class",
     "InvalidSpec": "invalid",
 }
 
 _BY_END: Mapping[tuple[str, str], str] = {
     ("kill", ""): "crash",
-    ("end", "stopped"): "stopped in order",
+    ("end", "stopped"): "graceful stop",
     ("end", "lost its lease"): "lease lost",
 }
 
 
-def missing(hits: Mapping[str, int]) -> list[str]:
-    """The points that were never hit."""
+def missed_points(hits: Mapping[str, int]) -> list[str]:
+    """Return the points that were never hit."""
     return [name for name in POINTS if not hits.get(name)]
 
 
 class CoveragePoints:
-    """Counts the points of one run."""
+    """Counts the coverage points of one run."""
 
     def __init__(self, server: ApiServer, trace: Trace) -> None:
         self._server = server
         self._trace = trace
         self._hits: Counter[str] = Counter()
-        self._pods: Counter[str] = Counter()
-        self._claims: set[str] = set()
-        self._ledgers: set[str] = set()
+        self._pod_counts: Counter[str] = Counter()
+        self._claim_names: set[str] = set()
+        self._ledger_names: set[str] = set()
         self.lowest_limit = 0
-        """The lowest limit that a running controller goes by; 0 is none."""
+        """The lowest limit of the running controllers; 0 means no limit."""
         server.store.subscribe(self._on_change)
 
     def __repr__(self) -> str:
-        return f"<Sometimes hit={len(self._hits)} of {len(POINTS)}>"
+        return f"<CoveragePoints hit={len(self._hits)} of {len(POINTS)}>"
 
     def hit(self, name: str, times: int = 1) -> None:
-        """Note a point."""
+        """Count a point."""
         if times:
             self._hits[name] += times
 
     def report(self, deployments: list[Deployment]) -> Mapping[str, int]:
-        """All points that were hit, after a run."""
-        for (verb, kind, outcome), times in self._trace.outcomes.items():
+        """Return all points that were hit; call it after a run."""
+        for (verb, kind, outcome), times in self._trace.outcome_counts.items():
             self._on_outcome(verb, kind, outcome, times)
         for deployment in deployments:
-            for replica in deployment.all:
+            for replica in deployment.all_replicas:
                 self._on_replica(replica)
         return dict(sorted(self._hits.items()))
 
@@ -132,11 +133,11 @@ class CoveragePoints:
         if outcome == "Conflict":
             self.hit("conflict", times)
         elif outcome == "late ok":
-            self.hit("write arrived late", times)
+            self.hit("late write applied", times)
         elif outcome.startswith("late "):
-            self.hit("write arrived too late", times)
+            self.hit("late write refused", times)
         elif outcome == "cut off" and verb in {"patch", "create", "delete"}:
-            self.hit("write when cut off", times)
+            self.hit("write during partition", times)
         elif outcome == "answer lost" and verb in {"patch", "create", "delete"}:
             self.hit("answer lost", times)
         elif outcome == "Gone":
@@ -154,7 +155,7 @@ class CoveragePoints:
         self.hit("booking refused", book.refused)
         self.hit("orphan swept", sum(controller.sweep.statistics().released_total.values()))
         lists = [informer.statistics().reflector.lists_total for informer in controller.caches.all()]
-        self.hit("list again", sum(total - 1 for total in lists if total > 1))
+        self.hit("relist", sum(total - 1 for total in lists if total > 1))
 
     # From the writes.
 
@@ -165,8 +166,8 @@ class CoveragePoints:
             self._on_ledger(change)
         elif change.kind is PODS and change.type is WatchEventType.ADDED:
             for owner in change.record.metadata.get("ownerReferences") or ():
-                self._pods[owner["uid"]] += 1
-                self.hit("Pod lost", self._pods[owner["uid"]] > 1)
+                self._pod_counts[owner["uid"]] += 1
+                self.hit("Pod lost", self._pod_counts[owner["uid"]] > 1)
         elif change.kind is CLAIMS:
             self._on_claim(change)
 
@@ -194,28 +195,31 @@ class CoveragePoints:
                 self.hit("seat repaired")
         names = {seat["workload"]: seat["workloadUID"] for seat in before}
         if any(names.get(seat["workload"], seat["workloadUID"]) != seat["workloadUID"] for seat in seats):
-            self.hit("replaced in place")
+            self.hit("seat replaced")
         if change.type is WatchEventType.ADDED:
             name = change.record.key.name
             claim = change.record.document["spec"]["claimName"]
-            living = self._server.document(CLAIMS, claim, change.record.key.namespace) is not None
-            self.hit("ledger made again", name in self._ledgers and living)
-            self._ledgers.add(name)
+            claim_exists = self._server.document(CLAIMS, claim, change.record.key.namespace) is not None
+            self.hit("ledger recreated", name in self._ledger_names and claim_exists)
+            self._ledger_names.add(name)
         kept = {seat["workloadUID"] for seat in seats}
         self.hit(
-            "stray released", sum(self._is_stray(seat) for seat in before if seat["workloadUID"] not in kept)
+            "unrecorded seat released",
+            sum(self._is_unrecorded(seat) for seat in before if seat["workloadUID"] not in kept),
         )
 
     def _workload_of(self, seat: Document) -> Document | None:
-        found = self._server.document(WORKLOADS, seat["workload"], WORKER_NAMESPACE)
-        return found if found is not None and found["metadata"]["uid"] == seat["workloadUID"] else None
+        workload = self._server.document(WORKLOADS, seat["workload"], WORKER_NAMESPACE)
+        if workload is None or workload["metadata"]["uid"] != seat["workloadUID"]:
+            return None
+        return workload
 
     def _named_by_status(self, seat: Document) -> bool:
         workload = self._workload_of(seat)
         return workload is not None and _status(workload).get("assignmentID") == seat["assignmentID"]
 
-    def _is_stray(self, seat: Document) -> bool:
-        """Its Workload lives, has not ended, and names another assignment."""
+    def _is_unrecorded(self, seat: Document) -> bool:
+        """Return whether a live Workload with a claim names an assignment other than this seat's."""
         workload = self._workload_of(seat)
         if workload is None or "deletionTimestamp" in workload["metadata"]:
             return False
@@ -228,13 +232,13 @@ class CoveragePoints:
             known = [owner["uid"] for owner in change.before.metadata.get("ownerReferences") or ()]
             self.hit("claim re-pointed", owners != known)
         elif change.type is WatchEventType.ADDED:
-            self.hit("GC raced", change.record.key.name in self._claims)
-            self._claims.add(change.record.key.name)
+            self.hit("claim name reused", change.record.key.name in self._claim_names)
+            self._claim_names.add(change.record.key.name)
 
-    # What only the moment shows.
+    # From the state at a kill.
 
     def on_kill(self) -> None:
-        """A controller is being killed: what has it left half done?"""
+        """Count what a controller leaves half done when it is killed."""
         pods = {record.key.name for record in self._server.store.all(PODS, WORKER_NAMESPACE)}
         for ledger in self._server.store.all(LEDGERS, WORKER_NAMESPACE):
             for seat in _seats(ledger.document):

@@ -1,9 +1,7 @@
-"""What a run must end in, worked out from what users did: the same end as without a single fault.
+"""The end state of a run, derived from the users' actions: the same as without faults (contract §8.10).
 
-That is what contract §8.10 promises.
-
-Which worker gets which of too few devices depends on the order of things, so that only some of it is defined:
-which Workloads exist, that none is in between, and that all run where there is a device for everybody.
+Event order decides which workers get scarce devices, so the end state is defined only in part: which
+Workloads exist, that each is in a settled phase, and that all run where each has a device.
 """
 
 from __future__ import annotations
@@ -15,34 +13,36 @@ from simulation.cluster.simulated import SimulatedCluster
 SETTLED = ("Pending", "Running", "Succeeded", "Failed")
 
 
-def end_faults(cluster: SimulatedCluster, expected: Mapping[str, str], *, all_run: bool) -> Iterator[str]:
-    """One sentence for everything that is not as it must be.
+def end_state_violations(
+    cluster: SimulatedCluster, expected: Mapping[str, str], *, all_run: bool
+) -> Iterator[str]:
+    """Yield one sentence per difference from the expected end state (contract §8.10).
 
-    `expected` are the Workloads that users want to be there, as UIDs by name. With `all_run` no worker may
+    `expected` maps the names of the Workloads that must exist to their UIDs. With `all_run`, no worker may
     wait.
     """
-    found = {name: cluster.workloads.get(name) for name in cluster.workloads.statuses()}
-    for name in sorted(found.keys() | expected.keys()):
-        workload = found.get(name)
+    actual = {name: cluster.workloads.get(name) for name in cluster.workloads.statuses()}
+    for name in sorted(actual.keys() | expected.keys()):
+        workload = actual.get(name)
         if workload is None:
-            yield f"Workload {name} is gone, and nobody deleted it"
+            yield f"Workload {name} does not exist although nobody deleted it"
             continue
         if "deletionTimestamp" in workload["metadata"]:
             yield f"Workload {name} is still being deleted"
         elif expected.get(name) != workload["metadata"]["uid"]:
-            yield f"Workload {name} is there, and nobody wants it"
+            yield f"Workload {name} exists although users deleted it"
         phase = (workload.get("status") or {}).get("phase")
         if phase not in SETTLED:
-            yield f"Workload {name} is {phase or 'without a phase'} in the end"
+            yield f"Workload {name} ends {f'in phase {phase}' if phase else 'without a phase'}"
         elif phase == "Running":
-            yield from _pod_faults(cluster, name)
+            yield from _pod_violations(cluster, name)
         elif phase == "Pending" and all_run:
-            yield f"Workload {name} waits in the end, and there is a device for everybody"
+            yield f"Workload {name} waits although there is a device for every worker"
 
 
-def _pod_faults(cluster: SimulatedCluster, name: str) -> Iterator[str]:
+def _pod_violations(cluster: SimulatedCluster, name: str) -> Iterator[str]:
     pod = cluster.workloads.pod(name)
     if pod is None:
-        yield f"Workload {name} is said to run and has no Pod"
+        yield f"Workload {name} is Running and has no Pod"
     elif pod["status"].get("phase") != "Running":
-        yield f"Workload {name} is said to run and its Pod is {pod['status'].get('phase')}"
+        yield f"Workload {name} is Running and its Pod is {pod['status'].get('phase')}"

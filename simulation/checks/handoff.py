@@ -1,10 +1,10 @@
-"""Whose turn is it? A seat is freed in a cluster at rest, and the next one on it must be the right one.
+"""Hand-off order: a freed seat goes to the oldest waiting worker that fits (contract §6, contract §8.8).
 
-In the middle of faults a younger worker may rightly come first: the older one is in a back-off, its process
-was dead, its answer was lost. At rest there is no such excuse. More workers come until some have to wait;
-then one on a full claim succeeds. Of those who wait and fit, as the server's objects say, the oldest must
-have the seat, and well before anybody looks again by himself. Nothing is judged where the oldest has been on
-that claim before: it may rightly hold back (contract §5.7).
+During faults a younger worker may rightly come first: the older one is in a back-off, its process was dead,
+or its answer was lost. At rest there is no such excuse. The check submits workers until some wait, then lets
+a worker on a full claim succeed. By the server's objects, the oldest waiting worker that fits must get the
+seat, well before the retry interval. The check passes where that worker was on the claim before, because it
+may be in a back-off from it (contract §5.7).
 """
 
 from __future__ import annotations
@@ -24,100 +24,100 @@ from simulation.cluster.simulated import SimulatedCluster
 from simulation.cluster.workloads import workload
 
 ROUNDS = 3
-SHARING = 2
-"""Seats from which on the end of one worker frees a seat and no device."""
+SEATS_MIN = 2
+"""The minimum number of seats where the end of one worker frees a seat but no device."""
 
-WAITING = 3
-"""So many that could share shall wait."""
+WAITING_MIN = 3
+"""How many workers that can share must wait."""
 
-COMERS_MAX = 12
-"""So many workers come at most; a fleet that takes them all is too large for this."""
+SUBMITTED_MAX = 12
+"""The maximum number of submitted workers; a fleet that takes them all is too large for this check."""
 
 SETTLE_SECONDS = 3.0
-"""From the coming of a worker until it waits, or does not."""
+"""The time from a submission until the worker runs or waits."""
 
 PROMPT_SECONDS = 5.0
-"""The time to see a Pod end, release its seat and book it again; half the shortest retry interval."""
+"""The time to observe the end of a Pod and hand its seat off; half the shortest retry interval."""
 
 
 @dataclass
-class _Try:
-    """One seat that was freed."""
+class _FreedSeat:
+    """One seat that the check freed."""
 
     ledger: str
     expected: list[str] = field(default_factory=list)
-    """Those who wait and fit, the oldest first, as of the release."""
-    takers: list[str] = field(default_factory=list)
-    """Those who came to the ledger, in order. Where there was room for all, who was first is no matter."""
+    """The waiting workers that fitted at the release, oldest first."""
+    booked: list[str] = field(default_factory=list)
+    """The workers that booked a seat in the ledger, in order. If all fit, their order does not matter."""
     released: bool = False
-    went_elsewhere: bool = False
-    """Whether the oldest of them took another seat: the end of the worker had made room for that, too."""
+    booked_elsewhere: bool = False
+    """Whether the oldest worker booked another seat, whose resources the ended worker also freed."""
 
 
 class HandOffCheck:
-    """Frees seats of one cluster and sees who gets them. To be made at the start of the run."""
+    """Checks the hand-off of freed seats (contract §6, contract §8.8). Create it at the start of the run."""
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._cluster = cluster
         self._server = cluster.server
-        self._been_on: set[tuple[str, str]] = set()
+        self._past_claims: set[tuple[str, str]] = set()
         self._limit = 0
-        self._try: _Try | None = None
+        self._freed: _FreedSeat | None = None
         self.rounds = 0
         cluster.server.store.subscribe(self._on_change)
 
     def __repr__(self) -> str:
-        return f"<HandOver rounds={self.rounds}>"
+        return f"<HandOffCheck rounds={self.rounds}>"
 
-    async def judge(self, *, limit: int) -> list[str]:
-        """Free up to `ROUNDS` seats, one after the other; returns what went wrong."""
+    async def run(self, *, limit: int) -> list[str]:
+        """Free up to `ROUNDS` seats, one after the other; return the violations."""
         self._limit = limit
-        wrong: list[str] = []
-        await self._come()
+        violations: list[str] = []
+        await self._submit_until_some_wait()
         for _ in range(ROUNDS):
-            found = self._occasion()
-            if found is None:
+            choice = self._find_seat_to_free()
+            if choice is None:
                 break
-            ledger, pod = found
-            self._try = tried = _Try(ledger)
+            ledger, pod = choice
+            self._freed = freed = _FreedSeat(ledger)
             self._cluster.kubelet.succeed(pod)
             await anyio.sleep(PROMPT_SECONDS)
-            self._try = None
-            wrong += self._verdict(tried)
-        return wrong
+            self._freed = None
+            violations += self._violations_of(freed)
+        return violations
 
-    async def _come(self) -> None:
-        """Let small workers that share come, until enough of them wait."""
-        openrl = self._cluster.workloads
-        for number in range(COMERS_MAX):
-            look = IdleCapacity(self._server, openrl.namespace, self._limit)
-            if sum(need.shares for need in look.waiting()) >= WAITING:
+    async def _submit_until_some_wait(self) -> None:
+        """Submit small workers that share, until enough of them wait."""
+        workloads = self._cluster.workloads
+        for number in range(SUBMITTED_MAX):
+            capacity = IdleCapacity(self._server, workloads.namespace, self._limit)
+            if sum(need.shares for need in capacity.waiting()) >= WAITING_MIN:
                 return
-            openrl.submit(workload(f"comer-{number}", memory="8Gi"))
+            workloads.submit(workload(f"comer-{number}", memory="8Gi"))
             await anyio.sleep(SETTLE_SECONDS)
 
-    def _verdict(self, tried: _Try) -> Iterator[str]:
-        if not tried.released:
-            yield f"no seat of {tried.ledger} was released {PROMPT_SECONDS:g} s after its worker had ended"
+    def _violations_of(self, freed: _FreedSeat) -> Iterator[str]:
+        if not freed.released:
+            yield f"no seat of {freed.ledger} was released within {PROMPT_SECONDS:g} s after its worker ended"
             return
-        if not tried.expected or tried.went_elsewhere:
+        if not freed.expected or freed.booked_elsewhere:
             return
         self.rounds += 1
-        oldest = tried.expected[0]
-        if not tried.takers:
-            yield f"{oldest} waits {PROMPT_SECONDS:g} s after a seat of {tried.ledger} was freed"
-        elif oldest not in tried.takers:
-            yield f"{tried.takers[0]} took the seat of {tried.ledger} that {oldest} had waited for longer"
+        oldest = freed.expected[0]
+        if not freed.booked:
+            yield f"{oldest} still waits {PROMPT_SECONDS:g} s after a seat of {freed.ledger} was freed"
+        elif oldest not in freed.booked:
+            yield f"{freed.booked[0]} got the seat of {freed.ledger} although {oldest} has waited longer"
 
-    def _occasion(self) -> tuple[str, ObjectKey] | None:
-        """A full ledger and a running Pod on it, where somebody waits who would fit in its place."""
+    def _find_seat_to_free(self) -> tuple[str, ObjectKey] | None:
+        """Return a ledger and a running Pod on it whose seat a waiting worker could get."""
         namespace = self._cluster.workloads.namespace
-        look = IdleCapacity(self._server, namespace, self._limit)
-        if not any(need.shares for need in look.waiting()):
+        capacity = IdleCapacity(self._server, namespace, self._limit)
+        if not any(need.shares for need in capacity.waiting()):
             return None
         for ledger in self._server.store.all(LEDGERS, namespace):
             seats = seats_of(ledger)
-            if len(seats) < SHARING or (self._limit and len(seats) > self._limit):
+            if len(seats) < SEATS_MIN or (self._limit and len(seats) > self._limit):
                 continue
             for seat in seats:
                 pod = self._server.store.get(PODS, self._cluster.workloads.pod_key(seat["workload"]))
@@ -125,47 +125,46 @@ class HandOffCheck:
                     return ledger.key.name, pod.key
         return None
 
-    # Watching.
+    # Observing writes.
 
     def _on_change(self, change: Change) -> None:
         if change.kind is WORKLOADS:
             claim = (change.record.document.get("status") or {}).get("claimName")
-            self._been_on.add((change.record.uid, str(claim)))
-        elif self._try is not None and change.kind is LEDGERS:
-            if change.record.key.name == self._try.ledger:
-                self._on_ledger(self._try, change.before, change.record)
-            elif self._try.expected:
+            self._past_claims.add((change.record.uid, str(claim)))
+        elif self._freed is not None and change.kind is LEDGERS:
+            if change.record.key.name == self._freed.ledger:
+                self._on_ledger(self._freed, change.before, change.record)
+            elif self._freed.expected:
                 names = {seat["workload"] for seat in seats_of(change.record)}
-                self._try.went_elsewhere |= self._try.expected[0] in names - {
+                self._freed.booked_elsewhere |= self._freed.expected[0] in names - {
                     seat["workload"] for seat in seats_of(change.before)
                 }
 
-    def _on_ledger(self, tried: _Try, before: Record | None, after: Record) -> None:
-        was = {seat["workloadUID"] for seat in seats_of(before)}
-        now = {seat["workloadUID"]: seat["workload"] for seat in seats_of(after)}
-        if was - set(now) and not tried.released:
-            tried.released = True
-            tried.expected = self._fitting(after)
-        came = [name for uid, name in now.items() if uid not in was]
-        tried.takers += came
+    def _on_ledger(self, freed: _FreedSeat, before: Record | None, after: Record) -> None:
+        before_uids = {seat["workloadUID"] for seat in seats_of(before)}
+        names = {seat["workloadUID"]: seat["workload"] for seat in seats_of(after)}
+        if before_uids - set(names) and not freed.released:
+            freed.released = True
+            freed.expected = self._fitting(after)
+        freed.booked += [name for uid, name in names.items() if uid not in before_uids]
 
     def _fitting(self, ledger: Record) -> list[str]:
-        """Those who wait and could take a seat there, the oldest first; nobody, where that is not certain."""
+        """Return the waiting workers that could get a seat there, oldest first; none if that is uncertain."""
         namespace = self._cluster.workloads.namespace
-        look = IdleCapacity(self._server, namespace, self._limit)
+        capacity = IdleCapacity(self._server, namespace, self._limit)
         fitting = []
-        for need in look.waiting():
-            waiter = self._server.store.get(WORKLOADS, ObjectKey(namespace, need.name))
-            if waiter is not None and need.shares and look.has_seat(ledger, need):
-                fitting.append((waiter.metadata["creationTimestamp"], need.name, waiter.uid))
+        for need in capacity.waiting():
+            waiting = self._server.store.get(WORKLOADS, ObjectKey(namespace, need.name))
+            if waiting is not None and need.shares and capacity.has_seat(ledger, need):
+                fitting.append((waiting.metadata["creationTimestamp"], need.name, waiting.uid))
         fitting.sort()
         claim = ledger.document["spec"]["claimName"]
-        if not fitting or (fitting[0][2], claim) in self._been_on:
+        if not fitting or (fitting[0][2], claim) in self._past_claims:
             return []
-        return [name for _, name, _ in fitting] if self._only_waits(fitting[0][1]) else []
+        return [name for _, name, _ in fitting] if self._waits_for_seat_only(fitting[0][1]) else []
 
-    def _only_waits(self, name: str) -> bool:
-        """Whether kube-scheduler has not taken up its Pod: the same end may have freed a device for it."""
+    def _waits_for_seat_only(self, name: str) -> bool:
+        """Return whether no device was allocated for the worker: the ended worker may have freed one."""
         pod = self._server.store.get(PODS, self._cluster.workloads.pod_key(name))
         if pod is None or pod.document["spec"].get("nodeName"):
             return False

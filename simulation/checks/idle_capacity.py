@@ -1,7 +1,7 @@
-"""Contract §8.8: while a seat or a device that fits is free, no worker that could use it keeps waiting.
+"""No idle capacity (contract §8.8): no worker waits while a seat or device that it could use is free.
 
-Worked out from the server's objects alone, with the simulated scheduler's arithmetic for what a node has
-left. Only to be asked of a cluster at rest: back-offs and kube-scheduler's own five minutes are over then.
+The check uses only the server's objects, and the simulated scheduler's arithmetic for free node resources. It
+is valid only for a cluster at rest, when back-offs and kube-scheduler's own five minutes are over.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from informers.api import ObjectKey
 from placement.quantity import parse_bytes
 from placement.types import Amounts
-from simulation.actors.devices import allocation_results, read_inventory, taken_devices
+from simulation.actors.devices import allocated_devices, allocation_results, read_inventory
 from simulation.actors.fitting import Use, fits, request_of, uses
 from simulation.apiserver.documents import Record
 from simulation.apiserver.kinds import CLAIMS, LEDGERS, NODES, PODS, SLICES, WORKLOADS
@@ -22,14 +22,14 @@ from simulation.cluster.workloads import worker_pod_name
 
 ROLES = ("trainer", "sampler")
 SEATS_MAX = 256
-"""Consumers of one claim that DRA allows."""
+"""The maximum number of consumers of one claim in DRA."""
 
 GIB = 2**30
 
 
 @dataclass(frozen=True)
 class Need:
-    """What a waiting worker asks for."""
+    """The request of a waiting worker."""
 
     name: str
     role: str
@@ -40,7 +40,7 @@ class Need:
 
 
 class IdleCapacity:
-    """One look at a server."""
+    """A snapshot of one server, checked for idle capacity (contract §8.8)."""
 
     def __init__(self, server: ApiServer, namespace: str, limit: int) -> None:
         store = server.store
@@ -52,20 +52,20 @@ class IdleCapacity:
         self._pods = {record.key: record for record in store.all(PODS)}
         self._nodes = {record.key.name: record for record in store.all(NODES)}
         self._inventory = read_inventory(store.all(SLICES))
-        self._taken = taken_devices(self._claims.values())
+        self._allocated = allocated_devices(self._claims.values())
         self._memory = {
             device.identity: device.cel.capacity_of(DRIVER).get("memory", 0)
             for devices in self._inventory.values()
             for device in devices
         }
         self._uses = uses(self._pods.values())
-        self._book_seats()
+        self._add_unbound_seats()
 
     def __repr__(self) -> str:
         return f"<IdleCapacity workloads={len(self._workloads)} nodes={len(self._nodes)}>"
 
-    def found(self) -> Iterator[str]:
-        """One sentence for each worker and each place that it could have."""
+    def violations(self) -> Iterator[str]:
+        """Yield one sentence per waiting worker and free place."""
         for need in self.waiting():
             if need.shares:
                 for ledger in self._ledgers:
@@ -77,7 +77,7 @@ class IdleCapacity:
                     yield f"{need.name} waits although {node.key.name} has free devices"
 
     def waiting(self) -> Iterator[Need]:
-        """The workers that wait, and what each asks for."""
+        """Yield the requests of the waiting workers."""
         for workload in self._workloads:
             status = workload.document.get("status") or {}
             if status.get("phase") != "Pending" or workload.deleting:
@@ -98,7 +98,7 @@ class IdleCapacity:
     # A seat.
 
     def has_seat(self, ledger: Record, need: Need) -> bool:
-        """Whether a worker could join the claim of a ledger as it stands."""
+        """Return whether a worker could join the claim of a ledger now."""
         seats = ledger.document["spec"].get("seats") or []
         claim = self._claims.get(ObjectKey(self._namespace, ledger.document["spec"]["claimName"]))
         if claim is None or claim.deleting or not 0 < len(seats) < self._limit:
@@ -114,7 +114,7 @@ class IdleCapacity:
             if (key.pool, key.device) == (results[0]["pool"], results[0]["device"])
         ]
         node = self._nodes.get(held[0].pool) if held else None
-        return node is not None and self._memory[held[0]] >= need.memory_bytes and self._takes(node, need)
+        return node is not None and self._memory[held[0]] >= need.memory_bytes and self._fits_node(node, need)
 
     # Devices.
 
@@ -122,13 +122,13 @@ class IdleCapacity:
         free = [
             device
             for device in self._inventory.get(node.key.name, ())
-            if device.identity not in self._taken and self._memory[device.identity] >= need.memory_bytes
+            if device.identity not in self._allocated and self._memory[device.identity] >= need.memory_bytes
         ]
-        return len(free) >= need.devices and self._takes(node, need)
+        return len(free) >= need.devices and self._fits_node(node, need)
 
     # Nodes.
 
-    def _takes(self, node: Record, need: Need) -> bool:
+    def _fits_node(self, node: Record, need: Need) -> bool:
         labels, spec = node.metadata.get("labels") or {}, node.document.get("spec") or {}
         if labels.get(ENABLED_LABEL) != "true" or spec.get("unschedulable") or spec.get("taints"):
             return False
@@ -137,8 +137,8 @@ class IdleCapacity:
             return False
         return fits(need.request, node, self._uses.get(node.key.name, Use()))
 
-    def _book_seats(self) -> None:
-        """Count what seats of workers request whose Pods are not bound yet."""
+    def _add_unbound_seats(self) -> None:
+        """Add the requests of seats whose Pods are not bound yet to the node usage."""
         for ledger in self._ledgers:
             claim = self._claims.get(ObjectKey(self._namespace, ledger.document["spec"]["claimName"]))
             results = allocation_results(claim.document) if claim is not None else []

@@ -1,8 +1,7 @@
-"""The invariants (contract §8) as checks on a simulated cluster; each violation is one sentence.
+"""The invariants (contract §8) as checks on a simulated cluster. Each violation is one sentence.
 
 `InvariantChecker` checks every write, whoever sends it. `violations_at_rest` checks the state of a settled
-cluster. Both read the server only, in their own words:
-nothing of the controller's own judgement is used.
+cluster. Both read only the server's objects and share no logic with the controller.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ TERMINAL = ("Succeeded", "Failed")
 
 
 class InvariantChecker:
-    """Checks each write of one cluster as it is made. `limit` 0 is no limit.
+    """Checks every write of one cluster on its own. `limit` 0 is no limit.
 
-    A test that breaks the rules by hand (takes a seat away, say) does so in a `with invariants` block; where
-    the server carries it out later, the object is excused by its UID. `lands_late` says whether the present
-    write is one whose sender was told long ago that it had failed.
+    A test that breaks the rules on purpose does so inside `suspended()`. Where the server completes such a
+    deletion later, `exempt` the object. `is_late_write` returns whether the current write takes effect long
+    after its sender got an error.
     """
 
     def __init__(
@@ -38,24 +37,24 @@ class InvariantChecker:
         cluster: SimulatedCluster,
         *,
         limit: int | Callable[[], int] = 0,
-        lands_late: Callable[[], bool] = lambda: False,
+        is_late_write: Callable[[], bool] = lambda: False,
     ) -> None:
         self._server = cluster.server
         self._limit_of = limit if callable(limit) else lambda: limit
-        self._lands_late = lands_late
-        # Assignments and UIDs of Pods that came late to workers who were leaving already: nobody can know of
-        # those, whatever was read before.
+        self._is_late_write = is_late_write
+        # Assignment IDs and Pod UIDs that a late write added for a Workload under deletion. The controller
+        # cannot know of them, whatever it read before.
         self._late: set[str] = set()
         self._suspended = False
         self._exempt_uids: set[str] = set()
-        # Revisions: when a Workload ended, and when a Pod was made. Both by UID.
+        # The revision at which a Workload became terminal, and a Pod was created. Both by UID.
         self._ended: dict[str, int] = {}
-        self._made: dict[str, int] = {}
+        self._created: dict[str, int] = {}
         self.violations: list[str] = []
         cluster.server.store.subscribe(self._on_change)
 
     def __repr__(self) -> str:
-        return f"<Watchdog limit={self._limit_of()} violations={len(self.violations)}>"
+        return f"<InvariantChecker limit={self._limit_of()} violations={len(self.violations)}>"
 
     @contextmanager
     def suspended(self) -> Iterator[None]:
@@ -68,73 +67,76 @@ class InvariantChecker:
 
     @property
     def is_suspended(self) -> bool:
-        """Whether the present write is a hand's that may break the rules."""
+        """Whether the current write may break the rules."""
         return self._suspended
 
     def exempt(self, uid: str) -> None:
-        """Say nothing of this object's end: somebody asked for it by hand."""
+        """Do not check the deletion of this object: somebody deleted it on purpose."""
         self._exempt_uids.add(uid)
 
     def _on_change(self, change: Change) -> None:
-        if self._lands_late():
-            self._late |= self._come_late(change)
+        if self._is_late_write():
+            self._late |= self._added_late(change)
         if change.kind is WORKLOADS and _phase(change.record) in TERMINAL:
             self._ended.setdefault(change.record.uid, change.revision)
         elif change.kind is PODS and change.type is WatchEventType.ADDED:
-            self._made[change.record.uid] = change.revision
+            self._created[change.record.uid] = change.revision
         if not self._suspended:
-            self.violations += [f"at revision {change.revision}: {text}" for text in self._faults(change)]
+            self.violations += [
+                f"at revision {change.revision}: {text}" for text in self._violations_of(change)
+            ]
 
-    def _come_late(self, change: Change) -> set[str]:
-        leaving = {record.uid for record in self._server.store.all(WORKLOADS) if record.deleting}
+    def _added_late(self, change: Change) -> set[str]:
+        """Return the Pod UIDs and assignment IDs that a late write adds for Workloads under deletion."""
+        deleting = {record.uid for record in self._server.store.all(WORKLOADS) if record.deleting}
         if change.kind is PODS and change.type is WatchEventType.ADDED:
-            return {change.record.uid} if owner_uid(change.record.document) in leaving else set()
+            return {change.record.uid} if owner_uid(change.record.document) in deleting else set()
         if change.kind is not LEDGERS:
             return set()
         before = {seat["assignmentID"] for seat in seats_of(change.before)}
         return {
             seat["assignmentID"]
             for seat in seats_of(change.record)
-            if seat["assignmentID"] not in before and seat["workloadUID"] in leaving
+            if seat["assignmentID"] not in before and seat["workloadUID"] in deleting
         }
 
-    def _faults(self, change: Change) -> Iterator[str]:
+    def _violations_of(self, change: Change) -> Iterator[str]:
         if change.kind is LEDGERS:
-            yield from self._ledger_faults(change)
+            yield from self._ledger_violations(change)
         elif change.kind is WORKLOADS:
-            yield from self._workload_faults(change)
+            yield from self._workload_violations(change)
         elif change.kind is PODS and change.type is WatchEventType.ADDED:
-            yield from self._pod_faults(change)
+            yield from self._pod_violations(change)
         elif change.kind is CLAIMS:
-            yield from self._claim_faults(change)
+            yield from self._claim_violations(change)
 
-    def _ledger_faults(self, change: Change) -> Iterator[str]:
-        """Violations of contract §8.1, contract §8.4 and contract §8.5 by one ledger write."""
+    def _ledger_violations(self, change: Change) -> Iterator[str]:
+        """Check the limit (contract §8.1), early release (contract §8.4), exclusiveness (contract §8.5)."""
         name = change.record.key.name
         before = seats_of(change.before)
         gone = change.type is WatchEventType.DELETED
         after = [] if gone else seats_of(change.record)
         if gone and before:
             yield f"{name} was deleted with {len(before)} seats"
-        # One of the same name takes its predecessor's seat; one that comes while another goes is added.
+        # Compare by name: a Workload that replaces its predecessor of the same name adds no seat.
         added = {seat["workload"] for seat in after} - {seat["workload"] for seat in before}
         limit = self._limit_of() if added else 0
         if limit and len(after) > limit:
-            yield f"{name} has {len(after)} seats, the limit is {limit}"
+            yield f"{name} has {len(after)} seats; the limit is {limit}"
         if added and len(after) > 1 and any(seat.get("exclusive") for seat in after):
             yield f"an exclusive worker shares {name}"
         kept = {seat["workloadUID"] for seat in after}
         claim = change.record.document["spec"]["claimName"]
         for seat in before:
-            if seat["workloadUID"] not in kept and self._runs_on(seat["workloadUID"], claim):
-                yield f"{seat['workload']} lost its seat on {claim} while its Pod may run"
+            if seat["workloadUID"] not in kept and self._may_run_on(seat["workloadUID"], claim):
+                yield f"{seat['workload']} lost its seat on {claim} while its Pod may still run"
 
-    def _workload_faults(self, change: Change) -> Iterator[str]:
-        """Violations of contract §8.9 by one Workload write, and objects left behind by a deletion."""
+    def _workload_violations(self, change: Change) -> Iterator[str]:
+        """Check that terminal is final (contract §8.9) and a deletion leaves nothing (contract §8.6)."""
         name, uid = change.record.key.name, change.record.uid
         before = _phase(change.before) if change.before is not None else ""
         if change.type is WatchEventType.DELETED:
-            # One on a claim of others that no status names is the sweep's: no cache need show it yet.
+            # An unrecorded seat on another claim is released by the sweep: no cache need show it yet.
             known = {
                 change.record.document.get("status", {}).get("claimName"),
                 own_claim_name(name, uid),
@@ -145,95 +147,99 @@ class InvariantChecker:
                 if seat["workloadUID"] == uid and claim in known and seat["assignmentID"] not in self._late
             ]
             if left:
-                yield f"{name} went and left a seat"
+                yield f"{name} was deleted and left a seat"
             pods = [pod for pod in self._server.store.all(PODS) if owner_uid(pod.document) == uid]
             if any(pod.uid not in self._late for pod in pods):
-                yield f"{name} went and left a Pod"
+                yield f"{name} was deleted and left a Pod"
             return
-        yield from _status_faults(change)
+        yield from _status_violations(change)
         if before in TERMINAL and _phase(change.record) != before:
-            yield f"{name} was {before} and is {_phase(change.record)} again"
+            yield f"{name} changed from {before}, which is terminal, to {_phase(change.record)}"
 
-    def _pod_faults(self, change: Change) -> Iterator[str]:
-        """Violations of contract §8.2 by a Pod creation."""
+    def _pod_violations(self, change: Change) -> Iterator[str]:
+        """Check that a Workload never has two Pods (contract §8.2)."""
         uid = owner_uid(change.record.document)
         pods = [pod for pod in self._server.store.all(PODS) if uid and owner_uid(pod.document) == uid]
         if len(pods) > 1:
             yield f"Workload {uid} has {len(pods)} Pods"
 
-    def _claim_faults(self, change: Change) -> Iterator[str]:
+    def _claim_violations(self, change: Change) -> Iterator[str]:
+        """Check that a claim is deleted after its ledger (contract §4)."""
         uid, before = change.record.uid, change.before
         owners = {owner["uid"] for owner in change.record.metadata.get("ownerReferences") or ()}
         owned = any(ledger.uid in owners for ledger in self._server.store.all(LEDGERS))
         begins = change.record.deleting and before is not None and not before.deleting
         ends = change.type is WatchEventType.DELETED
         if (begins or ends) and owned and uid not in self._exempt_uids:
-            yield f"{change.record.key.name} went before its ledger"
+            yield f"{change.record.key.name} was deleted before its ledger"
         if begins:
-            # Judged by how it began: while it ends, its ledger may go, or a repair may make one again.
+            # Only the start of the deletion counts: later the ledger may be deleted or recreated.
             self._exempt_uids.add(uid)
 
-    def _runs_on(self, uid: str, claim: str) -> bool:
-        """Whether a Pod of a worker may run on a claim.
+    def _may_run_on(self, uid: str, claim: str) -> bool:
+        """Return whether a Pod of a Workload may still run on a claim.
 
-        One that was made after its worker had ended does not count: it is deleted at once, and may for that
-        instant be without a seat (contract §8.9).
+        A Pod that was created after its Workload became terminal does not count: it is deleted at once, and
+        may be without a seat for that instant (contract §8.9).
         """
         return any(
             owner_uid(pod.document) == uid
             and not has_ended(pod.document)
             and claim in claim_names(pod.document)
-            and not 0 < self._ended.get(uid, 0) < self._made.get(pod.uid, 0)
+            and not 0 < self._ended.get(uid, 0) < self._created.get(pod.uid, 0)
             for pod in self._server.store.all(PODS)
         )
 
 
-def _status_faults(change: Change) -> Iterator[str]:
-    """What the conventions of the API ask of a status: generations, and times that mean something."""
+def _status_violations(change: Change) -> Iterator[str]:
+    """Check the API conventions of a status: observed generation and transition times."""
     name, status = change.record.key.name, _status(change.record.document)
     generation = change.record.metadata.get("generation", 0)
     if status.get("observedGeneration", 0) > generation:
-        yield f"{name} observed generation {status['observedGeneration']} of {generation}"
+        yield f"{name} has observedGeneration {status['observedGeneration']} at generation {generation}"
     before = _status(change.before.document) if change.before is not None else {}
     known = {item["type"]: item for item in before.get("conditions") or ()}
     for item in status.get("conditions") or ():
         old = known.get(item["type"])
         same = old is not None and old["status"] == item["status"]
         if old is not None and same and old["lastTransitionTime"] != item["lastTransitionTime"]:
-            yield f"the time of {name}'s condition {item['type']} moved, and its status did not"
+            yield f"{name} changed the transition time of condition {item['type']} without its status"
 
 
 def violations_at_rest(cluster: SimulatedCluster, *, limit: int = 0, lowered: bool = False) -> list[str]:
-    """Everything that a settled cluster must not show. Ledgers may be above a limit that was `lowered`."""
+    """Return the violations of the invariants (contract §8) in a settled cluster.
+
+    With `lowered`, ledgers may have more seats than the limit.
+    """
     workloads = cluster.server.documents(WORKLOADS, cluster.workloads.namespace)
     ledgers, claims, pods = cluster.workloads.ledgers(), cluster.workloads.claims(), cluster.workloads.pods()
     return [
-        *_ledgers(ledgers, claims, 0 if lowered else limit),
-        *_seats(workloads, ledgers),
-        *_pods(workloads, ledgers, pods),
-        *_claims(ledgers, claims, pods),
-        *_host_memory(cluster, ledgers, claims),
-        *IdleCapacity(cluster.server, cluster.workloads.namespace, limit).found(),
+        *_ledger_violations(ledgers, claims, 0 if lowered else limit),
+        *_seat_violations(workloads, ledgers),
+        *_pod_violations(workloads, ledgers, pods),
+        *_claim_violations(ledgers, claims, pods),
+        *_host_memory_violations(cluster, ledgers, claims),
+        *IdleCapacity(cluster.server, cluster.workloads.namespace, limit).violations(),
     ]
 
 
-def _ledgers(ledgers: list[Document], claims: list[Document], limit: int) -> Iterator[str]:
-    """Violations of contract §8.1, contract §8.5 and contract §8.6 at rest."""
+def _ledger_violations(ledgers: list[Document], claims: list[Document], limit: int) -> Iterator[str]:
+    """Check the limit (contract §8.1), exclusiveness (contract §8.5), orphans (contract §8.6)."""
     named = {claim["metadata"]["name"] for claim in claims}
     for ledger in ledgers:
         name, seats = ledger["metadata"]["name"], ledger["spec"].get("seats") or []
         if limit and len(seats) > limit:
-            yield f"{name} has {len(seats)} seats, the limit is {limit}"
+            yield f"{name} has {len(seats)} seats; the limit is {limit}"
         if not seats:
-            yield f"{name} is empty"
+            yield f"{name} has no seats"
         if ledger["spec"]["claimName"] not in named:
             yield f"{name} has no claim"
         if len(seats) > 1 and any(seat.get("exclusive") for seat in seats):
             yield f"an exclusive worker shares {name}"
 
 
-def _seats(workloads: list[Document], ledgers: list[Document]) -> Iterator[str]:
-    """Violations of contract §8.2 and contract §8.6 at rest."""
+def _seat_violations(workloads: list[Document], ledgers: list[Document]) -> Iterator[str]:
+    """Check seats: one per Workload (contract §8.2), none without a Workload (contract §8.6)."""
     by_uid = {workload["metadata"]["uid"]: workload for workload in workloads}
     held = Counter(seat["workloadUID"] for ledger in ledgers for seat in ledger["spec"].get("seats") or ())
     for uid, count in held.items():
@@ -241,13 +247,19 @@ def _seats(workloads: list[Document], ledgers: list[Document]) -> Iterator[str]:
         if count > 1:
             yield f"{name} holds {count} seats"
         if uid not in by_uid:
-            yield f"a seat names the Workload {uid}, which is gone"
+            yield f"a seat names Workload {uid}, which does not exist"
         elif _status(by_uid[uid]).get("phase") in TERMINAL:
-            yield f"{name} has ended and holds a seat"
+            yield f"{name} is terminal and holds a seat"
 
 
-def _pods(workloads: list[Document], ledgers: list[Document], pods: list[Document]) -> Iterator[str]:
-    """Violations of contract §8.2, contract §8.3 and contract §8.9 at rest."""
+def _pod_violations(
+    workloads: list[Document], ledgers: list[Document], pods: list[Document]
+) -> Iterator[str]:
+    """Check that Pod, status and seat agree on the assignment (contract §8.3).
+
+    Also, a Pod that has not ended has its seat (contract §8.2), and its Workload is not terminal
+    (contract §8.9).
+    """
     by_uid = {workload["metadata"]["uid"]: workload for workload in workloads}
     for pod in pods:
         name, uid = pod["metadata"]["name"], owner_uid(pod)
@@ -266,27 +278,32 @@ def _pods(workloads: list[Document], ledgers: list[Document], pods: list[Documen
             for seat in ledger["spec"].get("seats") or ()
             if seat["workloadUID"] == uid
         }
-        if stamp_of(pod) != recorded or seats != {recorded}:
-            yield f"Pod {name} says {stamp_of(pod)}, status {recorded}, ledgers {sorted(seats)}"
+        if assignment_of_pod(pod) != recorded or seats != {recorded}:
+            yield (
+                f"assignments disagree: Pod {name} has {assignment_of_pod(pod)}, "
+                f"its status {recorded}, the ledgers {sorted(seats)}"
+            )
         if status.get("phase") in TERMINAL:
-            yield f"Pod {name} runs although its worker has ended"
+            yield f"Pod {name} runs although its Workload is terminal"
 
 
-def _claims(ledgers: list[Document], claims: list[Document], pods: list[Document]) -> Iterator[str]:
-    """Violations of contract §8.6 at rest: claims without a ledger."""
+def _claim_violations(ledgers: list[Document], claims: list[Document], pods: list[Document]) -> Iterator[str]:
+    """Check that every claim has a ledger (contract §8.6)."""
     used = {name for pod in pods if not has_ended(pod) for name in claim_names(pod)}
     uids = {ledger["metadata"]["uid"] for ledger in ledgers}
     for claim in claims:
         owners = {owner["uid"] for owner in claim["metadata"].get("ownerReferences") or ()}
         if not owners & uids:
             yield f"{claim['metadata']['name']} has no ledger"
-        # One that was deleted by hand stays until the Pods that run on it have ended.
+        # A claim that was deleted by hand stays until the Pods on it have ended.
         if "deletionTimestamp" in claim["metadata"] and claim["metadata"]["name"] not in used:
             yield f"{claim['metadata']['name']} is still terminating"
 
 
-def _host_memory(cluster: SimulatedCluster, ledgers: list[Document], claims: list[Document]) -> Iterator[str]:
-    """Violations of contract §8.7 at rest: seats request more memory than the node has."""
+def _host_memory_violations(
+    cluster: SimulatedCluster, ledgers: list[Document], claims: list[Document]
+) -> Iterator[str]:
+    """Check the memory requests of seats against each node (contract §8.7); foreign Pods do not count."""
     nodes = {claim["metadata"]["name"]: node_of(claim) for claim in claims}
     booked: Counter[str] = Counter()
     for ledger in ledgers:
@@ -299,16 +316,16 @@ def _host_memory(cluster: SimulatedCluster, ledgers: list[Document], claims: lis
             yield f"{booked[record.key.name]} bytes are booked on {record.key.name}, which has {allocatable}"
 
 
-# The small questions that tests ask, too.
+# Helpers, also for tests.
 
 
 def seats_of(ledger: Record | None) -> list[Document]:
-    """The seats of one version of a ledger."""
+    """Return the seats of one version of a ledger."""
     return [] if ledger is None else list(ledger.document["spec"].get("seats") or ())
 
 
 def all_seats(server: ApiServer) -> list[tuple[str, Document]]:
-    """Every seat, as (claim, seat)."""
+    """Return every seat as (claim, seat)."""
     return [
         (ledger.document["spec"]["claimName"], seat)
         for ledger in server.store.all(LEDGERS)
@@ -317,29 +334,29 @@ def all_seats(server: ApiServer) -> list[tuple[str, Document]]:
 
 
 def owner_uid(pod: Document) -> str:
-    """UID of the Workload that controls a Pod, empty for others' Pods."""
+    """Return the UID of the Workload that controls a Pod, empty for foreign Pods."""
     owners = pod["metadata"].get("ownerReferences") or ()
     return next((o["uid"] for o in owners if o.get("controller") and o["kind"] == WORKLOADS.kind), "")
 
 
 def has_ended(pod: Document) -> bool:
-    """Whether a Pod is in a final phase."""
+    """Return whether a Pod is in a final phase."""
     return _status(pod).get("phase") in TERMINAL
 
 
 def claim_names(pod: Document) -> list[str]:
-    """The claims that a Pod uses."""
+    """Return the names of the claims that a Pod uses."""
     return [entry["resourceClaimName"] for entry in pod["spec"].get("resourceClaims") or ()]
 
 
-def stamp_of(pod: Document) -> tuple[Any, Any]:
-    """Claim and assignment that a Pod was made for."""
+def assignment_of_pod(pod: Document) -> tuple[Any, Any]:
+    """Return the claim and the assignment ID that a Pod was created for."""
     env = {e["name"]: e.get("value") for c in pod["spec"]["containers"] for e in c.get("env") or ()}
     return next(iter(claim_names(pod)), None), env.get("OPEN_RL_ASSIGNMENT_ID")
 
 
 def node_of(claim: Document) -> str:
-    """The node that a claim is allocated to, empty if it is not."""
+    """Return the node that a claim is allocated to, empty if it is unallocated."""
     allocation = _status(claim).get("allocation") or {}
     for term in (allocation.get("nodeSelector") or {}).get("nodeSelectorTerms") or ():
         for field in term.get("matchFields") or ():

@@ -1,6 +1,7 @@
-"""A server, and the actors that make a cluster of it. Who runs the agenda lets them work.
+"""An API server with the actors that turn it into a cluster.
 
-The base of the clusters that there are: one on a virtual loop for simulations, one that serves HTTP.
+The base class of both clusters: one on a virtual loop for simulations, one that serves HTTP. The actors work
+while a subclass runs the event queue.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 
-from simulation.actors.base import Delays, Stage
+from simulation.actors.base import ActorContext, Delays
 from simulation.actors.claims import ClaimController
 from simulation.actors.garbage import GarbageCollector
 from simulation.actors.kubelet import Kubelet
@@ -22,7 +23,7 @@ from simulation.engine.random_streams import Streams
 
 
 class ControlPlane:
-    """The parts of a cluster. `now` is its wall clock; the actors' chance comes from `seed`."""
+    """The parts of a cluster. `now` is its wall clock; `seed` determines the randomness of the actors."""
 
     def __init__(
         self,
@@ -37,11 +38,10 @@ class ControlPlane:
         self.server = ApiServer(now=now, new_uid=new_uid, namespaces=namespaces)
         self.watches = Watches(self.server.store, self.server.replicas)
         self.event_queue = EventQueue()
-        stream = self.streams.stream
-        stage = Stage(self.server, self.event_queue, delays, now)
-        self.scheduler = Scheduler(stage, stream("scheduler"))
-        self.claim_controller = ClaimController(stage, stream("claim controller"))
-        self.kubelet = Kubelet(stage, stream("kubelet"))
-        self.garbage_collector = GarbageCollector(stage, stream("garbage collector"))
-        self.namespace_controller = NamespaceController(stage, stream("namespace controller"))
+        context = ActorContext(self.server, self.event_queue, delays, now)
+        self.scheduler = Scheduler(context, self.streams.get("scheduler"))
+        self.claim_controller = ClaimController(context, self.streams.get("claim controller"))
+        self.kubelet = Kubelet(context, self.streams.get("kubelet"))
+        self.garbage_collector = GarbageCollector(context, self.streams.get("garbage collector"))
+        self.namespace_controller = NamespaceController(context, self.streams.get("namespace controller"))
         self.fleet = NodeSetup(self.server)

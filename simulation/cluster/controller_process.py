@@ -1,7 +1,7 @@
-"""The production controller as a process of a simulated cluster: started, stopped in order, or crashed.
+"""The production controller as a process of a simulated cluster: start, graceful stop, and crash.
 
-It is composed and operated by the program's own functions; only the API port, chance, clock and identifiers
-are the simulation's.
+The program's own functions compose and run it. The simulation provides only the API client, randomness,
+clock and identifiers.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from simulation.apiserver.interception import Interceptor, pass_through
 from simulation.cluster.simulated import SimulatedCluster
 
 SETTINGS = Settings(retry_interval_seconds=3600.0, leader_elect=False)
-"""A retry interval of an hour: what happens sooner was caused by an event."""
+"""A retry interval of an hour, so that everything that happens sooner has an event as its cause."""
 
 
 @dataclass(frozen=True)
 class SimulatedProcess:
-    """A controller that runs."""
+    """A running controller."""
 
     controller: Controller
     leadership: Leadership
@@ -44,12 +44,12 @@ class SimulatedProcess:
         return f"<SimulatedProcess {self.client.identity} {self.controller!r}>"
 
     async def stop(self) -> None:
-        """End it in order, as SIGTERM does; returns when it has ended."""
+        """Stop it gracefully, as SIGTERM does; return when it has ended."""
         self._stop.set()
         await self._ended.wait()
 
     async def crash(self) -> None:
-        """End it as SIGKILL does: nothing that its clean-up code tries reaches the server."""
+        """End it as SIGKILL does: no call of its clean-up code reaches the server."""
         self.client.crash()
         self._scope.cancel()
         await self._ended.wait()
@@ -58,7 +58,7 @@ class SimulatedProcess:
 def compose(
     api: Api, lease_api: Api, settings: Settings, nondeterminism: Nondeterminism
 ) -> tuple[Controller, Leadership]:
-    """The controller and its leadership as `controller.main` puts them together."""
+    """Compose the controller and its leadership as `controller.main` does."""
     leadership = Leadership(lease_api, settings, nondeterminism)
     controller = Controller(
         GuardedApi(api, leadership.may_write, unguarded=(EVENTS,)), settings, nondeterminism
@@ -77,10 +77,10 @@ async def simulated_controller(
     synced: bool = True,
     now: Callable[[], datetime] | None = None,
 ) -> AsyncIterator[SimulatedProcess]:
-    """Run a controller while the block runs, from the moment its caches are full (unless told otherwise).
+    """Run a controller for the duration of the block.
 
-    A controller whose client has crashed is cut off at the end of the block, any other one stops in order.
-    `now` is its wall clock, where that is not the cluster's.
+    With `synced`, the block starts when the caches are synced. At the end of the block a controller with a
+    crashed client is cancelled; any other one stops gracefully. `now` overrides the cluster's wall clock.
     """
     client = cluster.client(identity, interceptor=interceptor, latency_seconds=latency_seconds)
     series = f"{len(cluster.clients) % 15 + 1:x}"
@@ -107,7 +107,7 @@ async def simulated_controller(
             await cluster.wait_until(lambda: controller.has_synced, f"{controller!r} is not synced")
         try:
             yield process
-        except Exception as error:  # noqa: BLE001 - raised below, as it was and not in a group
+        except Exception as error:  # noqa: BLE001 - raised below, outside of a group
             failure = error
             scope.cancel()
         if client.crashed:

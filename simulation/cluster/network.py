@@ -1,7 +1,7 @@
-"""The way of a call from a process to the API server and back, and all that may befall it there.
+"""The network between processes and the API server, and the faults of single calls.
 
-A request travels on its own: once sent it arrives, is carried out and answered, even if its sender is frozen,
-dead or has given up. The answer is then heard by nobody. Which fate a call has is drawn when it is sent.
+A request is independent of its sender once it was sent: it arrives, takes effect and is answered, even if
+the sender is frozen, dead or has given up. The fault of a call is drawn when the call is sent.
 """
 
 from __future__ import annotations
@@ -23,165 +23,165 @@ from simulation.engine.trace import Trace
 from simulation.engine.virtual_loop import VirtualLoop
 
 QUICK_SECONDS = 0.002
-"""One way, where no latency was drawn."""
+"""The mean one-way latency where no latency fault was drawn."""
 
 REFUSALS: tuple[tuple[int, str | None], ...] = ((429, "1"), (500, None), (503, None), (504, None))
-"""Answers of an overloaded server or of a proxy before it: status and `Retry-After`."""
+"""Answers of an overloaded server, or of a proxy in front of it: status and `Retry-After`."""
 
 
 @dataclass
 class CallFault:
-    """What becomes of one call. Times are one way."""
+    """The latencies and the fault of one call."""
 
-    there_seconds: float
-    back_seconds: float
+    request_seconds: float
+    response_seconds: float
     error: ApiError | None = None
-    """Answered by something before the server."""
+    """The answer of something in front of the server."""
     lost_request: bool = False
     lost_answer: bool = False
-    late_seconds: float = 0.0
-    """Applied so long after its sender was told that the connection broke."""
-    rogue: bool = False
-    """Somebody else changes the object just before."""
-    kills: str = ""
-    """The sender dies `before` or `after` it is carried out."""
+    apply_delay_seconds: float = 0.0
+    """The time from the sender's connection error until the write takes effect."""
+    rogue_write: bool = False
+    """Another client changes the object just before the request arrives."""
+    kills_sender: str = ""
+    """The sender is killed `before` or `after` the request takes effect; empty if it survives."""
 
 
 class Link:
-    """The connection of one process. Its calls are intercepted here (`simulation.apiserver.interception`)."""
+    """The connection of one process; it intercepts calls (`simulation.apiserver.interception`)."""
 
     def __init__(self, network: Network, process: str, rng: Random, kill: Callable[[], None]) -> None:
         self._network = network
         self.process = process
         self.rng = rng
         self.kill = kill
-        self.cut = False
-        """Nothing gets through in either direction."""
-        self.dies_at_next = ""
-        """The process dies at its next write, `before` or `after` that is carried out."""
+        self.is_cut = False
+        """Whether the link drops everything in both directions."""
+        self.crash_at_next_write = ""
+        """The process is killed at its next write, `before` or `after` the write takes effect."""
 
     def __repr__(self) -> str:
-        return f"<Link {self.process} cut={self.cut}>"
+        return f"<Link {self.process} is_cut={self.is_cut}>"
 
     async def __call__(self, request: Request, apply: Apply) -> bytes:
-        """The answer of a call, after the time that it took."""
+        """Send a request; return its answer after the latency of both ways."""
         return await self._network.send(self, request, apply)
 
 
 class Network:
-    """All links. `healthy` turns every fault off."""
+    """All links. `is_healthy` disables every fault."""
 
     def __init__(self, loop: VirtualLoop, context: Context, plan: FaultPlan, trace: Trace) -> None:
         self._loop = loop
         self.context = context
-        """Where nobody runs: what the world itself does."""
+        """The context of no process, for actions of the simulation itself."""
         self._plan = plan
         self._trace = trace
-        self.healthy = False
+        self.is_healthy = False
         self.last_write_seconds = 0.0
-        """When a controller's last write took effect, Events and leases left out."""
+        """When a controller's last write took effect, except Events and leases."""
         self.last_write = ""
-        self.lands_late = False
-        """Whether the write that is carried out now is one whose sender gave it up long ago."""
+        self.is_late_write = False
+        """Whether the current write takes effect long after its sender gave up."""
         self.writer = ""
-        """Who sent the request that is carried out now; empty where it is the server's own."""
-        self.burst_share = 0.0
-        """The share of calls that are refused at the moment."""
-        self.observe: Callable[[Link, Request], None] = lambda _link, _request: None
-        """Told of every write as it is sent."""
-        self.rogue: Callable[[Request], None] = lambda _request: None
-        self._latency = plan.of("latency") or {}
+        """The client that sent the current request; empty for the server's own writes."""
+        self.error_share = 0.0
+        """The current share of calls that fail."""
+        self.on_send: Callable[[Link, Request], None] = lambda _link, _request: None
+        """Called with every write when it is sent."""
+        self.rogue_write: Callable[[Request], None] = lambda _request: None
+        self._latency = plan.parameters("latency") or {}
 
     def __repr__(self) -> str:
-        return f"<Network healthy={self.healthy} burst={self.burst_share:g}>"
+        return f"<Network is_healthy={self.is_healthy} error_share={self.error_share:g}>"
 
     def send(self, link: Link, request: Request, apply: Apply) -> asyncio.Future[bytes]:
-        """Put a request on its way; the answer to come."""
+        """Send a request; return a future of its answer."""
         if request.writes:
-            self.observe(link, request)
+            self.on_send(link, request)
         answer: asyncio.Future[bytes] = self._loop.create_future()
-        fate = self._fate(link, request)
-        self._later(fate.there_seconds, self._arrive, link, request, apply, answer, fate)
+        fault = self._draw_fault(link, request)
+        self._call_later(fault.request_seconds, self._arrive, link, request, apply, answer, fault)
         return answer
 
-    def _later(self, seconds: float, callback: Callable[..., object], *args: object) -> None:
+    def _call_later(self, seconds: float, callback: Callable[..., object], *args: object) -> None:
         self._loop.call_later(seconds, callback, *args, context=self.context)
 
-    # On its way there.
+    # The request.
 
-    def _fate(self, link: Link, request: Request) -> CallFault:
+    def _draw_fault(self, link: Link, request: Request) -> CallFault:
         rng = link.rng
-        fate = CallFault(self._one_way(rng), self._one_way(rng))
-        if self.healthy:
-            return fate
-        if link.dies_at_next and request.writes and request.kind not in {EVENTS, LEASES}:
-            fate.kills, link.dies_at_next = link.dies_at_next, ""
-            return fate
+        fault = CallFault(self._one_way(rng), self._one_way(rng))
+        if self.is_healthy:
+            return fault
+        if link.crash_at_next_write and request.writes and request.kind not in {EVENTS, LEASES}:
+            fault.kills_sender, link.crash_at_next_write = link.crash_at_next_write, ""
+            return fault
         value = self._plan.value
-        if self.burst_share and rng.random() < self.burst_share:
+        if self.error_share and rng.random() < self.error_share:
             code, retry_after = rng.choice(REFUSALS)
-            fate.error = error_for_response(str(request), code, retry_after, b"")
-            return fate
-        nondeterminism = rng.random()
+            fault.error = error_for_response(str(request), code, retry_after, b"")
+            return fault
+        draw = rng.random()
         for name in ("lost-answers", "lost-requests", "late-writes"):
             rate = value(name, "rate")
-            if nondeterminism < rate:
-                fate.lost_answer = name == "lost-answers"
-                fate.lost_request = name == "lost-requests"
+            if draw < rate:
+                fault.lost_answer = name == "lost-answers"
+                fault.lost_request = name == "lost-requests"
                 if name == "late-writes" and request.writes and request.kind is not LEASES:
-                    fate.late_seconds = rng.random() * value(name, "seconds")
-                return fate
-            nondeterminism -= rate
-        if request.writes and nondeterminism < value("rogue-writes", "rate"):
-            fate.rogue = True
-        return fate
+                    fault.apply_delay_seconds = rng.random() * value(name, "seconds")
+                return fault
+            draw -= rate
+        if request.writes and draw < value("rogue-writes", "rate"):
+            fault.rogue_write = True
+        return fault
 
     def _one_way(self, rng: Random) -> float:
         latency = self._latency
-        if not latency or self.healthy:
+        if not latency or self.is_healthy:
             return QUICK_SECONDS * (0.5 + rng.random())
         if rng.random() < latency["long_rate"]:
             return rng.random() * latency["long_seconds"]
         return latency["median_seconds"] * math.exp(rng.gauss(0.0, latency["sigma"]))
 
-    # There, and back.
+    # The response.
 
     def _arrive(
-        self, link: Link, request: Request, apply: Apply, answer: asyncio.Future[bytes], fate: CallFault
+        self, link: Link, request: Request, apply: Apply, answer: asyncio.Future[bytes], fault: CallFault
     ) -> None:
-        if link.cut or fate.lost_request:
-            self._note(request, "lost request" if fate.lost_request else "cut off")
-            # Whoever waits for a connection that is cut gives up by himself; a lost one breaks.
-            if fate.lost_request:
-                self._answer(link, answer, OutcomeUnknown(f"{request}: the connection was lost"), fate)
+        if link.is_cut or fault.lost_request:
+            self._trace_outcome(request, "lost request" if fault.lost_request else "cut off")
+            # A lost request breaks the connection. On a cut link the client gets an error or times out.
+            if fault.lost_request:
+                self._answer(link, answer, OutcomeUnknown(f"{request}: the connection was lost"), fault)
             elif happens(link.rng, 0.5):
-                self._answer(link, answer, Unreachable(f"{request}: no route to host"), fate, local=True)
+                self._answer(link, answer, Unreachable(f"{request}: no route to host"), fault, local=True)
             return
-        if fate.kills == "before":
+        if fault.kills_sender == "before":
             link.kill()
             return
-        if fate.late_seconds:
-            self._note(request, "late")
-            self._later(fate.late_seconds, self._apply_late, request, apply)
-            self._answer(link, answer, OutcomeUnknown(f"{request}: the connection was lost"), fate)
+        if fault.apply_delay_seconds:
+            self._trace_outcome(request, "late")
+            self._call_later(fault.apply_delay_seconds, self._apply_late, request, apply)
+            self._answer(link, answer, OutcomeUnknown(f"{request}: the connection was lost"), fault)
             return
-        if fate.rogue:
-            self.rogue(request)
-        outcome = fate.error if fate.error is not None else self._apply(request, apply)
-        if fate.error is not None:
-            self._note(request, f"{type(fate.error).__name__} {fate.error.status or ''}".strip())
-        if fate.kills == "after":
+        if fault.rogue_write:
+            self.rogue_write(request)
+        outcome = fault.error if fault.error is not None else self._apply(request, apply)
+        if fault.error is not None:
+            self._trace_outcome(request, f"{type(fault.error).__name__} {fault.error.status or ''}".strip())
+        if fault.kills_sender == "after":
             link.kill()
             return
-        if fate.lost_answer:
-            self._note(request, "answer lost" if isinstance(outcome, bytes) else "refusal lost")
+        if fault.lost_answer:
+            self._trace_outcome(request, "answer lost" if isinstance(outcome, bytes) else "refusal lost")
             outcome = OutcomeUnknown(f"{request}: the connection was lost")
-        self._answer(link, answer, outcome, fate)
+        self._answer(link, answer, outcome, fault)
 
     def _apply_late(self, request: Request, apply: Apply) -> None:
-        self.lands_late = True
+        self.is_late_write = True
         self._apply(request, apply, "late ")
-        self.lands_late = False
+        self.is_late_write = False
 
     def _apply(self, request: Request, apply: Apply, prefix: str = "") -> bytes | ApiError:
         outcome: bytes | ApiError
@@ -194,8 +194,8 @@ class Network:
             self.writer = ""
         text = type(outcome).__name__ if isinstance(outcome, ApiError) else "ok"
         if request.writes and text == "ok" and request.kind not in {EVENTS, LEASES}:
-            self.last_write_seconds, self.last_write = self._loop.world_seconds, str(request)
-        self._note(request, prefix + text)
+            self.last_write_seconds, self.last_write = self._loop.simulated_seconds, str(request)
+        self._trace_outcome(request, prefix + text)
         return outcome
 
     def _answer(
@@ -203,22 +203,22 @@ class Network:
         link: Link,
         answer: asyncio.Future[bytes],
         outcome: bytes | ApiError,
-        fate: CallFault,
+        fault: CallFault,
         *,
         local: bool = False,
     ) -> None:
-        self._later(fate.back_seconds, self._deliver, link, answer, outcome, local)
+        self._call_later(fault.response_seconds, self._deliver, link, answer, outcome, local)
 
     def _deliver(
         self, link: Link, answer: asyncio.Future[bytes], outcome: bytes | ApiError, local: bool
     ) -> None:
-        if answer.done() or (link.cut and not local):
+        if answer.done() or (link.is_cut and not local):
             return
         if isinstance(outcome, ApiError):
             answer.set_exception(outcome)
         else:
             answer.set_result(outcome)
 
-    def _note(self, request: Request, outcome: str) -> None:
+    def _trace_outcome(self, request: Request, outcome: str) -> None:
         kind = f"{request.kind.plural}/{request.subresource}" if request.subresource else request.kind.plural
         self._trace.add(request.client, request.verb, kind, request.name, outcome)

@@ -1,4 +1,4 @@
-"""Furnishing a simulated cluster: the device class, nodes, and the GPUs that a DRA driver would publish."""
+"""Set-up of a simulated cluster: the DeviceClass, nodes, and the GPUs that a DRA driver would publish."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ENABLED_LABEL = "openrl.io/enabled"
 
 @dataclass(frozen=True, kw_only=True)
 class NodeShape:
-    """One node. `roles` are those it accepts; none means all. Quantities are Kubernetes quantities."""
+    """One node. `roles` are the accepted roles; none means all. Quantities are Kubernetes quantities."""
 
     gpus: int = 1
     gpu_memory: str = "80Gi"
@@ -28,22 +28,22 @@ class NodeShape:
     labels: Mapping[str, str] = field(default_factory=dict)
 
     def all_labels(self) -> dict[str, str]:
-        """The labels of such a node."""
+        """Return all labels of the node."""
         enabled = {ENABLED_LABEL: "true"} if self.enabled else {}
         return {**enabled, **{f"openrl.io/{role}": "true" for role in self.roles}, **self.labels}
 
 
 class NodeSetup:
-    """Nodes and devices of one cluster, written as administrators and drivers do."""
+    """Writer of the nodes and devices of one cluster, in the role of administrators and drivers."""
 
     def __init__(self, server: ApiServer) -> None:
         self._server = server
 
     def __repr__(self) -> str:
-        return f"<Furnishing nodes={len(self._server.store.all(NODES))}>"
+        return f"<NodeSetup nodes={len(self._server.store.all(NODES))}>"
 
     def add_nodes(self, count: int, shape: NodeShape | None = None, *, prefix: str = "gpu-node") -> list[str]:
-        """The device class if there is none, and nodes `<prefix>-<n>` of one shape; returns their names."""
+        """Create nodes `<prefix>-<n>` of one shape, and the DeviceClass if absent; return the node names."""
         self.ensure_device_class()
         names = [f"{prefix}-{number}" for number in range(count)]
         for name in names:
@@ -51,18 +51,18 @@ class NodeSetup:
         return names
 
     def ensure_device_class(self, name: str = DRIVER, driver: str = DRIVER) -> None:
-        """Make the device class unless the cluster has it."""
+        """Create the DeviceClass if it is absent."""
         if self._server.document(DEVICE_CLASSES, name) is None:
             selector = {"cel": {"expression": f"device.driver == '{driver}'"}}
             body = {"metadata": {"name": name}, "spec": {"selectors": [selector]}}
             self._server.create(DEVICE_CLASSES, "", body)
 
     def remove_device_class(self, name: str = DRIVER) -> None:
-        """Delete the device class."""
+        """Delete the DeviceClass."""
         self._server.delete(DEVICE_CLASSES, name)
 
     def add_node(self, name: str, shape: NodeShape | None = None) -> None:
-        """Make a ready Node and publish its GPUs."""
+        """Create a ready Node and publish its GPUs."""
         shape = shape or NodeShape()
         resources = {"cpu": shape.cpu, "memory": shape.host_memory, "pods": str(shape.pods)}
         status = {"capacity": resources, "allocatable": resources, "conditions": [_ready("True")]}
@@ -74,7 +74,7 @@ class NodeSetup:
     def publish_devices(
         self, node: str, node_uid: str, memories: Sequence[str], *, driver: str = DRIVER, slice_count: int = 1
     ) -> None:
-        """Write the one ResourceSlice of a node; a `slice_count` other than 1 leaves its pool incomplete."""
+        """Create the ResourceSlice of a node; a `slice_count` other than 1 leaves its pool incomplete."""
         owner = {"apiVersion": "v1", "kind": "Node", "name": node, "uid": node_uid}
         body = {
             "metadata": {"name": slice_name(node, driver), "ownerReferences": [owner]},
@@ -85,7 +85,7 @@ class NodeSetup:
     def set_devices(
         self, node: str, memories: Sequence[str], *, driver: str = DRIVER, slice_count: int = 1
     ) -> None:
-        """Replace the GPUs of a node by others, in the pool's next generation."""
+        """Replace the GPUs of a node, in the next generation of its pool."""
 
         def change(document: Document) -> None:
             generation = document["spec"]["pool"]["generation"] + 1
@@ -94,11 +94,11 @@ class NodeSetup:
         self._server.edit(SLICES, ObjectKey("", slice_name(node, driver)), change)
 
     def remove_node(self, name: str) -> None:
-        """Delete a Node. Its ResourceSlice goes with it, its Pods are left to garbage collection."""
+        """Delete a Node and its ResourceSlice; garbage collection deletes its Pods."""
         self._server.delete(NODES, name)
 
     def cordon(self, name: str, *, on: bool = True) -> None:
-        """Close a node to new Pods, or open it again."""
+        """Cordon a node, or uncordon it."""
         self._server.patch(NODES, name, "", {"spec": {"unschedulable": on or None}})
 
     def taint(self, name: str, key: str, effect: str, value: str = "") -> None:
@@ -113,7 +113,7 @@ class NodeSetup:
         self._server.patch(NODES, name, "", {"spec": {"taints": others or None}})
 
     def set_labels(self, name: str, labels: Mapping[str, str | None]) -> None:
-        """Set labels of a Node; None removes one."""
+        """Set labels of a Node; `None` removes a label."""
         self._server.patch(NODES, name, "", {"metadata": {"labels": dict(labels)}})
 
     def set_ready(self, name: str, *, ready: bool) -> None:
@@ -126,7 +126,7 @@ class NodeSetup:
 
 
 def slice_name(node: str, driver: str = DRIVER) -> str:
-    """The name of a node's ResourceSlice."""
+    """Return the name of a node's ResourceSlice."""
     return f"{node}-{driver}"
 
 

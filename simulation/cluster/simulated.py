@@ -1,4 +1,4 @@
-"""A whole cluster on the running event loop: server, actors, fleet, clients, and waiting for them.
+"""A complete cluster on the running event loop: server, actors, nodes and clients.
 
     async with SimulatedCluster(seed=7) as cluster:
         cluster.fleet.add_nodes(3)
@@ -6,8 +6,8 @@
             cluster.workloads.submit(workload("trainer"))
             await cluster.settle()
 
-The loop must be a virtual one for time to cost nothing; nothing here depends on that. All chance comes from
-the seed, by one stream for each user of it, so that a draw more in one place moves no other.
+On a virtual loop, time costs nothing; the cluster works on any loop. All randomness comes from the seed, in
+one stream per consumer, so an extra draw in one place changes no other.
 """
 
 from __future__ import annotations
@@ -36,23 +36,23 @@ WORKER_NAMESPACE = "openrl-system"
 CONTROLLER_NAMESPACE = "open-rl-scheduler"
 
 QUIET_SECONDS = 15.0
-"""Without a write for this long everything has come to rest: longer than any back-off of the scheduler."""
+"""The cluster is at rest after this long without a write: longer than any back-off of the scheduler."""
 
 SETTLE_LIMIT_SECONDS = 900.0
 
-LOOK_AGAIN_SECONDS = 0.1
-"""How late `wait_until` may see what changed outside of the store."""
+POLL_SECONDS = 0.1
+"""How often `wait_until` polls, for changes outside of the store."""
 
 T = TypeVar("T")
 
 
 class NotSettled(AssertionError):
-    """Something that was waited for did not come in time. The message names it."""
+    """An awaited condition was not met in time. The message names it."""
 
 
 @dataclass(frozen=True)
 class AuditEntry:
-    """A call that ended, and how."""
+    """A call that ended, and its outcome."""
 
     seconds: float
     request: Request
@@ -64,7 +64,7 @@ class AuditEntry:
 
 
 class SimulatedCluster(ControlPlane):
-    """One cluster. Enter it to let its actors work."""
+    """One cluster. Its actors work inside `async with`."""
 
     def __init__(
         self,
@@ -106,27 +106,27 @@ class SimulatedCluster(ControlPlane):
             return None
         self._tasks.cancel_scope.cancel()
         if isinstance(error, Exception):
-            # The block's own error goes on as it is, not in a group.
+            # The block's own error propagates outside of a group.
             await self._tasks.__aexit__(None, None, None)
             return False
         return await self._tasks.__aexit__(kind, error, trace)
 
-    # Chance.
+    # Randomness.
 
     def rng(self, name: str) -> Random:
-        """The stream of randomness of that name."""
-        return self.streams.stream(name)
+        """Return the random stream of that name."""
+        return self.streams.get(name)
 
     @staticmethod
     def identifiers(series: str) -> Callable[[], str]:
-        """A source of UUIDs that count; `series`, a hexadecimal digit, tells them from those of others."""
+        """Return a source of sequential UUIDs; `series`, a hexadecimal digit, distinguishes the sources."""
         numbers = count(1)
 
-        def live() -> str:
+        def new_identifier() -> str:
             number = next(numbers)
             return f"{number:08x}-{series}000-4000-8000-{number:012x}"
 
-        return live
+        return new_identifier
 
     # Clients.
 
@@ -137,7 +137,7 @@ class SimulatedCluster(ControlPlane):
         interceptor: Interceptor = pass_through,
         latency_seconds: Latency | None = no_latency,
     ) -> ApiClient:
-        """A new client of the server; its calls are kept in `audit`."""
+        """Create a client of the server; `audit` keeps its calls."""
         client = ApiClient(
             self.server,
             self.watches,
@@ -150,7 +150,7 @@ class SimulatedCluster(ControlPlane):
         return client
 
     def calls(self, *, client: str = "", since: int = 0) -> list[AuditEntry]:
-        """The calls that have ended, from number `since` of the audit on."""
+        """Return the calls that have ended, starting at index `since` of the audit."""
         return [entry for entry in self.audit[since:] if client in {"", entry.request.client}]
 
     # Waiting.
@@ -158,7 +158,7 @@ class SimulatedCluster(ControlPlane):
     async def settle(
         self, *, quiet_seconds: float = QUIET_SECONDS, limit_seconds: float = SETTLE_LIMIT_SECONDS
     ) -> None:
-        """Return when, from now on, nothing was written for `quiet_seconds` and no call is on its way."""
+        """Wait until no write happened for `quiet_seconds` and no call is in flight."""
         began_seconds = anyio.current_time()
         while True:
             now = anyio.current_time()
@@ -168,22 +168,22 @@ class SimulatedCluster(ControlPlane):
                     return
                 wait_seconds = quiet_seconds
             if now - began_seconds > limit_seconds:
-                raise NotSettled(f"{self!r} is still being written to after {limit_seconds:g} s")
+                raise NotSettled(f"{self!r} still receives writes after {limit_seconds:g} s")
             await anyio.sleep(wait_seconds)
 
     async def wait_until(
         self, observe: Callable[[], T | None], what: str, *, limit_seconds: float = 60.0
     ) -> T:
-        """The first answer of `observe` that is neither None nor False, asked after each change at least."""
+        """Return the first result of `observe` that is neither None nor False; call it after each change."""
         with anyio.move_on_after(limit_seconds):
             while True:
                 answer = observe()
                 if answer is not None and answer is not False:
                     return answer
                 self._changed = anyio.Event()
-                with anyio.move_on_after(LOOK_AGAIN_SECONDS):
+                with anyio.move_on_after(POLL_SECONDS):
                     await self._changed.wait()
-        raise NotSettled(f"{what}: not within {limit_seconds:g} s")
+        raise NotSettled(f"{what} after {limit_seconds:g} s")
 
     def _on_change(self, _change: Change) -> None:
         self._changed_seconds = anyio.current_time()

@@ -66,7 +66,7 @@ class EmbeddedCluster(ControlPlane):
         super().__init__(seed=seed, now=utc_now, new_uid=new_uid, namespaces=NAMESPACES, delays=delays)
         self._requested_port = port
         self._port = 0
-        rng = self.streams.stream("watches")
+        rng = self.streams.get("watches")
         self._frontend = Frontend(self.server, self.watches, now=utc_now, rng=rng)
         self._stack = AsyncExitStack()
 

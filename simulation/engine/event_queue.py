@@ -1,7 +1,7 @@
-"""What the actors of a cluster will do, and when: one list for all of them, in one total order.
+"""The queue of future actions that all actors of a cluster share, in one total order.
 
-Actors hear of changes while somebody else is writing, so they never act at once: they put themselves on the
-agenda. Entries are carried out one by one, by time and then in the order in which they were made.
+A change is delivered to an actor in the middle of another component's write, so an actor never acts at once.
+It schedules an action here instead. Actions run one by one, ordered by due time and then by creation.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import NoReturn
 import anyio
 
 EntryKey = tuple[str, ...]
-"""Who, and what about: there is one entry for each."""
+"""The actor and the subject of an action. At most one action is pending per key."""
 
 
 @dataclass(order=True)
@@ -23,59 +23,55 @@ class _Entry:
     due_seconds: float
     number: int
     key: EntryKey = field(compare=False)
-    act: Callable[[], None] = field(compare=False, repr=False)
+    action: Callable[[], None] = field(compare=False, repr=False)
 
 
 @dataclass(frozen=True)
 class EventQueueStatistics:
-    """Sizes and counts."""
+    """Pending actions, and actions executed so far."""
 
     pending: int
     done: int
 
 
 class EventQueue:
-    """Entries to be carried out in loop time. What an entry raises ends `run`."""
+    """Actions to run in loop time. An exception from an action ends `run`."""
 
     def __init__(self) -> None:
         self._heap: list[_Entry] = []
         self._pending: dict[EntryKey, _Entry] = {}
         self._numbers = count()
         self._done = 0
-        self._news = anyio.Event()
+        self._changed = anyio.Event()
 
     def __repr__(self) -> str:
-        return f"<Agenda pending={len(self._pending)} done={self._done}>"
+        return f"<EventQueue pending={len(self._pending)} done={self._done}>"
 
     def statistics(self) -> EventQueueStatistics:
-        """Numbers of this moment."""
+        """Return current numbers."""
         return EventQueueStatistics(len(self._pending), self._done)
 
-    def after(self, seconds: float, key: EntryKey, act: Callable[[], None]) -> None:
-        """Do `act` in that time. An entry of this key that is due no later stays in its place."""
+    def schedule(self, seconds: float, key: EntryKey, action: Callable[[], None]) -> None:
+        """Run `action` after a delay. A pending action of the same key that is due no later wins."""
         due_seconds = anyio.current_time() + seconds
         known = self._pending.get(key)
         if known is not None and known.due_seconds <= due_seconds:
             return
-        entry = _Entry(due_seconds, next(self._numbers), key, act)
+        entry = _Entry(due_seconds, next(self._numbers), key, action)
         self._pending[key] = entry
         heapq.heappush(self._heap, entry)
-        self._news.set()
-
-    def drop(self, key: EntryKey) -> None:
-        """Do not do it after all."""
-        self._pending.pop(key, None)
+        self._changed.set()
 
     async def run(self) -> NoReturn:
-        """Carry the entries out, until cancelled."""
+        """Run actions as they become due, until cancelled."""
         while True:
-            self._news = anyio.Event()
-            wait_seconds = self._step()
+            self._changed = anyio.Event()
+            wait_seconds = self._run_due()
             with anyio.move_on_after(wait_seconds):
-                await self._news.wait()
+                await self._changed.wait()
 
-    def _step(self) -> float | None:
-        """Carry out all that is due; returns the time until the next entry, `None` if there is none."""
+    def _run_due(self) -> float | None:
+        """Run all due actions; return the time until the next one, `None` if there is none."""
         while self._heap:
             entry = self._heap[0]
             if self._pending.get(entry.key) is not entry:
@@ -87,5 +83,5 @@ class EventQueue:
             heapq.heappop(self._heap)
             del self._pending[entry.key]
             self._done += 1
-            entry.act()
+            entry.action()
         return None

@@ -1,7 +1,7 @@
-"""Which faults a run has, and how bad each is: drawn once from the seed, before anything happens.
+"""The faults of a run and their severity, drawn once from the seed before the run starts.
 
-Swarm testing: each fault is on or off, so that most runs have few of them, and some have one that is extreme.
-Every fault draws from a stream of its own: switching one off leaves the others as they are.
+This is swarm testing: each fault is on or off, so most runs have few faults and some have an extreme one.
+Every fault draws from its own stream, so disabling one leaves the others unchanged.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ Parameters = Mapping[str, float]
 
 @dataclass(frozen=True)
 class Fault:
-    """One kind of fault: what happens, how probable it is that a run has it, and its parameters."""
+    """A kind of fault: its description, the probability that a run has it, and its parameters."""
 
-    what: str
+    description: str
     probability: float
     draw: Callable[[Random], Parameters]
 
 
 def _rate(low: float, high: float) -> Callable[[Random], Parameters]:
-    """A share of the calls, from a range over which orders of magnitude are equally probable."""
+    """Draw the share of affected calls, log-uniform over the range."""
     return lambda rng: {"rate": low * (high / low) ** rng.random()}
 
 
 def _every(
     low_seconds: float, high_seconds: float, **more: tuple[float, float]
 ) -> Callable[[Random], Parameters]:
-    """Mean seconds between two of them, and further parameters from their ranges."""
+    """Draw the mean seconds between two occurrences (log-uniform), and further parameters (uniform)."""
 
     def draw(rng: Random) -> Parameters:
         drawn = {"mean_seconds": low_seconds * (high_seconds / low_seconds) ** rng.random()}
@@ -51,23 +51,25 @@ def _latency(rng: Random) -> Parameters:
 
 
 FAULTS: Mapping[str, Fault] = {
-    "latency": Fault("calls take long, some very long", 0.7, _latency),
+    "latency": Fault("calls are slow, some very slow", 0.7, _latency),
     "error-bursts": Fault(
-        "for a while, calls are answered with 429, 500, 503 or 504",
+        "for a while, calls fail with 429, 500, 503 or 504",
         0.35,
         _every(60, 400, lasts_seconds=(2, 40), share=(0.2, 1.0)),
     ),
-    "lost-answers": Fault("a call is carried out and its answer lost", 0.4, _rate(0.002, 0.1)),
-    "lost-requests": Fault("a call is lost on its way, or times out unapplied", 0.35, _rate(0.002, 0.1)),
+    "lost-answers": Fault("a call takes effect and its answer is lost", 0.4, _rate(0.002, 0.1)),
+    "lost-requests": Fault("a call is lost on the way or times out without effect", 0.35, _rate(0.002, 0.1)),
     "late-writes": Fault(
-        "a write is carried out long after its sender gave up",
+        "a write takes effect long after its sender gave up",
         0.3,
         lambda rng: {**_rate(0.002, 0.05)(rng), "seconds": rng.choice((1.0, 20.0, 90.0))},
     ),
-    "rogue-writes": Fault("somebody changes an object just before a write to it", 0.35, _rate(0.005, 0.2)),
-    "silent-watches": Fault("a watch says nothing any more", 0.3, _every(60, 600)),
+    "rogue-writes": Fault(
+        "another client changes an object just before a write to it", 0.35, _rate(0.005, 0.2)
+    ),
+    "silent-watches": Fault("a watch stops delivering events", 0.3, _every(60, 600)),
     "cut-watches": Fault("the connection of a watch breaks", 0.35, _every(20, 400)),
-    "expired-watches": Fault("history is compacted and watches end: 410", 0.35, _every(60, 600)),
+    "expired-watches": Fault("history is compacted and watches end with 410", 0.35, _every(60, 600)),
     "starved-bookmarks": Fault("servers send no bookmarks", 0.25, lambda _rng: {}),
     "lagging-replicas": Fault(
         "several API servers, each with a watch cache that lags",
@@ -79,35 +81,35 @@ FAULTS: Mapping[str, Fault] = {
             "stuck_seconds": rng.uniform(1, 30),
         },
     ),
-    "crashes": Fault("a controller dies at a request or at any moment", 0.45, _every(60, 700)),
+    "crashes": Fault("a controller is killed during a request or at any other time", 0.45, _every(60, 700)),
     "blind-standbys": Fault(
-        "a standby does not hear what happens, and has to take over",
+        "a standby receives no events and then has to take over",
         0.25,
         _every(120, 600, blind_seconds=(1, 60)),
     ),
-    "pauses": Fault("a controller is frozen, perhaps for longer than its lease", 0.3, _every(120, 900)),
+    "pauses": Fault("a controller is frozen, sometimes for longer than its lease", 0.3, _every(120, 900)),
     "clock-jumps": Fault("the wall clock of a controller jumps", 0.25, _every(120, 900)),
     "clock-rates": Fault(
-        "the monotonic clocks of controllers go at different rates",
+        "the monotonic clocks of controllers run at different rates",
         0.25,
-        lambda rng: {"part": rng.uniform(0.001, 0.05)},
+        lambda rng: {"max_drift": rng.uniform(0.001, 0.05)},
     ),
     "partitions": Fault(
         "a controller is cut off from the API server", 0.3, _every(100, 900, lasts_seconds=(3, 120))
     ),
     "rival": Fault(
-        "a second controller without leader election works for a while",
+        "a second controller without leader election runs for a while",
         0.2,
         lambda rng: {"from_seconds": rng.uniform(0, 900), "lasts_seconds": rng.uniform(30, 600)},
     ),
-    "rolling-updates": Fault("the controllers are replaced in order, one by one", 0.25, _every(200, 900)),
-    "limit-changes": Fault("an update changes the limit of seats", 0.2, _every(300, 1200)),
+    "rolling-updates": Fault("the controllers are replaced one by one", 0.25, _every(200, 900)),
+    "limit-changes": Fault("an update changes the seat limit", 0.2, _every(300, 1200)),
     "hand-edits": Fault(
-        "somebody removes a seat, a ledger, a claim, labels, a Pod, or a Workload by force",
+        "somebody removes a seat, ledger, claim, labels or Pod, or force-deletes a Workload",
         0.3,
         _every(40, 400),
     ),
-    "node-loss": Fault("a node goes and comes back", 0.3, _every(120, 900, lasts_seconds=(5, 400))),
+    "node-loss": Fault("a node disappears and comes back", 0.3, _every(120, 900, lasts_seconds=(5, 400))),
     "cordons": Fault(
         "a node is cordoned, tainted or drained for a while", 0.3, _every(100, 900, lasts_seconds=(5, 400))
     ),
@@ -116,7 +118,7 @@ FAULTS: Mapping[str, Fault] = {
     ),
     "disrupted-pods": Fault("a kubelet evicts, rejects or does not start a Pod", 0.3, _every(40, 400)),
     "lost-namespace": Fault(
-        "the workers' namespace is deleted, and made again with the Workloads that were in it",
+        "the workers' namespace is deleted, then recreated with its Workloads",
         0.12,
         _every(200, 1200, lasts_seconds=(1, 120)),
     ),
@@ -124,32 +126,32 @@ FAULTS: Mapping[str, Fault] = {
         "the DeviceClass is missing for a while", 0.1, _every(300, 1500, lasts_seconds=(5, 120))
     ),
 }
-"""All faults by name."""
+"""All faults, by name."""
 
 
 @dataclass(frozen=True)
 class FaultPlan:
-    """The faults of one run: those that are on, with their parameters."""
+    """The faults of one run that are on, with their parameters."""
 
-    drawn: Mapping[str, Parameters]
+    faults: Mapping[str, Parameters]
 
     def __str__(self) -> str:
-        return "; ".join(_described(name, parameters) for name, parameters in self.drawn.items()) or "none"
+        return "; ".join(_described(name, parameters) for name, parameters in self.faults.items()) or "none"
 
-    def of(self, name: str) -> Parameters | None:
-        """The parameters of a fault, `None` if it is off."""
-        return self.drawn.get(name)
+    def parameters(self, name: str) -> Parameters | None:
+        """Return the parameters of a fault, `None` if it is off."""
+        return self.faults.get(name)
 
     def value(self, name: str, parameter: str) -> float:
-        """A parameter of a fault, 0 if it is off."""
-        return self.drawn.get(name, {}).get(parameter, 0.0)
+        """Return one parameter of a fault, 0 if the fault is off."""
+        return self.faults.get(name, {}).get(parameter, 0.0)
 
 
 def draw_plan(streams: Streams, *, without: Collection[str] = ()) -> FaultPlan:
-    """The plan of a seed; faults in `without` are off, whatever was drawn."""
+    """Draw the plan of a seed; faults in `without` are off, whatever was drawn."""
     drawn: dict[str, Parameters] = {}
     for name, fault in FAULTS.items():
-        rng = streams.stream(f"plan/{name}")
+        rng = streams.get(f"plan/{name}")
         on, parameters = rng.random() < fault.probability, fault.draw(rng)
         if on and name not in without:
             drawn[name] = parameters

@@ -1,8 +1,8 @@
-"""One order for what anyio keeps in sets: otherwise the children of a scope are cancelled by address.
+"""Insertion-ordered cancel scopes, so that anyio cancels children in one order in every run.
 
-anyio 4 holds the tasks and the child scopes of a cancel scope in sets. Cancelling walks over them, so that
-the order of two children differs from run to run. Inside `ordered_scopes` every new scope has sets that
-remember the order of insertion instead. Tasks themselves hash by number (`simulation.engine.virtual_loop`).
+anyio 4 keeps the tasks and the child scopes of a cancel scope in sets. Cancellation iterates over them, so
+the order of two children depends on memory addresses. Inside `ordered_scopes`, every new scope has
+insertion-ordered sets instead. Tasks themselves hash by number (`simulation.engine.virtual_loop`).
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ _CancelScope: Any = backend.CancelScope
 
 
 class OrderedSet(dict[Any, None]):
-    """The few methods of a set that anyio uses, in order of insertion."""
+    """The set methods that anyio uses, in insertion order."""
 
     def add(self, item: object) -> None:
-        """Add, in the last place unless it is there."""
+        """Add an item at the end unless it is present."""
         self[item] = None
 
     def discard(self, item: object) -> None:
-        """Remove it if it is there."""
+        """Remove an item if it is present."""
         self.pop(item, None)
 
     def remove(self, item: object) -> None:
-        """Remove it. Raises `KeyError` if it is not there."""
+        """Remove an item. Raises `KeyError` if it is absent."""
         del self[item]
 
 
 class OrderedScope(_CancelScope):  # type: ignore[misc] # the class is anyio's own, and private
-    """A cancel scope that cancels in the order in which its tasks and scopes came."""
+    """A cancel scope that cancels its tasks and child scopes in the order in which they were added."""
 
     def __init__(self, deadline: float = math.inf, shield: bool = False) -> None:
         super().__init__(deadline, shield)
@@ -44,10 +44,10 @@ class OrderedScope(_CancelScope):  # type: ignore[misc] # the class is anyio's o
 
 @contextmanager
 def ordered_scopes() -> Iterator[None]:
-    """Scopes made in the block are ordered ones."""
-    known = backend.CancelScope
+    """Make every cancel scope that the block creates an ordered one."""
+    original = backend.CancelScope
     backend.CancelScope = OrderedScope  # type: ignore[misc]
     try:
         yield
     finally:
-        backend.CancelScope = known  # type: ignore[misc]
+        backend.CancelScope = original  # type: ignore[misc]

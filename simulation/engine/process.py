@@ -1,10 +1,11 @@
-"""Which simulated process a callback belongs to, and whether that process runs, is frozen, or is dead.
+"""Simulated processes: which one a callback belongs to, and whether it runs, is frozen, or is dead.
 
-A process is known by a context variable: every task, timer and callback that was begun inside it carries it.
-The loop asks for it before it runs anything (`simulation.engine.virtual_loop`). A frozen process (SIGSTOP, a
-starved virtual machine) runs nothing until it is thawed, and then everything that became due, in order. A
-dead one (SIGKILL) never runs again: no `finally`, no clean-up. What it would have run is kept, so that
-nothing is collected at an arbitrary moment; it may be let go once a run is over and nobody looks any more.
+A context variable names the current process; every task, timer and callback started by it inherits the
+variable. The loop checks the process before it runs a callback (`simulation.engine.virtual_loop`). A frozen
+process (SIGSTOP, a starved virtual machine) runs nothing until it is thawed; then all callbacks that became
+due run in order. A dead process (SIGKILL) never runs again: no `finally`, no clean-up. The loop keeps the
+callbacks of a dead process, so that the garbage collector does not finalize them at an arbitrary moment.
+They may be released once a run is over.
 """
 
 from __future__ import annotations
@@ -25,33 +26,33 @@ class ProcessState(Enum):
 
 
 class VirtualProcess:
-    """One process. `rate` is how fast its monotonic clock goes, 1 for exactly."""
+    """One process. `rate` is the speed of its monotonic clock; 1 is exact."""
 
     def __init__(self, name: str, *, rate: float = 1.0) -> None:
         self.name = name
         self.rate = rate
         self.state = ProcessState.RUNNING
-        self.held: list[asyncio.Handle] = []
-        """What it would have run while it was frozen or dead."""
+        self.held_callbacks: list[asyncio.Handle] = []
+        """Callbacks that became due while the process was frozen or dead."""
 
     def __repr__(self) -> str:
-        return f"<VirtualProcess {self.name} {self.state.value} held={len(self.held)}>"
+        return f"<VirtualProcess {self.name} {self.state.value} held_callbacks={len(self.held_callbacks)}>"
 
     @property
-    def alive(self) -> bool:
-        """Whether it was not killed."""
+    def is_alive(self) -> bool:
+        """Whether the process was not killed."""
         return self.state is not ProcessState.DEAD
 
 
-OWNER: ContextVar[VirtualProcess | None] = ContextVar("OWNER", default=None)
-"""The process that is running, `None` outside of any: users, actors, the network."""
+CURRENT_PROCESS: ContextVar[VirtualProcess | None] = ContextVar("CURRENT_PROCESS", default=None)
+"""The running process. `None` for users, actors and the network, which belong to no process."""
 
 
 @contextmanager
-def inside(process: VirtualProcess | None) -> Iterator[None]:
-    """What the block starts belongs to `process`."""
-    token = OWNER.set(process)
+def in_process(process: VirtualProcess | None) -> Iterator[None]:
+    """Start the tasks and timers of the block in `process`."""
+    token = CURRENT_PROCESS.set(process)
     try:
         yield
     finally:
-        OWNER.reset(token)
+        CURRENT_PROCESS.reset(token)

@@ -1,7 +1,7 @@
-"""What happened in a run, in order: a rolling digest of all of it, and the last of it for people.
+"""The events of a run in order: a rolling digest of all of them, and the last ones for people.
 
-Two runs are the same run if and only if their digests are. Nothing goes in that differs between processes of
-the same seed: no address, no real time, no order of a set.
+Two runs are the same run if and only if their digests are equal. The digest covers nothing that differs
+between processes of the same seed: no address, no real time, no set order.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import blake2b
 
-KEPT = 400
+EVENTS_KEPT = 400
 """Events that are kept for a report."""
 
 DIGEST_BYTES = 8
@@ -19,7 +19,7 @@ DIGEST_BYTES = 8
 
 @dataclass(frozen=True)
 class TraceEvent:
-    """One event: when, who, did what, to what, with which outcome."""
+    """One event: time, process, verb, object, and outcome."""
 
     seconds: float
     process: str
@@ -30,38 +30,38 @@ class TraceEvent:
 
 
 class Trace:
-    """Append only. `seconds` is the clock of the world, not that of a process."""
+    """An append-only list of events. `seconds` is the simulation's clock, not that of a process."""
 
     def __init__(self, seconds: Callable[[], float]) -> None:
         self._seconds = seconds
         self._hash = blake2b(digest_size=DIGEST_BYTES)
         self._events_total = 0
-        self.last: deque[TraceEvent] = deque(maxlen=KEPT)
-        self.outcomes: Counter[tuple[str, str, str]] = Counter()
-        """How often each (verb, kind, outcome) was seen."""
+        self.last_events: deque[TraceEvent] = deque(maxlen=EVENTS_KEPT)
+        self.outcome_counts: Counter[tuple[str, str, str]] = Counter()
+        """Number of events by (verb, kind, outcome)."""
 
     def __repr__(self) -> str:
         return f"<Trace events={self._events_total} digest={self.digest}>"
 
     @property
     def digest(self) -> str:
-        """Of everything so far, in hexadecimal."""
+        """The digest of everything so far, in hexadecimal."""
         return self._hash.hexdigest()
 
     @property
     def events_total(self) -> int:
-        """How many events there were."""
+        """The number of events so far."""
         return self._events_total
 
     def add(self, process: str, verb: str, kind: str, name: str, outcome: str = "") -> None:
-        """Note an event at this moment."""
+        """Append an event at the current time."""
         event = TraceEvent(self._seconds(), process, verb, kind, name, outcome)
         self._events_total += 1
-        self.last.append(event)
-        self.outcomes[verb, kind, outcome] += 1
+        self.last_events.append(event)
+        self.outcome_counts[verb, kind, outcome] += 1
         text = f"{event.seconds:.9f} {process} {verb} {kind} {name} {outcome}\n"
         self._hash.update(text.encode())
 
-    def mix(self, data: bytes) -> None:
-        """Take into the digest what is no event of its own: the content of a write, a draw."""
+    def update_digest(self, data: bytes) -> None:
+        """Add data to the digest that is no event of its own: the content of a write, a draw."""
         self._hash.update(data)

@@ -1,11 +1,11 @@
-"""Notices project code that touches what no seed can replay.
+"""Detection of project code that uses what no seed can replay.
 
-That is real time, global chance, identifiers, sockets, threads, processes and the environment.
+That is real time, global randomness, UUIDs, sockets, threads, processes and the environment.
 
-While `tripwire` is entered, the functions that lead there are replaced by ones that look at who calls. A
-call from a module of the project is noted, with its place, and carried out: the run goes on and fails in the
-end. Calls from libraries pass unseen; if one of them matters, the digests of two runs differ. `datetime.now`
-has no function to replace: in every module of the project the class itself is stood in for.
+Inside `tripwire`, wrappers that check the caller replace the functions in question. A call from a project
+module is recorded with its location and carried out; the run continues and fails at the end. Calls from
+libraries are ignored; if one of them matters, the digests of two runs differ. `datetime.now` is a method of
+an immutable class, so a proxy replaces the class itself in every project module.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _CLOCKS = (
     "sleep",
     "localtime",
 )
-_GLOBAL_CHANCE = (
+_GLOBAL_RANDOM = (
     "random",
     "uniform",
     "randint",
@@ -55,7 +55,7 @@ _GLOBAL_CHANCE = (
 
 _FUNCTIONS: tuple[tuple[Any, tuple[str, ...]], ...] = (
     (time, _CLOCKS),
-    (random, _GLOBAL_CHANCE),
+    (random, _GLOBAL_RANDOM),
     (random.SystemRandom, ("random", "getrandbits")),
     (secrets, ("token_bytes", "token_hex", "token_urlsafe", "randbelow", "choice")),
     (uuid, ("uuid1", "uuid4")),
@@ -67,83 +67,83 @@ _FUNCTIONS: tuple[tuple[Any, tuple[str, ...]], ...] = (
     (type(os.environ), ("__getitem__", "__iter__")),
 )
 
-_CONDUITS = ("os", "_collections_abc", "collections.abc", "random", "contextlib")
-"""Modules whose frames only pass a call on."""
+_PASS_THROUGH_MODULES = ("os", "_collections_abc", "collections.abc", "random", "contextlib")
+"""Modules whose frames are skipped when the caller is determined."""
 
 _NOW = ("now", "utcnow", "today")
 
 
 class Trips:
-    """What project code touched: places, each once, in the order in which they were first seen."""
+    """The recorded calls by location, each once, in the order of the first call."""
 
     def __init__(self) -> None:
-        self._found: dict[str, None] = {}
+        self._locations: dict[str, None] = {}
 
     def __repr__(self) -> str:
-        return f"<Trips {len(self._found)}>"
+        return f"<Trips {len(self._locations)}>"
 
-    def note(self, what: str, frame: FrameType | None) -> None:
-        """Note a call of `what` from `frame`, if it is of the project."""
-        while frame is not None and frame.f_globals.get("__name__") in _CONDUITS:
+    def record(self, function: str, frame: FrameType | None) -> None:
+        """Record a call of `function` if `frame` belongs to the project."""
+        while frame is not None and frame.f_globals.get("__name__") in _PASS_THROUGH_MODULES:
             frame = frame.f_back
         module = str(frame.f_globals.get("__name__", "")) if frame is not None else ""
         if frame is not None and module.partition(".")[0] in PACKAGES:
-            self._found[f"{module}:{frame.f_lineno} used {what}"] = None
+            self._locations[f"{module}:{frame.f_lineno} used {function}"] = None
 
     def lines(self) -> list[str]:
-        """One sentence for each place."""
-        return list(self._found)
+        """Return one sentence per location."""
+        return list(self._locations)
 
 
 @contextmanager
 def tripwire() -> Iterator[Trips]:
-    """Watch project code in the block."""
+    """Record the calls of project code in the block."""
     trips = Trips()
     with ExitStack() as undo:
-        stand_ins: dict[int, Any] = {}
+        wrappers: dict[int, Any] = {}
         for owner, names in _FUNCTIONS:
             for name in names:
-                known = getattr(owner, name)
-                stand_in = _watched(known, f"{owner.__name__}.{name}", trips)
-                stand_ins[id(known)] = stand_in
-                _replace(owner, name, stand_in, undo)
-        for known in (datetime, date):
-            stand_ins[id(known)] = _Calendar(known, trips)
+                original = getattr(owner, name)
+                wrapper = _wrapped(original, f"{owner.__name__}.{name}", trips)
+                wrappers[id(original)] = wrapper
+                _replace(owner, name, wrapper, undo)
+        for original in (datetime, date):
+            wrappers[id(original)] = _DateProxy(original, trips)
         for module in _project_modules():
             for name, value in list(vars(module).items()):
-                if id(value) in stand_ins:
-                    _replace(module, name, stand_ins[id(value)], undo)
+                if id(value) in wrappers:
+                    _replace(module, name, wrappers[id(value)], undo)
         yield trips
 
 
-def _watched(known: Callable[..., Any], what: str, trips: Trips) -> Callable[..., Any]:
-    def stand_in(*args: Any, **options: Any) -> Any:
-        trips.note(what, sys._getframe(1))  # noqa: SLF001 - the caller is what this is about
-        return known(*args, **options)
+def _wrapped(original: Callable[..., Any], name: str, trips: Trips) -> Callable[..., Any]:
+    def wrapper(*args: Any, **options: Any) -> Any:
+        trips.record(name, sys._getframe(1))  # noqa: SLF001 - the caller decides
+        return original(*args, **options)
 
-    return stand_in
+    return wrapper
 
 
-class _Calendar:
-    """Stands in for `datetime` or `date`: the class, but for the methods that read the clock."""
+class _DateProxy:
+    """A proxy of `datetime` or `date` that records calls of the methods that read the clock."""
 
-    def __init__(self, known: type[date], trips: Trips) -> None:
-        self._known = known
+    def __init__(self, original: type[date], trips: Trips) -> None:
+        self._original = original
         self._trips = trips
 
     def __call__(self, *args: Any, **options: Any) -> date:
-        return self._known(*args, **options)
+        return self._original(*args, **options)
 
     def __getattr__(self, name: str) -> Any:
         if name in _NOW:
-            self._trips.note(f"{self._known.__name__}.{name}", sys._getframe(1))  # noqa: SLF001
-        return getattr(self._known, name)
+            self._trips.record(f"{self._original.__name__}.{name}", sys._getframe(1))  # noqa: SLF001
+        return getattr(self._original, name)
 
     def __instancecheck__(self, instance: object) -> bool:
-        return isinstance(instance, self._known)
+        return isinstance(instance, self._original)
 
     def __or__(self, other: object) -> object:
-        return self._known | other  # in annotations that are evaluated late
+        return self._original | other  # in annotations that are evaluated late
 
 
 def _project_modules() -> list[ModuleType]:
@@ -155,7 +155,7 @@ def _project_modules() -> list[ModuleType]:
 
 
 def _replace(owner: Any, name: str, value: Any, undo: ExitStack) -> None:
-    """Set an attribute until the stack is closed; what was inherited is inherited again."""
+    """Set an attribute until the stack is closed. An inherited attribute is deleted again, not set."""
     own = vars(owner)
     if name in own:
         undo.callback(setattr, owner, name, own[name])

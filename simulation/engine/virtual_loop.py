@@ -1,8 +1,8 @@
-"""Virtual time for asyncio: the clock jumps to the next timer as soon as nothing can run.
+"""Virtual time for asyncio: the clock jumps to the next timer when no callback is ready.
 
-An hour of virtual time costs as much as the callbacks in it, and what would hang for ever ends at once in
-`Deadlock` with a dump of all tasks. asyncio's and anyio's clocks, sleeps and time-outs follow the loop's
-`time()`. Two ways to use it: `run_virtual(async_fn)`, or for a whole test module::
+An hour of virtual time costs as much as the callbacks in it. A program that would hang forever fails at once
+with `Deadlock` and a dump of all tasks. The clocks, sleeps and timeouts of asyncio and anyio follow the
+loop's `time()`. Use `run_virtual(async_fn)`, or for a whole test module::
 
     pytestmark = pytest.mark.anyio
 
@@ -10,12 +10,12 @@ An hour of virtual time costs as much as the callbacks in it, and what would han
     def anyio_backend() -> VirtualBackend:
         return VIRTUAL_BACKEND
 
-The clock starts at 0 and is an integer number of nanoseconds, so `0.1 + 0.2` is `0.3` here; timers of one
-instant fire in the order in which they were set. Tasks hash by the order in which they were made, so that
-sets of them have one order in every run. Sockets, name look-ups, signals, subprocesses and threads are
-refused: they would end at a real moment. Callbacks run first in, first out, as asyncio promises; those of a
-process (`simulation.engine.process`) wait while it is frozen, and are kept unrun when it is dead. It is the
-only place that relies on private parts of the event loop; `test_virtualtime` pins them.
+The clock starts at 0 and counts integer nanoseconds, so `0.1 + 0.2` is `0.3` here. Timers that are due at
+the same time fire in the order of their creation. Tasks hash by creation order, so sets of tasks have one
+order in every run. Sockets, DNS lookups, signals, subprocesses and threads raise an error, because they
+complete in real time. Callbacks run first in, first out, as asyncio guarantees. The callbacks of a frozen
+process (`simulation.engine.process`) wait, and those of a dead one never run. Only this module relies on
+private parts of the event loop; `test_virtualtime` pins them.
 """
 
 from __future__ import annotations
@@ -31,29 +31,29 @@ from typing import Any, NoReturn, TypeVar, TypeVarTuple, Unpack
 
 import anyio
 
-from simulation.engine.process import OWNER, ProcessState, VirtualProcess
+from simulation.engine.process import CURRENT_PROCESS, ProcessState, VirtualProcess
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 VirtualBackend = tuple[str, dict[str, Any]]
 
-# Many times what the largest test takes without any time passing.
-TURNS_MAX = 1_000_000
+# Many times the maximum that any test needs without time passing.
+ITERATIONS_MAX = 1_000_000
 
 CANCELLED_TIMERS_MAX = 2_000
-"""So many cancelled timers are kept before they are cleared away, if they are the larger part."""
+"""Above this number, cancelled timers are removed from the heap if they are the majority."""
 
 
 class Deadlock(RuntimeError):
-    """Nothing can run and no timer is set: the awaited result would never come."""
+    """No callback is ready and no timer is set: the program would wait forever."""
 
 
 class Livelock(RuntimeError):
-    """Tasks keep each other busy without any time passing: on a real clock they would burn a processor."""
+    """Tasks keep running without any time passing: on a real clock they would burn a CPU."""
 
 
 class CountedTask(asyncio.Task[Any]):
-    """A task whose hash is its number on its loop, not its address."""
+    """A task that hashes by its creation number on its loop, not by its address."""
 
     def __init__(self, number: int, coroutine: Coroutine[Any, Any, Any], **options: Any) -> None:
         self._number = number
@@ -64,7 +64,7 @@ class CountedTask(asyncio.Task[Any]):
 
 
 class _Callback(asyncio.TimerHandle):
-    """A callback and when it is due: what the loop needs of asyncio's handles, and no more."""
+    """A callback and its due time: the subset of asyncio's handles that this loop uses."""
 
     __slots__ = ()
 
@@ -83,80 +83,80 @@ class _Callback(asyncio.TimerHandle):
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
-    """An event loop that never waits: there is no I/O to wait for."""
+    """An event loop without I/O, which therefore never blocks."""
 
     def __init__(self) -> None:
         super().__init__()
         self._now_nanoseconds = 0
         self._now_seconds = 0.0
-        self._turns = 0
+        self._iterations = 0
         self._ready: deque[_Callback] = deque()
         self._timers: list[tuple[int, int, _Callback]] = []
         self._timer_numbers = count()
         self._cancelled_timers = 0
         self._task_numbers = count(1)
-        self._halted = 0
-        self._skewed = False
+        self._halted_processes = 0
+        self._is_skewed = False
         self.set_task_factory(self._make_task)
 
     def time(self) -> float:
-        """Virtual seconds since the loop was made, by the clock of the process that asks."""
-        if self._skewed:
-            process = OWNER.get()
+        """Return virtual seconds since the loop was created, on the clock of the current process."""
+        if self._is_skewed:
+            process = CURRENT_PROCESS.get()
             if process is not None:
                 return self._now_seconds * process.rate
         return self._now_seconds
 
     @property
-    def world_seconds(self) -> float:
-        """Virtual seconds since the loop was made, whoever asks."""
+    def simulated_seconds(self) -> float:
+        """Virtual seconds since the loop was created, without the clock skew of any process."""
         return self._now_seconds
 
     def block(self, seconds: float) -> None:
-        """Let time pass as a blocking call does: nothing runs meanwhile, whatever was due is late."""
+        """Let time pass as a blocking call does: no callback runs meanwhile, and due timers fire late."""
         self._set_now(self._now_nanoseconds + round(seconds * 1e9))
 
     # Processes.
 
-    def skew(self) -> None:
-        """From now on processes may have clocks of different rates."""
-        self._skewed = True
+    def enable_skew(self) -> None:
+        """Apply the clock rates of processes from now on."""
+        self._is_skewed = True
 
     def freeze(self, process: VirtualProcess) -> None:
-        """Run nothing of it until it is thawed."""
+        """Run no callback of the process until it is thawed."""
         if process.state is ProcessState.RUNNING:
             process.state = ProcessState.FROZEN
-            self._halted += 1
+            self._halted_processes += 1
 
     def thaw(self, process: VirtualProcess) -> None:
-        """Let it go on, with all that became due meanwhile."""
+        """Resume the process, and run all callbacks that became due meanwhile."""
         if process.state is ProcessState.FROZEN:
             self._resume(process)
 
     def kill(self, process: VirtualProcess) -> None:
-        """Run nothing of it any more."""
+        """Run no callback of the process again."""
         if process.state is ProcessState.RUNNING:
-            self._halted += 1
+            self._halted_processes += 1
         process.state = ProcessState.DEAD
 
-    def bury(self, process: VirtualProcess) -> None:
-        """The run is over: let the tasks of a dead process be cancelled like all others."""
+    def release(self, process: VirtualProcess) -> None:
+        """Let the tasks of a dead process be cancelled like all others, once a run is over."""
         if process.state is ProcessState.DEAD:
             self._resume(process)
 
     def _resume(self, process: VirtualProcess) -> None:
         process.state = ProcessState.RUNNING
-        self._halted -= 1
-        # Through `_ready` in the order in which they became due.
-        self._ready.extend(held for held in process.held if isinstance(held, _Callback))
-        process.held.clear()
+        self._halted_processes -= 1
+        # They became due in this order.
+        self._ready.extend(callback for callback in process.held_callbacks if isinstance(callback, _Callback))
+        process.held_callbacks.clear()
 
     # Callbacks.
 
     def call_soon(
         self, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.Handle:
-        """See asyncio: run `callback` in the next turn."""
+        """Run `callback` in the next iteration, as asyncio does."""
         handle = _Callback(0.0, callback, args, self, copy_context() if context is None else context)
         self._ready.append(handle)
         return handle
@@ -164,7 +164,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def call_soon_threadsafe(
         self, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.Handle:
-        """As `call_soon`: there are no threads."""
+        """Do the same as `call_soon`: there are no threads."""
         return self.call_soon(callback, *args, context=context)
 
     def call_later(
@@ -174,7 +174,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         *args: *Ts,
         context: Context | None = None,
     ) -> asyncio.TimerHandle:
-        """See asyncio: run `callback` after `delay` seconds."""
+        """Run `callback` after `delay` seconds, as asyncio does."""
         return self.call_at(self.time() + delay, callback, *args, context=context)
 
     def call_at(
@@ -184,18 +184,18 @@ class VirtualLoop(asyncio.BaseEventLoop):
         *args: *Ts,
         context: Context | None = None,
     ) -> asyncio.TimerHandle:
-        """See asyncio: run `callback` at that time."""
+        """Run `callback` at a time on the current process' clock, as asyncio does."""
         seconds = when
-        if self._skewed:
-            process = OWNER.get()
+        if self._is_skewed:
+            process = CURRENT_PROCESS.get()
             if process is not None:
                 seconds = when / process.rate
         handle = _Callback(when, callback, args, self, copy_context() if context is None else context)
         if seconds == math.inf:
-            return handle  # never due: no timer, so that a deadlock is seen as one
+            return handle  # never due: without a timer a deadlock is detected
         due = round(seconds * 1e9)
         if due <= self._now_nanoseconds and when > self.time():
-            # A time-out that was rounded down must not be re-armed for ever.
+            # A timeout that was rounded down must not be re-armed forever.
             due = self._now_nanoseconds + 1
         handle._scheduled = True  # noqa: SLF001 - ours
         heapq.heappush(self._timers, (due, next(self._timer_numbers), handle))
@@ -210,44 +210,45 @@ class VirtualLoop(asyncio.BaseEventLoop):
     ) -> asyncio.Future[Any]:
         return CountedTask(next(self._task_numbers), coroutine, loop=self, **options)
 
-    # One turn.
+    # One iteration.
 
     def _run_once(self) -> None:
         ready = self._ready
         if ready or self._stopping:  # type: ignore[attr-defined]
-            self._turns += 1
-            if self._turns > TURNS_MAX:
-                self._turns = 0  # whoever reports this has tasks to cancel yet
-                raise Livelock("\n".join([f"{TURNS_MAX} turns in one instant; tasks:", *_dump(self)]))
+            self._iterations += 1
+            if self._iterations > ITERATIONS_MAX:
+                self._iterations = 0  # the caller still has tasks to cancel
+                problem = f"{ITERATIONS_MAX} iterations without time passing; tasks:"
+                raise Livelock("\n".join([problem, *_dump(self)]))
         else:
             self._advance()
-        self._take_due()
+        self._collect_due()
         for _ in range(len(ready)):
             handle = ready.popleft()
             if handle._cancelled:  # noqa: SLF001 - ours
                 continue
-            if self._halted:
-                process = handle._context.get(OWNER)  # noqa: SLF001 - ours
+            if self._halted_processes:
+                process = handle._context.get(CURRENT_PROCESS)  # noqa: SLF001 - ours
                 if process is not None and process.state is not ProcessState.RUNNING:
-                    process.held.append(handle)
+                    process.held_callbacks.append(handle)
                     continue
             try:
                 handle._context.run(handle._callback, *handle._args)  # noqa: SLF001
             except (SystemExit, KeyboardInterrupt):
                 raise
-            except BaseException as error:  # noqa: BLE001 - as in asyncio: it ends no other callback
+            except BaseException as error:  # noqa: BLE001 - as in asyncio: other callbacks run
                 text = f"Exception in callback {handle._callback!r}"  # noqa: SLF001
                 self.call_exception_handler({"message": text, "exception": error, "handle": handle})
 
     def _advance(self) -> None:
-        """Go to the next timer. Raises `Deadlock` if there is none."""
+        """Advance the clock to the next timer. Raises `Deadlock` if there is none."""
         timers = self._timers
         while timers and timers[0][2]._cancelled:  # noqa: SLF001 - ours
             heapq.heappop(timers)
             self._cancelled_timers -= 1
         if not timers:
             raise Deadlock("\n".join(["no callback is ready and no timer is set; tasks:", *_dump(self)]))
-        self._turns = 0
+        self._iterations = 0
         if timers[0][0] > self._now_nanoseconds:
             self._set_now(timers[0][0])
         if self._cancelled_timers > CANCELLED_TIMERS_MAX and 2 * self._cancelled_timers > len(timers):
@@ -255,7 +256,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
             heapq.heapify(timers)
             self._cancelled_timers = 0
 
-    def _take_due(self) -> None:
+    def _collect_due(self) -> None:
         timers, now = self._timers, self._now_nanoseconds
         while timers and timers[0][0] <= now:
             handle = heapq.heappop(timers)[2]
@@ -270,16 +271,16 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._now_seconds = nanoseconds / 1e9
 
     def _write_to_self(self) -> None:
-        """No wake-up is needed: the loop never sleeps."""
+        """Do nothing: the loop never sleeps."""
 
-    # What ends at a real moment.
+    # Operations that complete in real time.
 
     def run_in_executor(self, *_args: object) -> NoReturn:
-        """Refuse: a thread ends at a real moment, which virtual time has none of."""
+        """Refuse: a thread completes in real time."""
         raise RuntimeError("no threads in virtual time")
 
     def _refuse(self, *_args: object, **_options: object) -> NoReturn:
-        raise RuntimeError("no sockets, name look-ups, signals or subprocesses in virtual time")
+        raise RuntimeError("no sockets, DNS lookups, signals or subprocesses in virtual time")
 
     getaddrinfo = getnameinfo = create_connection = create_server = create_datagram_endpoint = _refuse
     create_unix_connection = create_unix_server = subprocess_exec = subprocess_shell = _refuse
@@ -296,14 +297,14 @@ def run_virtual(async_fn: Callable[[Unpack[Ts]], Awaitable[T]], *args: *Ts) -> T
 
 
 def running_virtual_loop() -> VirtualLoop:
-    """The loop that runs, which must be a virtual one."""
+    """Return the running loop, which must be a virtual one."""
     loop = asyncio.get_running_loop()
-    assert isinstance(loop, VirtualLoop)  # noqa: S101 - simulations run nowhere else
+    assert isinstance(loop, VirtualLoop)  # noqa: S101 - simulations run on no other loop
     return loop
 
 
 def block(seconds: float) -> None:
-    """Block the running virtual loop, as a call of `time.sleep` would."""
+    """Block the running virtual loop, as `time.sleep` would."""
     running_virtual_loop().block(seconds)
 
 

@@ -1,4 +1,4 @@
-"""The wall clock of a simulated cluster: a moment to begin with, plus the loop's time since."""
+"""The wall clock of a simulated cluster: a start time plus the loop's elapsed time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ EPOCH = datetime(2030, 1, 1, tzinfo=UTC)
 
 
 class WallClock:
-    """Call it for the time of day; it may jump, as real ones do."""
+    """A callable that returns the time of day. It can jump, as real wall clocks do."""
 
     def __init__(self, start: datetime = EPOCH) -> None:
         self._start = start
@@ -19,9 +19,9 @@ class WallClock:
         return f"<WallClock start={self._start.isoformat()}>"
 
     def __call__(self) -> datetime:
-        """The time of day, in UTC."""
+        """Return the time of day, in UTC."""
         return self._start + timedelta(seconds=anyio.current_time())
 
     def jump(self, seconds: float) -> None:
-        """Step on, or back if negative, without any loop time passing."""
+        """Move the clock forward, or back if negative; no loop time passes."""
         self._start += timedelta(seconds=seconds)

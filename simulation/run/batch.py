@@ -1,8 +1,8 @@
-"""Many seeds on all cores, each of them twice, in two processes whose string hashes differ.
+"""Batches: many seeds on all cores, each run twice in two processes with different hash seeds.
 
-The workers are processes that stay (`simulation.run.worker`); half of them have one hash seed, half another.
-Seeds come in chunks: the one half runs a chunk forwards, the other backwards, so that a run that depends on
-those before it in its process shows as a digest that differs.
+The worker processes (`simulation.run.worker`) are reused; half of them have one hash seed, half another. Both
+halves get the seeds in chunks; one half runs each chunk backwards. So a run that depends on earlier runs in
+its process has a different digest.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from simulation.run.simulate import RunOutcome
 
 CHUNK = 8
 RUN_SECONDS_MAX = 180.0
-"""A run that takes longer hangs."""
+"""A run that takes longer counts as hanging."""
 
 HASH_SEEDS = ("1", "2")
 LINE_MAX = 50_000_000
 
 
 class WorkerFailed(Exception):
-    """A worker process ended in the middle of a run, or hangs."""
+    """A worker process ended during a run, or hangs."""
 
 
 class Worker:
-    """One worker process. Enter it to start it."""
+    """One worker process, started by `async with`."""
 
     def __init__(self, hash_seed: str) -> None:
         self._hash_seed = hash_seed
@@ -59,7 +59,7 @@ class Worker:
                 await self._process.aclose()
 
     async def run(self, seed: int, without: Collection[str]) -> RunOutcome:
-        """Run a seed. Raises `WorkerFailed`."""
+        """Run one seed. Raises `WorkerFailed`."""
         process = self._process
         if process is None or process.stdin is None or process.stdout is None:
             raise WorkerFailed("the worker was not started")
@@ -77,7 +77,7 @@ class Worker:
 
 
 class Batch:
-    """Runs seeds and tells `report` of each once both of its runs are over."""
+    """Runs seeds, and calls `report` when both runs of a seed have ended."""
 
     def __init__(
         self,
@@ -95,10 +95,10 @@ class Batch:
         self._queues: tuple[list[int], list[int]] = ([], [])
 
     def __repr__(self) -> str:
-        return f"<Batch jobs={self._jobs} half_done={len(self._first)}>"
+        return f"<Batch jobs={self._jobs} half_run={len(self._first)}>"
 
     async def run(self) -> None:
-        """Run all seeds, or those that were begun when the iterator ends. Raises `WorkerFailed`."""
+        """Run all seeds of the iterator. Raises `WorkerFailed`."""
         async with anyio.create_task_group() as tasks:
             for number in range(max(2, self._jobs)):
                 tasks.start_soon(self._work, number % 2)
@@ -106,7 +106,7 @@ class Batch:
     async def _work(self, half: int) -> None:
         async with Worker(HASH_SEEDS[half]) as worker:
             while (seed := self._next(half)) is not None:
-                self._done(await worker.run(seed, self._without))
+                self._add(await worker.run(seed, self._without))
 
     def _next(self, half: int) -> int | None:
         if not self._queues[half]:
@@ -115,7 +115,7 @@ class Batch:
             self._queues[1].extend(reversed(chunk))
         return self._queues[half].pop(0) if self._queues[half] else None
 
-    def _done(self, outcome: RunOutcome) -> None:
+    def _add(self, outcome: RunOutcome) -> None:
         first = self._first.pop(outcome.seed, None)
         if first is None:
             self._first[outcome.seed] = outcome

@@ -1,6 +1,6 @@
-"""The command line of the simulation: options in, a report out, an exit status.
+"""The command line of the simulation: options, report and exit status.
 
-Exit status: 0 if every run passed, 1 if one failed or a batch was vacuous, 2 for what cannot work as called,
+Exit status: 0 if every run passed; 1 if a run failed or a batch missed a coverage point; 2 for invalid usage;
 130 when interrupted. An error is one line.
 """
 
@@ -29,14 +29,14 @@ SEED_MAX = 2**63 - 1
 MINUTES_MAX = 7 * 24 * 60
 """A week."""
 JOBS_MIN = 2
-"""A seed's two runs are in two processes."""
+"""The two runs of a seed need two processes."""
 
-WAYS = ("seed", "seeds", "minutes")
-"""The options that say what is run."""
+MODES = ("seed", "seeds", "minutes")
+"""The options that select the seeds."""
 
 EXIT_STATUS = (
-    "Exit status: 0 if every run passed, 1 if one failed or a batch was vacuous, 2 for what cannot work as "
-    "called, 130 when interrupted."
+    "Exit status: 0 if every run passed; 1 if a run failed or a batch missed a coverage point; 2 for invalid "
+    "usage; 130 when interrupted."
 )
 
 
@@ -45,7 +45,7 @@ def _known_faults(
 ) -> tuple[str, ...]:
     for name in names:
         if name not in FAULTS:
-            raise click.BadParameter(f"{name!r} is no fault; the faults are {', '.join(FAULTS)}")
+            raise click.BadParameter(f"unknown fault {name!r}; the faults are {', '.join(FAULTS)}")
     return names
 
 
@@ -54,25 +54,27 @@ def _known_faults(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog=EXIT_STATUS,
 )
-@click.option("--seed", type=WholeNumber(0, SEED_MAX), help="Run this one seed and print its digest")
-@click.option("--seeds", type=WholeNumber(1), help="Run so many seeds, each twice")
-@click.option(
-    "--start", type=WholeNumber(0, SEED_MAX), default=0, show_default=True, help="The first of many seeds"
-)
+@click.option("--seed", type=WholeNumber(0, SEED_MAX), help="A single seed to run")
+@click.option("--seeds", type=WholeNumber(1), help="Number of seeds to run, each twice")
+@click.option("--start", type=WholeNumber(0, SEED_MAX), default=0, show_default=True, help="First seed")
 @click.option(
     "--minutes",
     type=PositiveNumber(MINUTES_MAX, example="10"),
-    help="Run seeds for so long, each twice",
+    help="Minutes to run seeds for, each twice",
 )
 @click.option(
-    "--without", multiple=True, metavar="FAULT", callback=_known_faults, help="Leave a fault out (repeatable)"
+    "--without",
+    multiple=True,
+    metavar="FAULT",
+    callback=_known_faults,
+    help="Fault to leave out (repeatable)",
 )
 @click.option(
     "--jobs",
     type=WholeNumber(JOBS_MIN),
     default=max(JOBS_MIN, os.cpu_count() or 1),
     show_default="one per core",
-    help="Processes to run many seeds in",
+    help="Number of processes",
 )
 @click.pass_context
 def cli(
@@ -87,9 +89,9 @@ def cli(
 ) -> None:
     """Run the whole controller in a simulated cluster, under faults that are drawn from a seed.
 
-    The same seed is the same run, on any machine. Say --seed for one, --seeds or --minutes for many.
+    The same seed is the same run on every machine. Use --seed for one run, --seeds or --minutes for many.
     """
-    _require_one_way(context)
+    _require_one_mode(context)
     if seed is not None:
         context.exit(_run_one(seed, without))
     context.exit(_run_many(_seeds(start, seeds, minutes), seeds, without, jobs))
@@ -100,18 +102,20 @@ def main() -> NoReturn:
     run_and_exit(cli, program=PROGRAM)
 
 
-def _require_one_way(context: click.Context) -> None:
-    """Refuse what would be ignored."""
-    given = {way: context.params[way] for way in WAYS if context.params[way] is not None}
-    said = [f"--{way} {value if isinstance(value, int) else f'{value:g}'}" for way, value in given.items()]
-    if len(said) != 1:
-        conflict = f"{join_names(said, 'and')} exclude each other: " if said else ""
-        raise click.UsageError(f"{conflict}say one of {', '.join(f'--{way}' for way in WAYS)}")
+def _require_one_mode(context: click.Context) -> None:
+    """Reject options that would be ignored."""
+    given = {mode: context.params[mode] for mode in MODES if context.params[mode] is not None}
+    options = [
+        f"--{mode} {value:g}" if mode == "minutes" else f"--{mode} {value}" for mode, value in given.items()
+    ]
+    if len(options) != 1:
+        conflict = f"{join_names(options, 'and')} exclude each other: " if options else ""
+        raise click.UsageError(f"{conflict}use one of {', '.join(f'--{mode}' for mode in MODES)}")
     if "seed" not in given:
         return
     for option in ("start", "jobs"):
         if context.get_parameter_source(option) is ParameterSource.COMMANDLINE:
-            raise click.UsageError(f"--{option} is for --seeds and --minutes")
+            raise click.UsageError(f"--{option} requires --seeds or --minutes")
 
 
 def _run_one(seed: int, without: tuple[str, ...]) -> int:
@@ -131,27 +135,27 @@ def _seeds(start: int, number: int | None, minutes: float | None) -> Iterator[in
 
 
 def _run_many(seeds: Iterator[int], number: int | None, without: tuple[str, ...], jobs: int) -> int:
-    """Run them and sum up what was run, also where that is less than was asked for."""
-    trouble, status = "", 0
+    """Run a batch and print its summary, even if the batch was interrupted."""
+    problem, status = "", 0
     with BatchProgress(number, without=without, now=time.monotonic) as progress:
-        batch = Batch(seeds, without=without, jobs=jobs, report=progress.done)
+        batch = Batch(seeds, without=without, jobs=jobs, report=progress.add)
         try:
-            trouble = _trouble_of(batch)
-            status = 1 if trouble else 0
+            problem = _run_batch(batch)
+            status = 1 if problem else 0
         except KeyboardInterrupt:
-            trouble, status = "interrupted", INTERRUPTED
+            problem, status = "interrupted", INTERRUPTED
     for line in progress.summary.lines():
         click.echo(line)
-    if trouble:
-        return failed(trouble, status)
+    if problem:
+        return failed(problem, status)
     return 0 if progress.summary.passed else 1
 
 
-def _trouble_of(batch: Batch) -> str:
-    """Run a batch; returns what kept it from being carried through, empty if nothing did."""
-    trouble = ""
+def _run_batch(batch: Batch) -> str:
+    """Run a batch; return the problem that ended it early, empty if none did."""
+    problem = ""
     try:
         anyio.run(batch.run)
     except* WorkerFailed as errors:
-        trouble = "; ".join(str(error) for error in errors.exceptions)
-    return trouble
+        problem = "; ".join(str(error) for error in errors.exceptions)
+    return problem

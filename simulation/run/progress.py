@@ -1,7 +1,7 @@
-"""How far a batch is: a bar on a terminal, a line a minute elsewhere, and each failure once it is known.
+"""The progress of a batch: a bar on a terminal, else one line a minute, and each failure as it occurs.
 
-Reports go to the standard output, progress to the standard error: a batch of hours that is interrupted, or
-whose output goes to a file, has told by then what it found.
+Reports go to standard output and progress to standard error. So a batch that is interrupted, or whose output
+goes to a file, has reported everything that it found.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from simulation.run.report import Summary, replay_command, run_report
 from simulation.run.simulate import RunOutcome
 
 REPORTS_MAX = 5
-"""So many failures are shown in full."""
+"""The maximum number of failures shown in full."""
 
 LINE_SECONDS = 60.0
 
 
 class BatchProgress:
-    """Takes in the outcomes of one batch. Enter it for the time of the runs.
+    """The progress of one batch, displayed inside `with`.
 
-    `seeds_total` is `None` where it is not known before. `now` is a monotonic clock, in seconds.
+    `seeds_total` is `None` if it is unknown. `now` is a monotonic clock, in seconds.
     """
 
     def __init__(
@@ -35,11 +35,11 @@ class BatchProgress:
         self._seeds_total = seeds_total
         self._without = without
         self._now = now
-        self._began = now()
-        self._next_line = self._began + LINE_SECONDS
+        self._started = now()
+        self._next_line = self._started + LINE_SECONDS
         console = Console(stderr=True)
-        self._is_shown = console.is_terminal
-        # Reports may go to a file while the bar is on a terminal: the bar leaves the standard output alone.
+        self._is_terminal = console.is_terminal
+        # Reports may go to a file while the bar is on a terminal: do not redirect standard output.
         self._bar = Progress(
             TextColumn("seeds"),
             BarColumn(),
@@ -49,7 +49,7 @@ class BatchProgress:
             console=console,
             transient=True,
             redirect_stdout=False,
-            disable=not self._is_shown,
+            disable=not self._is_terminal,
         )
         self._task = self._bar.add_task("seeds", total=seeds_total, state="")
 
@@ -62,24 +62,24 @@ class BatchProgress:
 
     def __exit__(self, *_error: object) -> None:
         self._bar.stop()
-        self.summary.real_seconds = self._now() - self._began
+        self.summary.real_seconds = self._now() - self._started
 
-    def done(self, outcome: RunOutcome) -> None:
-        """Both runs of a seed are over."""
+    def add(self, outcome: RunOutcome) -> None:
+        """Add the outcome of a seed after both of its runs."""
         self.summary.add(outcome)
         if not outcome.passed:
-            self._tell(outcome)
+            self._report(outcome)
         self._bar.update(self._task, advance=1, state=self._state())
-        if not self._is_shown and self._now() >= self._next_line:
+        if not self._is_terminal and self._now() >= self._next_line:
             self._next_line = self._now() + LINE_SECONDS
-            of_all = f" of {self._seeds_total}" if self._seeds_total is not None else ""
-            click.echo(f"{self.summary.seeds}{of_all} seeds, {self._state()}", err=True)
+            of_total = f" of {self._seeds_total}" if self._seeds_total is not None else ""
+            click.echo(f"{self.summary.seeds}{of_total} seeds, {self._state()}", err=True)
 
     def _state(self) -> str:
         failed = len(self.summary.failed)
         return f"{failed} failed" if failed else "all passed"
 
-    def _tell(self, outcome: RunOutcome) -> None:
+    def _report(self, outcome: RunOutcome) -> None:
         self._bar.stop()
         if len(self.summary.failed) <= REPORTS_MAX:
             for line in run_report(outcome, without=self._without):

@@ -1,6 +1,6 @@
-"""What is printed of runs: a failure with all that is needed to look into it, and the summary of a batch.
+"""Printed reports: a failed run with all details needed to debug it, and the summary of a batch.
 
-Plain text in fixed columns, the same for the same run: it can be compared, searched and quoted.
+Plain text in fixed columns, equal for equal runs, so that it can be compared, searched and quoted.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from simulation.checks.coverage import BATCH_MIN, POINTS, missing
+from simulation.checks.coverage import BATCH_MIN, POINTS, missed_points
 from simulation.engine.fault_plan import FAULTS
 from simulation.engine.trace import TraceEvent
 from simulation.run.simulate import RunOutcome
@@ -23,21 +23,21 @@ _COLUMNS = (("time", 10), ("process", 18), ("verb", 10), ("kind", 18), ("name", 
 
 
 def replay_command(seed: int, without: Collection[str] = ()) -> str:
-    """The command that runs a seed again."""
+    """Return the command that runs a seed again."""
     return " ".join(["python -m simulation --seed", str(seed), *(f"--without {name}" for name in without)])
 
 
 def run_report(outcome: RunOutcome, *, without: Collection[str] = ()) -> Iterator[str]:
-    """The lines about one run; its last events only if it failed."""
-    verdict = "passed" if outcome.passed else "FAILED"
+    """Yield the lines about one run; a failed run includes its last events."""
+    result = "passed" if outcome.passed else "FAILED"
     minutes = f"{outcome.seconds / 60:.1f} virtual minutes"
-    yield f"seed {outcome.seed} {verdict}: {minutes}, {outcome.events_total} events"
+    yield f"seed {outcome.seed} {result}: {minutes}, {outcome.events_total} events"
     yield f"  scenario  {outcome.scenario}"
     yield from _wrapped("  faults    ", str(outcome.plan))
     if outcome.passed:
         return
     yield f"  replay    {replay_command(outcome.seed, without)}"
-    yield "what was wrong"
+    yield "violations"
     yield from (f"  {text}" for text in outcome.failures[:FAILURES_SHOWN])
     if len(outcome.failures) > FAILURES_SHOWN:
         yield f"  and {len(outcome.failures) - FAILURES_SHOWN} more"
@@ -46,14 +46,14 @@ def run_report(outcome: RunOutcome, *, without: Collection[str] = ()) -> Iterato
 
 
 def event_table(events: Iterable[TraceEvent]) -> Iterator[str]:
-    """Events in fixed columns, a heading first; what is too long for its column is cut."""
+    """Yield a heading and the events in fixed columns, truncated to the column width."""
     yield _row([name for name, _ in _COLUMNS])
     for event in events:
         yield _row([f"{event.seconds:.3f}", event.process, event.verb, event.kind, event.name, event.outcome])
 
 
 def _row(cells: list[str]) -> str:
-    placed = [
+    padded = [
         cell
         if not width
         else f"{cell[: width - 1]:>{width - 1}} "
@@ -61,12 +61,12 @@ def _row(cells: list[str]) -> str:
         else f"{cell[: width - 1]:<{width}}"
         for cell, (name, width) in zip(cells, _COLUMNS, strict=True)
     ]
-    return f"  {''.join(placed)}".rstrip()
+    return f"  {''.join(padded)}".rstrip()
 
 
 @dataclass
 class Summary:
-    """What a batch of runs came to."""
+    """The totals of a batch."""
 
     seeds: int = 0
     failed: list[int] = field(default_factory=list)
@@ -76,37 +76,37 @@ class Summary:
     points: Counter[str] = field(default_factory=Counter)
 
     def add(self, outcome: RunOutcome) -> None:
-        """Count a run, and its second run with it."""
+        """Add the outcome of a seed."""
         self.seeds += 1
         self.virtual_seconds += outcome.seconds
-        self.faults.update(outcome.plan.drawn.keys())
-        self.points.update(outcome.sometimes)
+        self.faults.update(outcome.plan.faults.keys())
+        self.points.update(outcome.coverage)
         if not outcome.passed:
             self.failed.append(outcome.seed)
 
     @property
     def missed(self) -> list[str]:
-        """Points that this batch should have hit and did not; none for a batch too small to tell."""
-        return missing(self.points) if self.seeds >= BATCH_MIN else []
+        """The points that this batch never hit; empty for a batch that is too small to judge."""
+        return missed_points(self.points) if self.seeds >= BATCH_MIN else []
 
     @property
     def passed(self) -> bool:
-        """Whether every run passed and the batch was not vacuous."""
+        """Whether every run passed and every coverage point was hit."""
         return not self.failed and not self.missed
 
     def lines(self) -> Iterator[str]:
-        """The summary for people."""
+        """Yield the lines of the summary."""
         minutes = self.real_seconds / 60
         pace = f", {self.seeds / minutes:.0f} seeds/min" if minutes else ""
         yield f"{self.seeds} seeds, each run twice; {self.virtual_seconds / 3600:.1f} virtual hours{pace}"
-        yield "faults drawn (runs that had them)"
+        yield "faults (number of seeds)"
         yield from _counts(self.faults, FAULTS)
-        yield "what must happen sometimes (times)"
+        yield "coverage points (number of hits)"
         yield from _counts(self.points, POINTS)
         if self.missed:
             yield f"never hit: {', '.join(self.missed)}"
         elif self.seeds < BATCH_MIN:
-            yield f"fewer than {BATCH_MIN} seeds: not all points need to be hit"
+            yield f"coverage is not checked below {BATCH_MIN} seeds"
         yield f"failed: {', '.join(map(str, self.failed))}" if self.failed else "no seed failed"
 
 

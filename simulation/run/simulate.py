@@ -1,10 +1,10 @@
-"""One run: a seed, what is drawn from it, the whole controller through it, and the verdict.
+"""The simulation of one seed: draw a scenario and faults, run the whole controller, return the outcome.
 
     outcome = simulate(7)
     outcome = simulate(7, without=("crashes",), around=planted_bug)
 
-The run is a function of the seed and the code. `around` is entered for the time of the run: a test plants a
-bug there, to see it found.
+The outcome is a function of the seed and the code. `around` is a context manager that the run is executed
+in: tests plant a bug there and check that the simulation finds it.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ from simulation.run.simulated_run import SimulatedRun
 
 @dataclass(frozen=True)
 class RunOutcome:
-    """What came of a run."""
+    """The outcome of a run."""
 
     seed: int
     digest: str
-    """Equal for two runs if and only if all that happened in them was."""
+    """Equal for two runs if and only if the same events happened in both."""
     failures: tuple[str, ...]
-    """One sentence for each thing that was wrong; empty for a run that passed."""
+    """One sentence per violation; empty for a run that passed."""
     plan: FaultPlan
     scenario: str
     seconds: float
-    """Virtual time that passed."""
+    """The virtual duration of the run."""
     events_total: int
-    sometimes: Mapping[str, int] = field(default_factory=dict)
-    """How often each point of `simulation.checks.coverage` was hit."""
+    coverage: Mapping[str, int] = field(default_factory=dict)
+    """The hits of each point of `simulation.checks.coverage`."""
     last_events: tuple[TraceEvent, ...] = ()
     """The end of the trace, for a run that failed."""
 
@@ -62,43 +62,43 @@ def simulate(
     scenario: Scenario | None = None,
     plan: FaultPlan | None = None,
 ) -> RunOutcome:
-    """Run one seed; the faults in `without` are off. Raises nothing for what goes wrong in the run.
+    """Run one seed with the faults in `without` off. A failing run raises nothing.
 
-    A `scenario` or a `plan` that is given stands for the one that the seed would draw.
+    A given `scenario` or `plan` replaces the one that the seed would draw.
     """
     streams = Streams(seed)
     scenario = scenario or draw_scenario(streams)
     plan = plan or draw_plan(streams, without=without)
-    with _undisturbed(), ordered_scopes(), tripwire() as trips, around or nullcontext():
-        world = run_virtual(_run, streams, scenario, plan)
-    trace = world.trace
-    failures = (*world.failures, *(f"nothing can replay this: {line}" for line in trips.lines()))
+    with _without_gc_and_logs(), ordered_scopes(), tripwire() as trips, around or nullcontext():
+        simulated_run = run_virtual(_run, streams, scenario, plan)
+    trace = simulated_run.trace
+    failures = (*simulated_run.failures, *(f"not replayable: {line}" for line in trips.lines()))
     return RunOutcome(
         seed=seed,
         digest=trace.digest,
         failures=failures,
         plan=plan,
         scenario=str(scenario),
-        seconds=world.seconds,
+        seconds=simulated_run.seconds,
         events_total=trace.events_total,
-        sometimes=world.sometimes,
-        last_events=tuple(trace.last) if failures else (),
+        coverage=simulated_run.coverage,
+        last_events=tuple(trace.last_events) if failures else (),
     )
 
 
 async def _run(streams: Streams, scenario: Scenario, plan: FaultPlan) -> SimulatedRun:
-    world = SimulatedRun(streams, scenario, plan)
+    simulated_run = SimulatedRun(streams, scenario, plan)
     try:
-        await world.live()
-    except Exception as error:  # noqa: BLE001 - whatever broke is a failure of the run, and said
-        world.failures += [f"the run broke: {text}" for text in _leaves(error)]
+        await simulated_run.run()
+    except Exception as error:  # noqa: BLE001 - reported as a failure of the run
+        simulated_run.failures += [f"the run raised {text}" for text in _leaves(error)]
     for state in streams.states():
-        world.trace.mix(state)
-    return world
+        simulated_run.trace.update_digest(state)
+    return simulated_run
 
 
 def _leaves(error: BaseException) -> Iterator[str]:
-    """What an error consists of, one line each, with the place where it was raised."""
+    """Yield one line per leaf of an exception group, with the location of the raise."""
     if isinstance(error, BaseExceptionGroup):
         for each in error.exceptions:
             yield from _leaves(each)
@@ -108,18 +108,18 @@ def _leaves(error: BaseException) -> Iterator[str]:
 
 
 @contextmanager
-def _undisturbed() -> Iterator[None]:
-    """No garbage collection in the middle of a run, which has no order, and no logs, which cost time."""
-    collects = gc.isenabled()
+def _without_gc_and_logs() -> Iterator[None]:
+    """Disable garbage collection, which runs at arbitrary times, and logs, which cost time."""
+    gc_enabled = gc.isenabled()
     gc.disable()
-    disabled, structured = logging.root.manager.disable, structlog.get_config()
+    log_level, structlog_config = logging.root.manager.disable, structlog.get_config()
     logging.disable(logging.CRITICAL)
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     try:
         yield
     finally:
-        structlog.configure(**structured)
-        logging.disable(disabled)
+        structlog.configure(**structlog_config)
+        logging.disable(log_level)
         gc.collect()
-        if collects:
+        if gc_enabled:
             gc.enable()

@@ -1,7 +1,7 @@
-"""The world of one run: the cluster, the Deployment in it, its users and its faults, and the three phases.
+"""One run: the cluster, the Deployment in it, its users and faults, and the three phases.
 
-First everything happens at once: users act, faults come, and each write is checked as it is made. Then faults
-stop and what they left open is closed. Then everything must come to rest and stay there.
+In the first phase users act, faults occur, and every write is checked. In the second, faults stop and their
+lasting effects are undone. In the third, the cluster must come to rest and stay at rest.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from simulation.apiserver.store import Change
 from simulation.chaos.external import ExternalActors
 from simulation.chaos.periodic import PeriodicFaults
 from simulation.chaos.scenario import CHAOS_SECONDS, Scenario
-from simulation.checks.bounded_work import wasteful
+from simulation.checks.bounded_work import excess_work
 from simulation.checks.coverage import CoveragePoints
-from simulation.checks.end_state import end_faults
+from simulation.checks.end_state import end_state_violations
 from simulation.checks.handoff import HandOffCheck
 from simulation.checks.invariants import InvariantChecker
 from simulation.checks.liveness import BOUND_SECONDS, Liveness
@@ -35,14 +35,14 @@ from simulation.engine.trace import Trace
 from simulation.engine.virtual_loop import running_virtual_loop
 from simulation.run.repair_phase import RepairCheck
 
-MEMORY_OF_LIMITS_SECONDS = 120.0
-"""So long after the end of a process a write of its may arrive: the limit that it went by still counts."""
+LIMIT_MEMORY_SECONDS = 120.0
+"""How long the limit of an ended process still counts, because one of its writes may arrive late."""
 
 VIOLATIONS_MAX = 20
 
 
 class SimulatedRun:
-    """One run. `failures` is what was wrong in it."""
+    """One run. `failures` has one sentence per violation."""
 
     def __init__(self, streams: Streams, scenario: Scenario, plan: FaultPlan) -> None:
         self._streams = streams
@@ -50,99 +50,101 @@ class SimulatedRun:
         self._plan = plan
         self.failures: list[str] = []
         self.seconds = 0.0
-        self.sometimes: Mapping[str, int] = {}
+        self.coverage: Mapping[str, int] = {}
         self._loop = loop = running_virtual_loop()
-        self.trace = Trace(lambda: loop.world_seconds)
+        self.trace = Trace(lambda: loop.simulated_seconds)
         self.cluster = SimulatedCluster(seed=streams.seed, delays=scenario.delays)
         self.network = Network(self._loop, copy_context(), plan, self.trace)
         self.invariants = InvariantChecker(
-            self.cluster, limit=self._limit, lands_late=lambda: self.network.lands_late
+            self.cluster, limit=self._limit, is_late_write=lambda: self.network.is_late_write
         )
-        self._order = WriteOrderChecker(
+        self._write_order = WriteOrderChecker(
             self.cluster.server,
-            lambda: loop.world_seconds,
-            by_hand=lambda: self.invariants.is_suspended,
+            lambda: loop.simulated_seconds,
+            is_external=lambda: self.invariants.is_suspended,
             writer=lambda: self.network.writer,
         )
-        self._handover = HandOffCheck(self.cluster)
-        self.hands = ExternalActors(self.cluster, self.invariants, self.trace)
-        self._points = CoveragePoints(self.cluster.server, self.trace)
-        self.network.observe = self._on_send
-        self.network.rogue = self.hands.touch
-        self._liveness = Liveness(self.cluster, self.network, clocks_agree=plan.of("clock-jumps") is None)
+        self._handoff = HandOffCheck(self.cluster)
+        self.external = ExternalActors(self.cluster, self.invariants, self.trace)
+        self._coverage = CoveragePoints(self.cluster.server, self.trace)
+        self.network.on_send = self._on_send
+        self.network.rogue_write = self.external.touch
+        self._liveness = Liveness(
+            self.cluster, self.network, clocks_agree=plan.parameters("clock-jumps") is None
+        )
         self._limits: dict[str, tuple[int, float]] = {}
         self.deployment: Deployment | None = None
         self.cluster.server.store.subscribe(self._on_change)
 
     def __repr__(self) -> str:
-        return f"<World {self.cluster!r} failures={len(self.failures)}>"
+        return f"<SimulatedRun {self.cluster!r} failures={len(self.failures)}>"
 
     @property
     def _deployments(self) -> list[Deployment]:
-        return [self.deployment, *self.hands.rivals] if self.deployment is not None else []
+        return [self.deployment, *self.external.rivals] if self.deployment is not None else []
 
     def _replicas(self) -> list[Replica]:
         return [replica for deployment in self._deployments for replica in deployment.running()]
 
-    async def live(self) -> None:
-        """All three phases."""
-        self._set_servers()
+    async def run(self) -> None:
+        """Run all three phases."""
+        self._configure_servers()
         for name, shape in self._scenario.nodes.items():
             self.cluster.fleet.ensure_device_class()
             self.cluster.fleet.add_node(name, shape)
         async with self.cluster, anyio.create_task_group() as tasks:
             try:
-                await self._live(tasks)
+                await self._run_phases(tasks)
             finally:
-                # Whatever ends a run: the dead cannot be cancelled, and would be waited for for ever.
+                # A killed process cannot be cancelled: the task group would wait for it forever.
                 for deployment in self._deployments:
-                    deployment.bury()
+                    deployment.release_killed()
                 tasks.cancel_scope.cancel()
 
-    async def _live(self, tasks: TaskGroup) -> None:
-        around = ReplicaContext(
+    async def _run_phases(self, tasks: TaskGroup) -> None:
+        context = ReplicaContext(
             self.cluster,
             self._loop,
             self.network,
             self._streams,
             self.trace,
             tasks,
-            rate_part=self._plan.value("clock-rates", "part"),
-            on_kill=self._points.on_kill,
+            max_drift=self._plan.value("clock-rates", "max_drift"),
+            on_kill=self._coverage.on_kill,
         )
         self.deployment = Deployment(
-            around, "controller", self._scenario.settings, replicas=self._scenario.replicas
+            context, "controller", self._scenario.settings, replicas=self._scenario.replicas
         )
         self.deployment.start()
-        disturbances = PeriodicFaults(
-            around,
+        faults = PeriodicFaults(
+            context,
             plan=self._plan,
             scenario=self._scenario,
             deployment=self.deployment,
-            hands=self.hands,
-            sometimes=self._points,
+            external=self.external,
+            coverage=self._coverage,
         )
-        disturbances.start(tasks)
-        await self._users()
-        disturbances.stop()
-        await self._heal(self.deployment)
-        await self._judge(self.deployment)
-        self.failures += around.failures
-        every = [replica for deployment in self._deployments for replica in deployment.all]
-        self.failures += wasteful(self.trace, every)
-        self.seconds = self._loop.world_seconds
-        self._points.hit("stale list", self.cluster.server.replicas.stale_lists_total)
-        self.sometimes = self._points.report(self._deployments)
+        faults.start(tasks)
+        await self._run_users()
+        faults.stop()
+        await self._undo_faults(self.deployment)
+        await self._check(self.deployment)
+        self.failures += context.failures
+        replicas = [replica for deployment in self._deployments for replica in deployment.all_replicas]
+        self.failures += excess_work(self.trace, replicas)
+        self.seconds = self._loop.simulated_seconds
+        self._coverage.hit("stale list", self.cluster.server.replicas.stale_lists_total)
+        self.coverage = self._coverage.report(self._deployments)
 
-    def _set_servers(self) -> None:
-        if self._plan.of("clock-rates"):
-            self._loop.skew()
-        watches, rng = self.cluster.watches, self._streams.stream("api servers")
+    def _configure_servers(self) -> None:
+        if self._plan.parameters("clock-rates"):
+            self._loop.enable_skew()
+        watches, rng = self.cluster.watches, self._streams.get("api servers")
         loop = self._loop
-        watches.now = lambda: loop.world_seconds
-        watches.bookmarks = not self._plan.of("starved-bookmarks")
+        watches.now = lambda: loop.simulated_seconds
+        watches.bookmarks = not self._plan.parameters("starved-bookmarks")
         watches.refuses_expired = lambda: happens(rng, 0.5)
-        lagging = self._plan.of("lagging-replicas")
+        lagging = self._plan.parameters("lagging-replicas")
         if lagging is not None:
             stuck = [0.0]
 
@@ -156,95 +158,95 @@ class SimulatedRun:
 
     # Phases.
 
-    async def _users(self) -> None:
-        for act in self._scenario.acts:
-            await anyio.sleep(max(0.0, act.seconds - anyio.current_time()))
-            self.hands.act(act)
+    async def _run_users(self) -> None:
+        for action in self._scenario.actions:
+            await anyio.sleep(max(0.0, action.seconds - anyio.current_time()))
+            self.external.run(action)
         await anyio.sleep(max(0.0, CHAOS_SECONDS - anyio.current_time()))
 
-    async def _heal(self, deployment: Deployment) -> None:
-        """Close what the faults left open; what lasts by itself ends in the next moment."""
+    async def _undo_faults(self, deployment: Deployment) -> None:
+        """Undo the lasting effects of faults; the fault tasks end at the same time."""
         self.trace.add("fault", "stop", "", "all faults")
-        self.network.healthy = True
-        self.network.burst_share = 0.0
+        self.network.is_healthy = True
+        self.network.error_share = 0.0
         self.cluster.server.replicas.heal()
         self.cluster.watches.bookmarks = True
         await anyio.sleep(1.0)
-        self.hands.let_all_start()
-        self.hands.add_device_class()
+        self.external.release_held_pods()
+        self.external.add_device_class()
         for name, shape in self._scenario.nodes.items():
-            self.hands.add_node(name, shape)
-            self.hands.open_node(name)
+            self.external.add_node(name, shape)
+            self.external.open_node(name)
         for replica in deployment.running():
-            replica.link.cut = False
-            replica.link.dies_at_next = ""
-        await self._bring_the_namespace_back()
+            replica.link.is_cut = False
+            replica.link.crash_at_next_write = ""
+        await self._restore_namespace()
 
-    async def _bring_the_namespace_back(self) -> None:
-        """It goes once its last worker has left, which must not take longer than rest may."""
-        what = "the workers' namespace goes"
+    async def _restore_namespace(self) -> None:
+        """Restore a deleted namespace once it is empty; that must not take longer than convergence."""
+        unmet = "the workers' namespace is still terminating"
         try:
-            await self.cluster.wait_until(self.hands.restore_namespace, what, limit_seconds=BOUND_SECONDS)
+            await self.cluster.wait_until(self.external.restore_namespace, unmet, limit_seconds=BOUND_SECONDS)
         except NotSettled as error:
             self.failures.append(str(error))
 
-    async def _judge(self, deployment: Deployment) -> None:
+    async def _check(self, deployment: Deployment) -> None:
         settings = deployment.settings
         limit, timeout = settings.max_seats_per_claim, settings.placement_timeout_seconds
-        wrong = await self._liveness.converge(limit=limit, timeout_seconds=timeout)
-        if not wrong:
-            wrong = self._end_state()
+        violations = await self._liveness.check_convergence(limit=limit, timeout_seconds=timeout)
+        if not violations:
+            violations = self._end_state_violations()
             if not self._scenario.ample:
-                wrong += await self._handover.judge(limit=limit)
-            mending = RepairCheck(self.cluster, self.hands)
-            wrong += await mending.judge(limit=limit)
-            self._points.hit("handed on at rest", self._handover.rounds)
-            self._points.hit("mended at rest", mending.rounds)
-            wrong += await self._liveness.converge(limit=limit, timeout_seconds=timeout)
-            wrong += await self._liveness.stay(self._retries, timeout_seconds=timeout) if not wrong else []
-        self.failures += [*self.invariants.violations, *self._order.violations][:VIOLATIONS_MAX]
-        self.failures += wrong
+                violations += await self._handoff.run(limit=limit)
+            repair = RepairCheck(self.cluster, self.external)
+            violations += await repair.run(limit=limit)
+            self._coverage.hit("handed off at rest", self._handoff.rounds)
+            self._coverage.hit("repaired at rest", repair.rounds)
+            violations += await self._liveness.check_convergence(limit=limit, timeout_seconds=timeout)
+            if not violations:
+                violations += await self._liveness.check_rest(self._retries, timeout_seconds=timeout)
+        self.failures += [*self.invariants.violations, *self._write_order.violations][:VIOLATIONS_MAX]
+        self.failures += violations
 
     def _retries(self) -> int:
-        """How often a reconcile of a process that runs had to be done again."""
+        """Return the number of failed or requeued reconciles of all running processes."""
         total = 0
         for replica in self._replicas():
             counts = replica.controller.runner.statistics().reconciles_total
             total += counts[ResultLabel.ERROR] + counts[ResultLabel.REQUEUE]
         return total
 
-    def _end_state(self) -> list[str]:
-        """What the end must look like whatever happened in between, as far as that is defined."""
-        return list(end_faults(self.cluster, self.hands.expected, all_run=self._scenario.ample))
+    def _end_state_violations(self) -> list[str]:
+        return list(end_state_violations(self.cluster, self.external.expected, all_run=self._scenario.ample))
 
-    # Watching.
+    # Observing writes.
 
     def _on_change(self, change: Change) -> None:
         self.trace.add(
             "store", change.type.value, change.kind.plural, change.record.key.name, str(change.revision)
         )
         if change.kind is not EVENTS and change.kind is not LEASES:
-            self.trace.mix(change.record.data)
+            self.trace.update_digest(change.record.data)
 
     def _on_send(self, link: Link, request: Request) -> None:
-        """A controller sends a write: may it?"""
+        """Check that a controller may send the write."""
         if request.kind is EVENTS or request.kind is LEASES:
             return
         running = self._replicas()
-        # A rival without an elector always leads: that two of the others do is what is asked for.
+        # A rival without an elector always leads; the point requires two electing processes.
         elected = [replica for replica in running if replica.leadership.elector is not None]
-        self._points.hit("two leaders", sum(replica.leadership.leading for replica in elected) > 1)
-        self._points.hit("rival", link.process.startswith("rival"))
+        self._coverage.hit("two leaders", sum(replica.leadership.leading for replica in elected) > 1)
+        self._coverage.hit("rival", link.process.startswith("rival"))
         limits = [replica.settings.max_seats_per_claim for replica in running]
-        self._points.lowest_limit = min((limit for limit in limits if limit), default=0)
+        self._coverage.lowest_limit = min((limit for limit in limits if limit), default=0)
         sender = next((replica for replica in running if replica.link is link), None)
         if sender is not None and not sender.leadership.may_write():
             self.failures.append(f"{request} was sent by a process that may not write")
 
     def _limit(self) -> int:
-        """The highest limit that anybody went by lately; 0 is none."""
-        now = self._loop.world_seconds
+        """Return the highest recent limit of any controller; 0 means no limit."""
+        now = self._loop.simulated_seconds
         for replica in self._replicas():
             self._limits[replica.process.name] = (replica.settings.max_seats_per_claim, now)
-        recent = [limit for limit, seen in self._limits.values() if now - seen < MEMORY_OF_LIMITS_SECONDS]
+        recent = [limit for limit, seen in self._limits.values() if now - seen < LIMIT_MEMORY_SECONDS]
         return 0 if not recent or 0 in recent else max(recent)

@@ -1,7 +1,7 @@
-"""`python -m simulation.run.worker`: runs seeds for a batch, one after the other, in a process of its own.
+"""`python -m simulation.run.worker`: run the seeds of a batch one after the other in one process.
 
-A line of JSON in, a line out: `{"seed": 7, "without": []}`, then the pickled `Outcome` in base 64. Everything
-else that is written goes to standard error.
+Each input line is JSON: `{"seed": 7, "without": []}`. Each output line is a pickled `RunOutcome` in base 64.
+Everything else goes to standard error.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from simulation.run.simulate import simulate
 
 
 def main() -> None:
-    """Serve until standard input ends."""
-    # What was imported stays: it need not be looked at after each run.
+    """Run seeds until standard input ends."""
+    # Imported modules stay, so the collections after each run can skip them.
     gc.collect()
     gc.freeze()
     for line in sys.stdin:

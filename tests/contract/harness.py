@@ -197,7 +197,7 @@ def give_verdict(
             document["status"],
             "PodScheduled",
             "False",
-            moment=format_time(cluster.clock()),
+            timestamp=format_time(cluster.clock()),
             reason=reason,
             message=message,
         )

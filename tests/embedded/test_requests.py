@@ -311,7 +311,7 @@ async def test_an_error_of_a_simulated_component_does_not_stop_it(
         raise KeyError("nothing")
 
     cluster.fleet.add_nodes(1)
-    cluster.event_queue.after(0.0, ("test", "fail"), fail)
+    cluster.event_queue.schedule(0.0, ("test", "fail"), fail)
     containers = [{"name": "main", "image": "main:1"}]
     await raw("POST", PODS_PATH, {"metadata": {"name": "pod-a"}, "spec": {"containers": containers}})
     query = {"watch": "true", "fieldSelector": "status.phase=Running"}

@@ -96,13 +96,13 @@ def test_deadlock_names_the_tasks_and_where_they_wait() -> None:
 def test_tasks_that_keep_each_other_busy_are_reported_instead_of_hanging(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("simulation.engine.virtual_loop.TURNS_MAX", 1000)
+    monkeypatch.setattr("simulation.engine.virtual_loop.ITERATIONS_MAX", 1000)
 
     async def spin() -> None:
         while True:
             await anyio.lowlevel.checkpoint()
 
-    with pytest.raises(Livelock, match="1000 turns in one instant"):
+    with pytest.raises(Livelock, match="1000 iterations without time passing"):
         run_virtual(spin)
 
 

@@ -17,7 +17,9 @@ def rows(heading: str) -> list[str]:
 
 
 def test_the_page_lists_every_fault_with_its_probability() -> None:
-    expected = [f"| `{name}` | {fault.what} | {fault.probability:g} |" for name, fault in FAULTS.items()]
+    expected = [
+        f"| `{name}` | {fault.description} | {fault.probability:g} |" for name, fault in FAULTS.items()
+    ]
 
     assert rows("| fault |") == expected
 

@@ -274,7 +274,7 @@ def refuse(cluster: SimulatedCluster, name: str) -> None:
             document["status"],
             "PodScheduled",
             "False",
-            moment=format_time(cluster.clock()),
+            timestamp=format_time(cluster.clock()),
             reason="Unschedulable",
             message="0/1 nodes are available: by hand.",
         )

@@ -81,7 +81,7 @@ async def test_a_pod_that_does_not_start_is_spoken_of_after_ten_seconds(cluster:
         text = "ContainerWaiting: ImagePullBackOff"
         assert row(cluster, "worker") == ("Placing", "False", "NotStarted", text)
         assert cluster.workloads.status("worker")["nodeName"] == "gpu-node-0"
-        cluster.kubelet.let_start(cluster.workloads.pod_key("worker"))
+        cluster.kubelet.release(cluster.workloads.pod_key("worker"))
         await cluster.wait_until(lambda: row(cluster, "worker")[0] == "Running", "does not run")
         assert row(cluster, "worker") == ("Running", "True", "Placed", "")
 
@@ -92,7 +92,7 @@ async def test_a_pod_that_starts_in_time_is_never_called_late(cluster: Simulated
         cluster.kubelet.hold(cluster.workloads.pod_key("worker"))
         cluster.workloads.submit(workload("worker"))
         await anyio.sleep(5)
-        cluster.kubelet.let_start(cluster.workloads.pod_key("worker"))
+        cluster.kubelet.release(cluster.workloads.pod_key("worker"))
         await cluster.settle()
     reasons = [
         (c.record.document.get("status") or {}).get("reason") for c in cluster.server.history(WORKLOADS)

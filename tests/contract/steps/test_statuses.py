@@ -141,7 +141,7 @@ async def test_scheduler_error_for_more_than_ten_seconds(cluster: SimulatedClust
                 document["status"],
                 "PodScheduled",
                 "False",
-                moment=format_time(cluster.clock()),
+                timestamp=format_time(cluster.clock()),
                 reason="SchedulerError",
                 message="running Filter plugin: no such key: memory",
             )

@@ -178,7 +178,7 @@ async def test_a_pod_that_the_node_took_away_is_lost(cluster: SimulatedCluster, 
             clear_containers(cluster, "worker")
             first = pod_uid(cluster, "worker")
             cluster.kubelet.reject(at_the_pod(cluster, "worker"))
-            cluster.kubelet.let_start(at_the_pod(cluster, "worker"))
+            cluster.kubelet.release(at_the_pod(cluster, "worker"))
         else:
             await submit(cluster, "worker")
             first = pod_uid(cluster, "worker")

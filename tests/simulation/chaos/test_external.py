@@ -8,7 +8,7 @@ import pytest
 from informers.api import ObjectKey
 from simulation.apiserver.kinds import WORKLOADS
 from simulation.chaos.external import ExternalActors
-from simulation.chaos.scenario import Act
+from simulation.chaos.scenario import UserAction
 from simulation.checks.invariants import InvariantChecker
 from simulation.cluster.simulated import SimulatedCluster
 from simulation.cluster.workloads import workload
@@ -21,20 +21,20 @@ async def test_what_users_delete_while_their_namespace_ends_does_not_come_back_w
     cluster: SimulatedCluster,
 ) -> None:
     """One is seen to be deleted still, one went already."""
-    hands = ExternalActors(cluster, InvariantChecker(cluster), Trace(anyio.current_time))
+    external = ExternalActors(cluster, InvariantChecker(cluster), Trace(anyio.current_time))
     held = workload("held")
     held["metadata"]["finalizers"] = ["example.com/other"]
     for body in (held, workload("gone"), workload("wanted")):
-        hands.act(Act(0.0, "submit", body["metadata"]["name"], body))
+        external.run(UserAction(0.0, "submit", body["metadata"]["name"], body))
 
-    assert hands.delete_namespace()
+    assert external.delete_namespace()
     await cluster.settle()
     assert set(cluster.workloads.statuses()) == {"held"}
     for name in ("held", "gone"):
-        hands.act(Act(0.0, "delete", name))
+        external.run(UserAction(0.0, "delete", name))
     server, key = cluster.server, ObjectKey(cluster.workloads.namespace, "held")
     server.edit(WORKLOADS, key, lambda document: document["metadata"].pop("finalizers"))
     await cluster.settle()
 
-    assert hands.restore_namespace()
-    assert set(hands.expected) == set(cluster.workloads.statuses()) == {"wanted"}
+    assert external.restore_namespace()
+    assert set(external.expected) == set(cluster.workloads.statuses()) == {"wanted"}

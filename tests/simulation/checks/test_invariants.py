@@ -45,7 +45,7 @@ async def test_a_claim_that_is_asked_to_go_before_its_ledger_is_told_once(
         cluster.server.patch(CLAIMS, CLAIM, namespace, {"metadata": {"finalizers": None}})
 
     (violation,) = invariants.violations
-    assert violation.endswith(f"{CLAIM} went before its ledger")
+    assert violation.endswith(f"{CLAIM} was deleted before its ledger")
 
 
 @pytest.mark.parametrize("finalizers", [(), ("example.com/hold",)])
@@ -112,7 +112,7 @@ async def test_only_what_lands_late_for_a_worker_that_is_leaving_is_nobodys_faul
     cluster: SimulatedCluster, what: str, late: bool, leaving: bool, told: bool
 ) -> None:
     server, namespace = cluster.server, cluster.workloads.namespace
-    invariants = InvariantChecker(cluster, lands_late=lambda: late)
+    invariants = InvariantChecker(cluster, is_late_write=lambda: late)
     body = workload("worker")
     body["metadata"]["finalizers"] = ["example.com/hold"]
     cluster.workloads.submit(body)
@@ -123,5 +123,5 @@ async def test_only_what_lands_late_for_a_worker_that_is_leaving_is_nobodys_faul
         cluster.workloads.delete("worker")
     server.patch(WORKLOADS, "worker", namespace, {"metadata": {"finalizers": None}})
 
-    said = [text.endswith(f"worker went and left a {what}") for text in invariants.violations]
+    said = [text.endswith(f"worker was deleted and left a {what}") for text in invariants.violations]
     assert said == [True] * told

@@ -105,7 +105,7 @@ async def test_what_never_comes_to_rest_is_said_so(cluster: SimulatedCluster) ->
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(fidget)
-        with pytest.raises(NotSettled, match="still being written to"):
+        with pytest.raises(NotSettled, match="still receives writes"):
             await cluster.settle(limit_seconds=60)
         with pytest.raises(NotSettled, match="nobody comes"):
             await cluster.wait_until(lambda: cluster.workloads.get("nobody"), "nobody comes", limit_seconds=5)
@@ -127,7 +127,7 @@ async def test_an_error_of_an_actor_ends_the_block() -> None:
 
     async def block() -> None:
         async with SimulatedCluster() as cluster:
-            cluster.event_queue.after(1, ("test",), fail)
+            cluster.event_queue.schedule(1, ("test",), fail)
             await anyio.sleep(2)
 
     with pytest.raises(ExceptionGroup) as caught:
@@ -188,7 +188,7 @@ async def test_a_pod_that_is_held_does_not_start(cluster: SimulatedCluster) -> N
     await cluster.settle()
     assert pod_status(cluster)["phase"] == "Pending"
 
-    cluster.kubelet.let_start(POD)
+    cluster.kubelet.release(POD)
     await cluster.settle()
     assert pod_status(cluster)["phase"] == "Running"
 

@@ -19,7 +19,7 @@ from simulation.apiserver.server import ApiServer
 from simulation.apiserver.watches import Watches
 from simulation.cluster.network import Link, Network
 from simulation.engine.fault_plan import FaultPlan, Parameters
-from simulation.engine.process import VirtualProcess, inside
+from simulation.engine.process import VirtualProcess, in_process
 from simulation.engine.random_streams import Streams
 from simulation.engine.trace import Trace
 from simulation.engine.virtual_loop import running_virtual_loop
@@ -40,10 +40,10 @@ class Wire:
             LEDGERS, KEY.namespace, {"metadata": {"name": KEY.name}, "spec": {"claimName": "c"}}
         )
         plan = FaultPlan(MappingProxyType({name.replace("_", "-"): drawn for name, drawn in faults.items()}))
-        self.trace = Trace(lambda: self.loop.world_seconds)
+        self.trace = Trace(lambda: self.loop.simulated_seconds)
         self.network = Network(self.loop, copy_context(), plan, self.trace)
         self.killed = False
-        self.link = Link(self.network, "p", Streams(1).stream("p"), self.kill)
+        self.link = Link(self.network, "p", Streams(1).get("p"), self.kill)
         watches = Watches(self.server.store)
         self.client = ApiClient(self.server, watches, "p", interceptor=self.link, latency_seconds=None)
 
@@ -72,20 +72,20 @@ class Wire:
         return labels.get("a", "")
 
     def noted(self) -> set[str]:
-        return {event.outcome for event in self.trace.last}
+        return {event.outcome for event in self.trace.last_events}
 
 
 async def test_a_request_that_was_sent_arrives_though_its_sender_is_dead() -> None:
     wire, process = Wire(), VirtualProcess("p")
     async with anyio.create_task_group() as tasks:
-        with inside(process):
+        with in_process(process):
             tasks.start_soon(wire.label, "1")
         await anyio.lowlevel.checkpoint()
         assert wire.client.statistics().in_flight == 1
         wire.loop.kill(process)
         await anyio.sleep(5)
         assert wire.value == "1"
-        wire.loop.bury(process)
+        wire.loop.release(process)
         tasks.cancel_scope.cancel()
 
 
@@ -112,7 +112,7 @@ async def test_faults_of_calls(name: str) -> None:
     parameters, heard, noted = FAULTS[name]
     wire = Wire(**{name: parameters})
     touched: list[object] = []
-    wire.network.rogue = touched.append
+    wire.network.rogue_write = touched.append
 
     assert await wire.outcomes(5) == heard
     assert noted in wire.noted()
@@ -123,7 +123,7 @@ async def test_faults_of_calls(name: str) -> None:
 
 async def test_a_burst_answers_with_what_overloaded_servers_say() -> None:
     wire = Wire()
-    wire.network.burst_share = 1.0
+    wire.network.error_share = 1.0
 
     assert await wire.outcomes(40) == {TooManyRequests, ServerError}
     assert wire.value == ""
@@ -131,7 +131,7 @@ async def test_a_burst_answers_with_what_overloaded_servers_say() -> None:
 
 async def test_a_link_that_is_cut_lets_nothing_through() -> None:
     wire = Wire()
-    wire.link.cut = True
+    wire.link.is_cut = True
     began = anyio.current_time()
 
     assert await wire.outcomes(20) == {OutcomeUnknown, Unreachable}
@@ -142,7 +142,7 @@ async def test_a_link_that_is_cut_lets_nothing_through() -> None:
 @pytest.mark.parametrize(("moment", "applied"), [("before", False), ("after", True)])
 async def test_a_process_may_die_at_a_write(moment: str, applied: bool) -> None:
     wire = Wire()
-    wire.link.dies_at_next = moment
+    wire.link.crash_at_next_write = moment
     with anyio.move_on_after(1):
         await wire.label("1")
 
@@ -150,7 +150,7 @@ async def test_a_process_may_die_at_a_write(moment: str, applied: bool) -> None:
     assert (wire.value == "1") is applied
 
 
-@pytest.mark.parametrize("heal", [lambda wire: setattr(wire.network, "healthy", True)])
+@pytest.mark.parametrize("heal", [lambda wire: setattr(wire.network, "is_healthy", True)])
 async def test_a_healthy_network_hurts_nothing(heal: Callable[[Wire], None]) -> None:
     wire = Wire(lost_answers={"rate": 1.0}, latency={"median_seconds": 9.0, "sigma": 0.1, "long_rate": 0.0})
     heal(wire)

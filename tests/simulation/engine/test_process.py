@@ -5,7 +5,7 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from simulation.engine.process import VirtualProcess, inside
+from simulation.engine.process import VirtualProcess, in_process
 from simulation.engine.virtual_loop import VIRTUAL_BACKEND, VirtualBackend, running_virtual_loop
 
 pytestmark = pytest.mark.anyio
@@ -29,7 +29,7 @@ async def test_a_frozen_process_goes_on_where_it_was() -> None:
     ticks: list[float] = []
     process, loop = VirtualProcess("frozen"), running_virtual_loop()
     async with anyio.create_task_group() as tasks:
-        with inside(process):
+        with in_process(process):
             tasks.start_soon(ticker, ticks)
         await anyio.sleep(2.5)
         loop.freeze(process)
@@ -46,14 +46,14 @@ async def test_a_dead_process_runs_nothing_not_even_its_clean_up() -> None:
     ticks: list[float] = []
     process, loop = VirtualProcess("dead"), running_virtual_loop()
     async with anyio.create_task_group() as tasks:
-        with inside(process):
+        with in_process(process):
             tasks.start_soon(ticker, ticks)
         await anyio.sleep(1.5)
         loop.kill(process)
         await anyio.sleep(10)
         assert ticks == [1.0]
         # Only once a run is over, so that its tasks can be cancelled like all others.
-        loop.bury(process)
+        loop.release(process)
         tasks.cancel_scope.cancel()
 
     assert ticks[-1] == -1.0
@@ -63,7 +63,7 @@ async def test_a_process_that_dies_while_it_is_frozen_is_not_thawed() -> None:
     ticks: list[float] = []
     process, loop = VirtualProcess("frozen and dead"), running_virtual_loop()
     async with anyio.create_task_group() as tasks:
-        with inside(process):
+        with in_process(process):
             tasks.start_soon(ticker, ticks)
         await anyio.sleep(0.5)
         loop.freeze(process)
@@ -71,7 +71,7 @@ async def test_a_process_that_dies_while_it_is_frozen_is_not_thawed() -> None:
         loop.thaw(process)
         await anyio.sleep(5)
         assert ticks == []
-        loop.bury(process)
+        loop.release(process)
         tasks.cancel_scope.cancel()
 
 
@@ -85,29 +85,29 @@ async def test_what_a_process_starts_belongs_to_it_and_others_go_on() -> None:
             tasks.start_soon(ticker, inner)
 
     async with anyio.create_task_group() as tasks:
-        with inside(process):
+        with in_process(process):
             tasks.start_soon(parent)
         tasks.start_soon(ticker, outer)
         await anyio.sleep(0.5)
         loop.kill(process)
         await anyio.sleep(3)
         assert (inner, outer) == ([], [1.0, 2.0, 3.0])
-        loop.bury(process)
+        loop.release(process)
         tasks.cancel_scope.cancel()
 
 
 async def test_clocks_of_processes_go_at_their_own_rates() -> None:
     process, loop = VirtualProcess("fast", rate=1.25), running_virtual_loop()
-    loop.skew()
+    loop.enable_skew()
     ticks: list[float] = []
     async with anyio.create_task_group() as tasks:
-        with inside(process):
+        with in_process(process):
             tasks.start_soon(ticker, ticks)
         await anyio.sleep(4.1)
         tasks.cancel_scope.cancel()
 
     assert ticks == pytest.approx([1.0, 2.0, 3.0, 4.0, 5.0, -1.0], abs=1e-6)
-    assert loop.world_seconds == pytest.approx(4.1)
+    assert loop.simulated_seconds == pytest.approx(4.1)
 
 
 async def test_timers_of_one_instant_fire_in_the_order_in_which_they_were_set() -> None:
@@ -131,5 +131,5 @@ async def test_a_timer_that_was_cancelled_does_not_fire() -> None:
 
 @pytest.mark.parametrize("name", ["getaddrinfo", "create_server", "add_signal_handler", "subprocess_exec"])
 async def test_what_ends_at_a_real_moment_is_refused(name: str) -> None:
-    with pytest.raises(RuntimeError, match="no sockets, name look-ups, signals or subprocesses"):
+    with pytest.raises(RuntimeError, match="no sockets, DNS lookups, signals or subprocesses"):
         getattr(running_virtual_loop(), name)()

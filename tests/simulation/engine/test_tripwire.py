@@ -86,4 +86,4 @@ def a_line_that_looks_at_the_clock() -> Iterator[None]:
 def test_a_run_that_touches_the_clock_fails() -> None:
     outcome = simulate(1, around=a_line_that_looks_at_the_clock())
 
-    assert "nothing can replay this: controller.queue.scheduling_queue:1 used time.time" in outcome.failures
+    assert "not replayable: controller.queue.scheduling_queue:1 used time.time" in outcome.failures

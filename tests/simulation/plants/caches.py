@@ -13,7 +13,7 @@ from informers.errors import ApiError, Gone
 from tests.simulation.plants.plant import replaced
 
 
-def expired_watch_goes_on() -> AbstractContextManager[None]:
+def expired_watch_continues() -> AbstractContextManager[None]:
     """A watch that was answered with 410 is tried again from the same version."""
     failed = Reflector._after_failed_watch
 

@@ -55,7 +55,7 @@ def status_before_seat() -> AbstractContextManager[None]:
     return replaced(seat_booker, "book_offer", book_offer)
 
 
-def lost_answer_taken_for_failure() -> AbstractContextManager[None]:
+def lost_answer_taken_as_failure() -> AbstractContextManager[None]:
     """A status write without an answer counts as not written: the seat is released at once."""
 
     async def commit_unfenced(
@@ -130,7 +130,7 @@ def seat_freed_while_pod_ends() -> Iterator[None]:
         yield
 
 
-def lost_pod_taken_for_outcome() -> AbstractContextManager[None]:
+def lost_pod_taken_as_outcome() -> AbstractContextManager[None]:
     """A Pod in a final phase has ended, even if it was removed."""
 
     def is_lost(_pod: Pod) -> bool:

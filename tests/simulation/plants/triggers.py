@@ -15,7 +15,7 @@ _BACKWARDS = {code: 0x7F - code for code in range(0x80)}
 """Turns the order of texts round."""
 
 
-def deaf_to_ledger_deletions() -> AbstractContextManager[None]:
+def ledger_deletions_ignored() -> AbstractContextManager[None]:
     """Nobody is woken when a ledger goes."""
 
     on_ledger = triggers.QueueTriggers._on_ledger

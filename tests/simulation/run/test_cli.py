@@ -35,11 +35,11 @@ PASSED = RunOutcome(
     scenario="mixed: 2 nodes",
     seconds=2345.6,
     events_total=4321,
-    sometimes=dict.fromkeys(POINTS, 1),
+    coverage=dict.fromkeys(POINTS, 1),
 )
 FAILED = replace(
     PASSED,
-    failures=("Workload w1 is gone, and nobody deleted it",),
+    failures=("Workload w1 does not exist although nobody deleted it",),
     last_events=(
         TraceEvent(12.0004, "controller-0.1", "patch", "claimledgers", "ledger-w1-00000011", "Conflict"),
         TraceEvent(
@@ -52,8 +52,8 @@ seed 7 FAILED: 39.1 virtual minutes, 4321 events
   scenario  mixed: 2 nodes
   faults    latency (median_seconds 0.0123); starved-bookmarks
   replay    python -m simulation --seed 7 --without crashes
-what was wrong
-  Workload w1 is gone, and nobody deleted it
+violations
+  Workload w1 does not exist although nobody deleted it
 last events
        time process           verb      kind              name                              outcome
      12.000 controller-0.1    patch     claimledgers      ledger-w1-00000011                Conflict
@@ -100,17 +100,17 @@ def test_a_seed_that_fails_is_status_1(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "say one of --seed, --seeds, --minutes"),
+        ([], "use one of --seed, --seeds, --minutes"),
         (
             ["--seed=7", "--seeds=4"],
-            "--seed 7 and --seeds 4 exclude each other: say one of --seed, --seeds, --minutes",
+            "--seed 7 and --seeds 4 exclude each other: use one of --seed, --seeds, --minutes",
         ),
         (
             ["--seed=7", "--seeds=4", "--minutes=2.5"],
-            "--seed 7, --seeds 4 and --minutes 2.5 exclude each other: say one of --seed, --seeds, --minutes",
+            "--seed 7, --seeds 4 and --minutes 2.5 exclude each other: use one of --seed, --seeds, --minutes",
         ),
-        (["--seed=7", "--start=3", "--jobs=2"], "--start is for --seeds and --minutes"),
-        (["--seed=7", "--jobs=2"], "--jobs is for --seeds and --minutes"),
+        (["--seed=7", "--start=3", "--jobs=2"], "--start requires --seeds or --minutes"),
+        (["--seed=7", "--jobs=2"], "--jobs requires --seeds or --minutes"),
         (["--seed=7", "--seed=8"], "--seed: given more than once"),
         (["--seed=x"], "--seed: 'x' is not allowed: a whole number from 0 to 9223372036854775807"),
         (["--seeds=0"], "--seeds: 0 is not allowed: a whole number, at least 1"),
@@ -119,7 +119,7 @@ def test_a_seed_that_fails_is_status_1(monkeypatch: pytest.MonkeyPatch) -> None:
         (["--minutes=1e308"], "--minutes: 1e308 is not allowed: a number above 0, up to 10080, such as 10"),
         (
             ["--seed=1", "--without=rain"],
-            f"--without: 'rain' is no fault; the faults are {', '.join(FAULTS)}",
+            f"--without: unknown fault 'rain'; the faults are {', '.join(FAULTS)}",
         ),
         (["--speed=1"], "No such option '--speed'."),
     ],
@@ -147,7 +147,7 @@ def test_the_module_is_the_command_line() -> None:
 
 def test_the_help_says_how_it_ends() -> None:
     shown = " ".join(run("--help").stdout.split())
-    assert "Exit status: 0 if every run passed, 1 if one failed" in shown
+    assert "Exit status: 0 if every run passed; 1 if a run failed" in shown
 
 
 def search_for_plants(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -242,24 +242,24 @@ def test_a_failure_is_told_at_once_and_elsewhere_than_on_a_terminal_a_line_a_min
 ) -> None:
     seconds = itertools.count(0, 30)
     with BatchProgress(number, without=(), now=lambda: float(next(seconds))) as progress:
-        progress.done(PASSED)
+        progress.add(PASSED)
         assert capsys.readouterr() == ("", "")
-        progress.done(replace(FAILED, seed=8))
+        progress.add(replace(FAILED, seed=8))
         told = capsys.readouterr()
         assert replay_command(8) in told.out
         assert told.err == f"2{of_all} seeds, 1 failed\n"
         for seed in range(10, 20):
-            progress.done(replace(FAILED, seed=seed))
+            progress.add(replace(FAILED, seed=seed))
         assert "seed 19 FAILED as well: python -m simulation --seed 19" in capsys.readouterr().out
 
 
 def test_a_large_batch_that_never_saw_something_is_vacuous() -> None:
     summary = Summary()
-    lacking = dict(PASSED.sometimes)
+    lacking = dict(PASSED.coverage)
     del lacking["hand-off"]
     for seed in range(BATCH_MIN):
         assert summary.passed, "a small batch need not show everything"
-        summary.add(replace(PASSED, seed=seed, sometimes=lacking))
+        summary.add(replace(PASSED, seed=seed, coverage=lacking))
 
     assert not summary.passed
     assert "never hit: hand-off" in list(summary.lines())

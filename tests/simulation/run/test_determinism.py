@@ -49,10 +49,10 @@ def test_a_run_leaves_the_process_as_it_was() -> None:
 
 def test_a_draw_more_in_one_stream_moves_no_other() -> None:
     first, second = Streams(1), Streams(1)
-    first.stream("a").random()
+    first.get("a").random()
 
-    assert first.stream("b").random() == second.stream("b").random()
-    assert Streams(2).stream("b").random() != Streams(1).stream("b").random()
+    assert first.get("b").random() == second.get("b").random()
+    assert Streams(2).get("b").random() != Streams(1).get("b").random()
 
 
 def test_identifiers_are_uuids_and_differ() -> None:

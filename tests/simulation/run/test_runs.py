@@ -19,14 +19,14 @@ SEEDS, START = BATCH_MIN, 1000
 
 SHOWS: dict[str, str] = {
     "lost-answers": "answer lost",
-    "late-writes": "write arrived late",
+    "late-writes": "late write applied",
     "rogue-writes": "conflict",
     "expired-watches": "history expired",
     "crashes": "crash",
-    "pauses": "overslept",
-    "partitions": "write when cut off",
+    "pauses": "paused past the lease",
+    "partitions": "write during partition",
     "rival": "rival",
-    "rolling-updates": "stopped in order",
+    "rolling-updates": "graceful stop",
     "lost-namespace": "namespace deleted",
     "lost-class": "no device class",
 }
@@ -57,7 +57,7 @@ REGRESSIONS: dict[int, str] = {
 
 
 def alone(name: str, seed: int) -> FaultPlan:
-    return FaultPlan(MappingProxyType({name: FAULTS[name].draw(Streams(seed).stream(name))}))
+    return FaultPlan(MappingProxyType({name: FAULTS[name].draw(Streams(seed).get(name))}))
 
 
 def said(outcome: RunOutcome) -> str:
@@ -70,7 +70,7 @@ def test_a_run_without_faults_passes(seed: int) -> None:
     outcome = simulate(seed, without=tuple(FAULTS))
 
     assert outcome.passed, said(outcome)
-    assert not outcome.plan.drawn
+    assert not outcome.plan.faults
     assert outcome.seconds >= 30 * 60
 
 
@@ -81,7 +81,7 @@ def test_each_fault_alone_is_survived_and_shows(name: str) -> None:
     for seed in range(8):
         outcome = simulate(seed, plan=alone(name, seed))
         assert outcome.passed, said(outcome)
-        hits = outcome.sometimes.get(SHOWS.get(name, ""), 0)
+        hits = outcome.coverage.get(SHOWS.get(name, ""), 0)
         if hits or name not in SHOWS:
             return
     pytest.fail(f"{SHOWS[name]} was never seen")
@@ -89,14 +89,16 @@ def test_each_fault_alone_is_survived_and_shows(name: str) -> None:
 
 def small(scenario: Scenario) -> Scenario:
     """The first acts of a scenario: fewer workers, so that something of all faults falls on each of them."""
-    return Scenario(scenario.nodes, scenario.settings, 2, scenario.acts[:20], scenario.ample, scenario.delays)
+    return Scenario(
+        scenario.nodes, scenario.settings, 2, scenario.actions[:20], scenario.ample, scenario.delays
+    )
 
 
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("seed", range(4))
 def test_all_faults_at_once_are_survived(seed: int) -> None:
     streams = Streams(seed)
-    drawn = {name: fault.draw(streams.stream(name)) for name, fault in FAULTS.items()}
+    drawn = {name: fault.draw(streams.get(name)) for name, fault in FAULTS.items()}
     outcome = simulate(seed, scenario=small(draw_scenario(streams)), plan=FaultPlan(MappingProxyType(drawn)))
 
     assert outcome.passed, said(outcome)
