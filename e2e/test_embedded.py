@@ -76,7 +76,7 @@ LEASE = {
     "apiVersion": "coordination.k8s.io/v1",
     "kind": "Lease",
     "metadata": {"name": "lease-a"},
-    "spec": {"holderIdentity": "somebody"},
+    "spec": {"holderIdentity": "another"},
 }
 EVENT = {
     "apiVersion": "events.k8s.io/v1",
@@ -85,7 +85,7 @@ EVENT = {
     "type": "Warning",
     "reason": "Unschedulable",
     "action": "Place",
-    "note": "No room.",
+    "note": "No capacity.",
     "regarding": {"kind": "Workload", "name": "fft-trainer-a", "namespace": NAMESPACE},
     "reportingController": "example.com/test",
     "reportingInstance": "test",

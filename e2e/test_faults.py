@@ -81,8 +81,8 @@ def test_an_api_server_killed_in_a_storm_causes_at_most_one_list_per_kind(
         restart(plane)
         advance(storm, HALF)
         await_all_running(openrl)
-    asked = lists(plane.audit, mark)
-    assert max(asked.values(), default=0) <= 1, asked
+    list_requests = lists(plane.audit, mark)
+    assert max(list_requests.values(), default=0) <= 1, list_requests
 
 
 @pytest.mark.timeout(180)

@@ -102,7 +102,7 @@ def test_host_memory_is_counted_for_seats_without_a_bound_pod(
 
     # They do not fit together, however fast they arrive: a seat reserves host memory before its Pod exists.
     openrl.submit(*(requesting(f"late-{number}", memory="4Gi") for number in range(4)))
-    wait_until(lambda: len(openrl.in_phase("Running")) == 2, "nobody joins", timeout_seconds=20)
+    wait_until(lambda: len(openrl.in_phase("Running")) == 2, "no worker joins", timeout_seconds=20)
     wait_until(lambda: len(openrl.in_phase("Pending")) == 3, "not three workers waiting", timeout_seconds=20)
     assert sorted(len(seats) for seats in openrl.seats().values()) == [1, 1, 1, 2]
     (waiting, *_) = sorted(openrl.in_phase("Pending"))

@@ -19,7 +19,7 @@ def test_a_dedicated_placement_needs_six_writes_a_join_five_and_neither_reads(
     one_gpu_nodes(cluster, 1)
     start({})
 
-    for name, writes in (("founder", 6), ("joiner", 5)):
+    for name, writes in (("creator", 6), ("joiner", 5)):
         mark = cluster.audit.mark()
         openrl.submit(workload(name))
         openrl.await_phase(name, "Running")

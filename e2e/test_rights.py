@@ -102,10 +102,12 @@ def test_a_repeated_event_is_patched(cluster: Cluster, openrl: WorkloadClient, s
 def test_exactly_the_granted_permissions_are_used(
     cluster: Cluster, shipped: frozenset[Right], full_run: bool
 ) -> None:
-    seen, beyond = used(controller_requests(cluster), shipped)
+    seen, uncovered = used(controller_requests(cluster), shipped)
 
-    asked = {f"{r.kind.verb} {r.kind.resource} in {r.namespace or 'the cluster'}: {r.code}" for r in beyond}
-    assert sorted(asked) == [], "requested without a permission"
+    requested = {
+        f"{r.kind.verb} {r.kind.resource} in {r.namespace or 'the cluster'}: {r.code}" for r in uncovered
+    }
+    assert sorted(requested) == [], "requested without a permission"
     assert not seen & UNAUDITED.keys(), "listed as never audited, but in the audit log"
     assert shipped >= UNAUDITED.keys()
     if full_run:

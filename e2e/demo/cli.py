@@ -33,11 +33,11 @@ def cli(*, serve: bool, **options: int) -> None:
     """
     plan = DemoPlan.checked(**options)
     screen = Screen.on_standard_output(devices=plan.devices, limit=plan.limit)
-    screen.say(f"{plan}, on a real Kubernetes {kubernetes_version()} with kwok instead of kubelets")
-    with real_stage(plan, screen.say) as stage:
+    screen.show(f"{plan}, on a real Kubernetes {kubernetes_version()} with kwok instead of kubelets")
+    with real_stage(plan, screen.show) as stage:
         _play(stage, plan, screen, serve=serve)
         stage.stop_controller()
-    screen.say("Stopped and removed everything.")
+    screen.show("Stopped and removed everything.")
 
 
 def main() -> NoReturn:
@@ -58,7 +58,7 @@ def _play(stage: RealStage, plan: DemoPlan, screen: Screen, *, serve: bool) -> N
         nonlocal shown
         await perform(stage, plan, screen)
         if serve:
-            screen.say(_instructions(stage.plane))
+            screen.show(_instructions(stage.plane))
             shown = True
             await wait_for_interrupt(stage)
 

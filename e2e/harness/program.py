@@ -93,9 +93,9 @@ def running_controller(
 
 def require_no_errors(log: str) -> None:
     """Raise `ControllerError` if the log contains an error."""
-    faults = [line for line in log.splitlines() if '"level":"error"' in line or "Traceback" in line]
-    if faults:
-        raise ControllerError("\n".join(faults))
+    errors = [line for line in log.splitlines() if '"level":"error"' in line or "Traceback" in line]
+    if errors:
+        raise ControllerError("\n".join(errors))
 
 
 @contextmanager

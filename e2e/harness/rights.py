@@ -105,8 +105,8 @@ def _qualified(resource: str, group: str) -> str:
 
 
 def _is_account(subject: Object) -> bool:
-    wanted = ("ServiceAccount", CONTROLLER_SERVICE_ACCOUNT, CONTROLLER_NAMESPACE)
-    return (subject["kind"], subject["name"], subject.get("namespace")) == wanted
+    expected = ("ServiceAccount", CONTROLLER_SERVICE_ACCOUNT, CONTROLLER_NAMESPACE)
+    return (subject["kind"], subject["name"], subject.get("namespace")) == expected
 
 
 def _address(item: Object) -> tuple[str, str, str]:

@@ -1,4 +1,4 @@
-"""A pytest plugin that runs one module last and tells it whether all others ran."""
+"""A pytest plugin that runs one module last, and a fixture that shows whether all others ran."""
 
 from __future__ import annotations
 

@@ -119,8 +119,10 @@ class WorkloadClient:
 
     def await_phases(self, names: Iterable[str], phase: str) -> None:
         """Wait until all these Workloads are in a phase."""
-        wanted = set(names)
-        self.await_that(lambda: wanted <= self.in_phase(phase), f"Workloads {sorted(wanted)} are not {phase}")
+        expected = set(names)
+        self.await_that(
+            lambda: expected <= self.in_phase(phase), f"Workloads {sorted(expected)} are not {phase}"
+        )
 
     def await_pending(self, name: str, code: str) -> dict[str, Any]:
         """Wait until a Workload is Pending with a reason code, and return its status."""

@@ -17,7 +17,7 @@ BINDINGS = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindi
 POLICY = "openrl-workload-templates"
 FOLDER = str(MANIFESTS / "template-policy")
 FORBIDDEN = 403
-ASKED_SECONDS = 30
+APPLIED_SECONDS = 30
 
 
 @pytest.fixture(scope="module")
@@ -27,15 +27,15 @@ def policy(installed_cluster_of_session: Cluster) -> Iterator[Object]:
     enforce(cluster)
     yield cluster.api.get(f"{POLICIES}/{POLICY}")
     cluster.kubectl("delete", "-k", FOLDER)
-    await_asked(cluster.api, asked=False)
+    await_applied(cluster.api, applied=False)
 
 
 def enforce(cluster: Cluster) -> None:
     cluster.kubectl("apply", "-k", FOLDER, "--validate=strict")
-    await_asked(cluster.api, asked=True)
+    await_applied(cluster.api, applied=True)
 
 
-def await_asked(api: Api, *, asked: bool) -> None:
+def await_applied(api: Api, *, applied: bool) -> None:
     """Wait until the API server applies the policy, or no longer applies it. It learns of it by a watch."""
     body = template(hostNetwork=True)
 
@@ -43,10 +43,10 @@ def await_asked(api: Api, *, asked: bool) -> None:
         try:
             api.request("POST", f"{WORKLOADS}?dryRun=All", body)
         except ApiRefused:
-            return asked
-        return not asked
+            return applied
+        return not applied
 
-    wait_until(is_as_wanted, f"the policy is applied: not {asked}", timeout_seconds=ASKED_SECONDS)
+    wait_until(is_as_wanted, f"the policy is applied: not {applied}", timeout_seconds=APPLIED_SECONDS)
 
 
 def template(container: Object | None = None, **pod: object) -> Object:
@@ -178,7 +178,7 @@ def test_every_validation_refuses_something(policy: Object) -> None:
 @pytest.mark.usefixtures("policy")
 def test_existing_workers_can_be_changed_and_deleted_under_the_policy(cluster: Cluster) -> None:
     cluster.api.delete(f"{BINDINGS}/{POLICY}")
-    await_asked(cluster.api, asked=False)
+    await_applied(cluster.api, applied=False)
     created = template(hostNetwork=True)
     created["metadata"]["finalizers"] = ["openrl.io/placement"]
     path = f"{WORKLOADS}/{created['metadata']['name']}"

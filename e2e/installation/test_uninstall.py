@@ -158,11 +158,11 @@ def test_finalizers_can_be_removed_manually_without_a_controller(
     plane: ControlPlane, shell: Shell, tmp_path: Path
 ) -> None:
     place_and_stop(plane, tmp_path / "controller.log")
-    look, by_hand = blocks()[3].split("\n", 1)
+    list_pods, remove_finalizers = blocks()[3].split("\n", 1)
 
     shell("kubectl delete -k manifests --wait=false")
-    wait_until(lambda: not shell(look), "Pods are left", timeout_seconds=GONE_SECONDS)
+    wait_until(lambda: not shell(list_pods), "Pods are left", timeout_seconds=GONE_SECONDS)
     assert not gone(plane), "no finalizer blocked the deletion"
 
-    shell(by_hand)
+    shell(remove_finalizers)
     await_gone(plane)

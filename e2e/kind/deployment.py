@@ -96,7 +96,7 @@ class RunningDeployment:
             leader = self.leader
             return leader if leader and leader != other_than else None
 
-        return wait_until(found, "nobody leads", timeout_seconds=START_SECONDS)
+        return wait_until(found, "there is no leader", timeout_seconds=START_SECONDS)
 
     def await_rollout(self) -> None:
         """Wait until all replicas have the newest revision and are ready, and no others are left."""

@@ -59,7 +59,7 @@ def storm(cluster: Cluster, openrl: WorkloadClient) -> Iterator[Callable[[], Non
     with witnessed_ledgers(cluster) as ledgers, witnessed_pods(cluster, WORKER_NAMESPACE) as workers:
         for number in range(BEFORE):
             openrl.submit(small_worker(number))
-        openrl.await_that(lambda: openrl.in_phase("Running"), "nobody runs")
+        openrl.await_that(lambda: openrl.in_phase("Running"), "no worker runs")
 
         def create_remaining() -> None:
             for number in range(BEFORE, WORKERS):

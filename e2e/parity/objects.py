@@ -60,7 +60,7 @@ def ledger(name: str = "ledger-a", **metadata: Any) -> Document:
 
 def workload(name: str = "worker", *, metadata: Any = None, **spec: Any) -> Document:
     """Return a Workload with only the required fields. A field set to `None` is removed."""
-    wanted: Document = {
+    expected: Document = {
         "role": "trainer",
         "modelID": "model",
         "accelerator": {"memory": "20Gi"},
@@ -69,15 +69,15 @@ def workload(name: str = "worker", *, metadata: Any = None, **spec: Any) -> Docu
     }
     return {
         "metadata": {"name": name, **(metadata or {})},
-        "spec": {key: value for key, value in wanted.items() if value is not None},
+        "spec": {key: value for key, value in expected.items() if value is not None},
     }
 
 
 def pod(name: str = "pod", *, metadata: Any = None, **spec: Any) -> Document:
     """Return a Pod that no scheduler handles. With `nodeName`, it is bound to a node that does not exist."""
     containers = [{"name": "worker", "image": "worker:1"}]
-    wanted = {"schedulerName": "nobody", "containers": containers, **spec}
-    return {"metadata": {"name": name, **(metadata or {})}, "spec": wanted}
+    expected = {"schedulerName": "nobody", "containers": containers, **spec}
+    return {"metadata": {"name": name, **(metadata or {})}, "spec": expected}
 
 
 def claim(name: str = "claim-a", *, alternatives: int = 1, **metadata: Any) -> Document:

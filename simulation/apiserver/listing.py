@@ -59,10 +59,10 @@ class Listing:
 
         Raises `Refusal` 504 if no replica has reached that version.
         """
-        asked = _parse_version(resource_version)
+        requested = _parse_version(resource_version)
         revision = self._revision_of_cache() if resource_version else self._store.revision
-        if asked > revision:
-            raise refusals.too_large(asked, revision)
+        if requested > revision:
+            raise refusals.too_large(requested, revision)
         matches = compile_selectors(kind, selectors)
         current = revision == self._store.revision or revision < self._store.compacted
         records = (

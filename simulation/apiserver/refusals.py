@@ -118,9 +118,9 @@ def expired(message: str) -> Refusal:
     return Refusal(HTTPStatus.GONE, "Expired", message)
 
 
-def too_large(asked: int, current: int) -> Refusal:
+def too_large(requested: int, current: int) -> Refusal:
     """Return 504: the requested resource version is not reached yet."""
-    text = f"Too large resource version: {asked}, current: {current}"
+    text = f"Too large resource version: {requested}, current: {current}"
     details = {"causes": [{"reason": "ResourceVersionTooLarge"}]}
     return Refusal(HTTPStatus.GATEWAY_TIMEOUT, "Timeout", text, details)
 

@@ -79,8 +79,8 @@ class Schema:
         )
         allowed = isinstance(value, int | str) if fits is True else fits(value)
         if not allowed:
-            wanted = self._described.get("type", "integer or string")
-            yield f"{path}: Invalid value: {type(value).__name__} is not of type {wanted}"
+            expected = self._described.get("type", "integer or string")
+            yield f"{path}: Invalid value: {type(value).__name__} is not of type {expected}"
             return
         yield from self._validate_value(value, path)
         for name in self._described.get("required", ()):

@@ -198,8 +198,8 @@ class ApiServer:
         _check_preconditions(kind, old, preconditions)
         strategy = strategy_of(kind)
         strategy.check_deletion(name)
-        asked = grace_seconds if strategy.graceful else None
-        grace = strategy.grace_seconds(old.document) if asked is None else asked
+        requested = grace_seconds if strategy.graceful else None
+        grace = strategy.grace_seconds(old.document) if requested is None else requested
         waits_seconds = old.metadata.get("deletionGracePeriodSeconds", 0) if old.deleting else None
         finalizers = bool(old.metadata.get("finalizers")) or strategy.blocks_removal(old.document)
         if waits_seconds is not None and waits_seconds <= grace and (grace > 0 or finalizers):
@@ -283,12 +283,12 @@ class ApiServer:
 def _check_address(kind: Kind, document: Document, namespace: str, name: str = "") -> None:
     """Refuse a body that names another object than the request does."""
     metadata = document.setdefault("metadata", {})
-    for field, wanted in (("kind", kind.kind), ("apiVersion", kind.api_version)):
-        found = document.setdefault(field, wanted)
-        if found != wanted and kind.custom:
-            raise refusals.invalid(kind, name, [f"{field}: Invalid value: {found!r}: must be {wanted}"])
-        if found != wanted:
-            raise refusals.bad_request(f"{found!r} in the body where {wanted} is expected")
+    for field, expected in (("kind", kind.kind), ("apiVersion", kind.api_version)):
+        found = document.setdefault(field, expected)
+        if found != expected and kind.custom:
+            raise refusals.invalid(kind, name, [f"{field}: Invalid value: {found!r}: must be {expected}"])
+        if found != expected:
+            raise refusals.bad_request(f"{found!r} in the body where {expected} is expected")
     if kind.namespaced and metadata.setdefault("namespace", namespace) != namespace:
         text = "the namespace of the provided object does not match the namespace sent on the request"
         raise refusals.bad_request(text)
@@ -298,13 +298,13 @@ def _check_address(kind: Kind, document: Document, namespace: str, name: str = "
         )
 
 
-def _check_preconditions(kind: Kind, record: Record, wanted: Preconditions) -> None:
-    for what, asked, found in (
-        ("UID", wanted.uid, record.uid),
-        ("ResourceVersion", wanted.resource_version, record.version),
+def _check_preconditions(kind: Kind, record: Record, expected: Preconditions) -> None:
+    for what, requested, found in (
+        ("UID", expected.uid, record.uid),
+        ("ResourceVersion", expected.resource_version, record.version),
     ):
-        if asked is not None and asked != found:
-            why = f"{what} in precondition: {asked}, {what} in object meta: {found}"
+        if requested is not None and requested != found:
+            why = f"{what} in precondition: {requested}, {what} in object meta: {found}"
             raise refusals.conflict(kind, record.key.name, f"Precondition failed: {why}")
 
 

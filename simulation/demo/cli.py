@@ -33,9 +33,9 @@ def cli(*, serve: bool, **options: int) -> None:
     """
     plan = DemoPlan.checked(**options)
     screen = Screen.on_standard_output(devices=plan.devices, limit=plan.limit)
-    screen.say(f"{plan}, in an in-memory cluster; controller flag --max-seats-per-claim={plan.limit}")
+    screen.show(f"{plan}, in an in-memory cluster; controller flag --max-seats-per-claim={plan.limit}")
     anyio.run(_play, plan, screen, serve)
-    screen.say("Stopped and removed everything.")
+    screen.show("Stopped and removed everything.")
 
 
 async def _play(plan: DemoPlan, screen: Screen, serve: bool) -> None:
@@ -46,7 +46,7 @@ async def _play(plan: DemoPlan, screen: Screen, serve: bool) -> None:
         async with embedded_stage(plan) as stage:
             await perform(stage, plan, screen)
             if serve:
-                screen.say(_instructions(stage))
+                screen.show(_instructions(stage))
                 shown = True
                 await wait_for_interrupt(stage)
 

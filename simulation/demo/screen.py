@@ -68,7 +68,7 @@ class Screen:
             console = Console(highlight=False, width=PLAIN_WIDTH)
         return cls(console, live=live, devices=devices, limit=limit)
 
-    def say(self, text: str, *, style: str = "") -> None:
+    def show(self, text: str, *, style: str = "") -> None:
         """Print text above the table. Lines are wrapped by the terminal only, so that paths can be copied."""
         self.console.print(Text(text, style=style), soft_wrap=True)
 
@@ -84,11 +84,11 @@ class Screen:
 
     def summary(self, ending: Ending) -> None:
         """Print the summary."""
-        self.say("Summary", style=TITLE)
+        self.show("Summary", style=TITLE)
         tables = summary_table(summary_rows(ending)), waiting_table("Waited", waits(ending))
         self.console.print(Group("", tables[0], "", tables[1], ""))
         for sentence in conclusions(ending, devices=self._devices, limit=self._limit):
-            self.say(sentence)
+            self.show(sentence)
 
     def _drawn(self, view: ClusterView) -> RenderableType:
         return draw(view, devices=self._devices, limit=self._limit)

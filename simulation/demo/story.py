@@ -124,7 +124,7 @@ class Story:
 
     def _step(self, title: str) -> None:
         self._steps += 1
-        self._screen.say(f"{self._steps}. {title}", style=TITLE)
+        self._screen.show(f"{self._steps}. {title}", style=TITLE)
 
     async def _submit(self, names: Iterable[str]) -> None:
         memory_bytes = self._plan.gpu_memory_bytes

@@ -113,11 +113,11 @@ def delete_options(query: Mapping[str, str], body: Mapping[str, Any]) -> DeleteO
         raise bad_request(f"the body cannot be handled as DeleteOptions: {error}") from error
     if options.orphan_dependents or (options.propagation_policy or POLICIES[0]) not in POLICIES:
         raise invalid_option("propagationPolicy", "Orphan", ", ".join(f'"{each}"' for each in POLICIES))
-    wanted = options.preconditions or _Preconditions()
+    expected = options.preconditions or _Preconditions()
     return DeleteOptions(
         dry_run=_dry_run(",".join(options.dry_run or ())),
         grace_seconds=None if options.grace_period_seconds is None else max(0, options.grace_period_seconds),
-        preconditions=Preconditions(wanted.uid, wanted.resource_version),
+        preconditions=Preconditions(expected.uid, expected.resource_version),
     )
 
 

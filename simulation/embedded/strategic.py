@@ -108,10 +108,10 @@ def _merged_items(current: list[Any], changes: list[dict[str, Any]], key: str) -
 
 def _ordered(items: list[Any], order: list[Any], key: str | None) -> list[Any]:
     """Return the items in the given order. An unlisted item stays behind the listed ones before it."""
-    wanted = [item.get(key) if key and isinstance(item, dict) else item for item in order]
+    expected = [item.get(key) if key and isinstance(item, dict) else item for item in order]
 
     def place(item: Any) -> int:
         found = item.get(key) if key and isinstance(item, dict) else item
-        return wanted.index(found) if found in wanted else len(wanted)
+        return expected.index(found) if found in expected else len(expected)
 
     return sorted(items, key=place)

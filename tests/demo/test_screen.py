@@ -98,14 +98,14 @@ def test_forced_colors_do_not_enable_the_live_table(monkeypatch: pytest.MonkeyPa
 
 def test_text_with_brackets_is_printed_unchanged() -> None:
     shown, output = screen(80)
-    shown.say("[bold]not markup[/bold]")
+    shown.show("[bold]not markup[/bold]")
 
     assert lines(output) == ["[bold]not markup[/bold]"]
 
 
 def test_a_long_path_is_not_wrapped() -> None:
     shown, output = screen(80)
-    shown.say(f"export KUBECONFIG=/{'folder/' * 20}file")
+    shown.show(f"export KUBECONFIG=/{'folder/' * 20}file")
 
     assert len(lines(output)) == 1
 

@@ -121,7 +121,7 @@ async def test_events_are_served_in_both_api_groups(raw: RawClient) -> None:
         "metadata": {"name": "event-a"},
         "type": "Warning",
         "reason": "Unschedulable",
-        "note": "No room.",
+        "note": "No capacity.",
         "regarding": about,
         "reportingController": "openrl.io/open-rl-scheduler",
         "reportingInstance": "host",
@@ -135,7 +135,7 @@ async def test_events_are_served_in_both_api_groups(raw: RawClient) -> None:
     others = (await raw("GET", old_path, fieldSelector="involvedObject.name=another")).body
     (row,) = rows_of((await raw("GET", old_path, accept=TABLE)).body, wide=True)
 
-    assert [item["message"] for item in chosen["items"]] == ["No room."]
+    assert [item["message"] for item in chosen["items"]] == ["No capacity."]
     assert chosen["items"][0]["involvedObject"] == about
     assert others["items"] == []
     assert (row["Object"], row["Count"], row["Source"]) == (

@@ -73,9 +73,9 @@ async def server_set_fields_are_kept_on_update(script: Script) -> None:
 async def clients_cannot_set_creation_and_deletion_time(script: Script) -> None:
     created = await script.create(LEDGERS, ledger())
     assert created is not None
-    moment = "2001-01-01T00:00:00Z"
-    await script.update(LEDGERS, "ledger-a", _with(created, creationTimestamp=moment))
-    await script.update(LEDGERS, "ledger-a", _with(created, deletionTimestamp=moment))
+    timestamp = "2001-01-01T00:00:00Z"
+    await script.update(LEDGERS, "ledger-a", _with(created, creationTimestamp=timestamp))
+    await script.update(LEDGERS, "ledger-a", _with(created, deletionTimestamp=timestamp))
 
 
 async def an_update_does_not_create_an_object(script: Script) -> None:

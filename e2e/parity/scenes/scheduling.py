@@ -44,8 +44,8 @@ def pod(name: str, claim_name: str = "", *, memory: str = "1Gi", cpu: str = "100
         resources["claims"] = [{"name": "gpu"}]
         entries = [{"name": "gpu", "resourceClaimName": claim_name}]
     container = {"name": "worker", "image": "worker:1", "resources": resources}
-    wanted = {"containers": [container], **({"resourceClaims": entries} if entries else {}), **spec}
-    return {"metadata": {"name": name}, "spec": wanted}
+    expected = {"containers": [container], **({"resourceClaims": entries} if entries else {}), **spec}
+    return {"metadata": {"name": name}, "spec": expected}
 
 
 async def a_claim_is_allocated_for_its_pod(stage: Stage) -> None:

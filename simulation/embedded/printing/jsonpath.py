@@ -59,10 +59,10 @@ def _index(match: re.Match[str]) -> Step:
 
 
 def _filter(match: re.Match[str]) -> Step:
-    name, wanted = match["name"], match["value"]
+    name, expected = match["name"], match["value"]
 
     def step(value: Any) -> Iterable[Any]:
         items = value if isinstance(value, list) else []
-        return [item for item in items if isinstance(item, dict) and item.get(name) == wanted]
+        return [item for item in items if isinstance(item, dict) and item.get(name) == expected]
 
     return step

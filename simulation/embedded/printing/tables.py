@@ -37,15 +37,15 @@ def negotiate(accept: str) -> Form:
         if media_type not in {"application/json", "application/*", "*/*"}:
             continue
         given = dict(part.split("=", 1) for part in parameters if "=" in part)
-        wanted = given.get("as", "").removesuffix("List")
-        if not wanted:
+        expected = given.get("as", "").removesuffix("List")
+        if not expected:
             return Form.OBJECT
         if (
             given.get("g") == "meta.k8s.io"
             and given.get("v") == "v1"
-            and wanted in {"Table", Form.METADATA.value}
+            and expected in {"Table", Form.METADATA.value}
         ):
-            return Form(wanted)
+            return Form(expected)
     raise not_acceptable(accept)
 
 
