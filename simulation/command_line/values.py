@@ -72,9 +72,9 @@ class UniqueOptionsCommand(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments. Raises `click.UsageError`."""
-        _, _, said = self.make_parser(ctx).parse_args(args=list(args))
-        for option in said:
+        _, _, given = self.make_parser(ctx).parse_args(args=list(args))
+        for option in given:
             repeatable = not isinstance(option, click.Option) or option.multiple or option.is_flag
-            if not repeatable and said.count(option) > 1:
+            if not repeatable and given.count(option) > 1:
                 raise click.BadParameter("given more than once", ctx=ctx, param=option)
         return super().parse_args(ctx, args)

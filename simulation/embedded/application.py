@@ -17,11 +17,11 @@ from simulation.apiserver.refusals import Refusal
 from simulation.apiserver.server import ApiServer
 from simulation.apiserver.watches import Watches
 from simulation.embedded import discovery, openapi
-from simulation.embedded.objects import Objects, json_response
+from simulation.embedded.objects import ObjectHandler, json_response
 from simulation.embedded.parameters import read_options
 from simulation.embedded.refusals import forbidden_host, internal
 from simulation.embedded.served import resolve
-from simulation.embedded.watching import Watching
+from simulation.embedded.watching import WatchHandler
 
 VERSION = "v1.36.3+embedded"
 """The Kubernetes release whose behavior `e2e.parity` has recorded."""
@@ -41,8 +41,8 @@ class Frontend:
     def __init__(
         self, server: ApiServer, watches: Watches, *, now: Callable[[], datetime], rng: Random
     ) -> None:
-        self._objects = Objects(server, now)
-        self.watching = Watching(server.store, watches, self._objects, rng)
+        self._objects = ObjectHandler(server, now)
+        self.watching = WatchHandler(server.store, watches, self._objects, rng)
 
     def __repr__(self) -> str:
         return f"<Frontend {self._objects!r} {self.watching!r}>"
@@ -67,8 +67,8 @@ class Frontend:
         # Like a real server, ignore a watch parameter on the path of a single object.
         watch = target.watch or (not target.name and read_options(request.query).watch)
         if request.method == "GET" and watch:
-            return await self.watching.answer(request, target)
-        return await self._objects.answer(request, target)
+            return await self.watching.handle(request, target)
+        return await self._objects.handle(request, target)
 
 
 def _server_document(path: str, host: str) -> Document | None:

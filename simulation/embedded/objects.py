@@ -37,7 +37,7 @@ from simulation.embedded.served import CORE_EVENTS, EVICTION, STATUS, Target, as
 _UNKNOWN_FIELDS = "strict decoding error: "
 
 
-class Objects:
+class ObjectHandler:
     """Handles all requests about objects except watches."""
 
     def __init__(self, server: ApiServer, now: Callable[[], datetime]) -> None:
@@ -45,9 +45,9 @@ class Objects:
         self._now = now
 
     def __repr__(self) -> str:
-        return f"<Objects {self._server!r}>"
+        return f"<ObjectHandler {self._server!r}>"
 
-    async def answer(self, request: web.Request, target: Target) -> web.Response:
+    async def handle(self, request: web.Request, target: Target) -> web.Response:
         """Handle one request. Raises `Refusal`."""
         if target.subresource == STATUS and not target.kind.status:
             raise not_found(target.kind, target.name)

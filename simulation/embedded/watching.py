@@ -18,7 +18,7 @@ from simulation.apiserver.kinds import EVENTS
 from simulation.apiserver.selectors import compile_selectors
 from simulation.apiserver.store import Store
 from simulation.apiserver.watches import Watch, Watches
-from simulation.embedded.objects import Objects
+from simulation.embedded.objects import ObjectHandler
 from simulation.embedded.parameters import ReadOptions, read_options
 from simulation.embedded.printing.tables import Rendering
 from simulation.embedded.served import CORE_EVENTS, Target, as_core_event
@@ -36,24 +36,24 @@ class Line(msgspec.Struct):
     object: Document
 
 
-class Watching:
+class WatchHandler:
     """Handles watch requests."""
 
-    def __init__(self, store: Store, watches: Watches, objects: Objects, rng: Random) -> None:
+    def __init__(self, store: Store, watches: Watches, objects: ObjectHandler, rng: Random) -> None:
         self._store = store
         self._watches = watches
         self._objects = objects
         self._rng = rng
 
     def __repr__(self) -> str:
-        return f"<Watching {self._watches!r}>"
+        return f"<WatchHandler {self._watches!r}>"
 
     def end(self) -> None:
         """End all watches."""
         for watch in self._watches.matching():
             watch.end()
 
-    async def answer(self, request: web.Request, target: Target) -> web.StreamResponse:
+    async def handle(self, request: web.Request, target: Target) -> web.StreamResponse:
         """Stream one watch. Raises `Refusal` before the first byte."""
         options = read_options(request.query)
         rendering = self._objects.rendering(request, target, options)
@@ -61,10 +61,10 @@ class Watching:
             response = web.StreamResponse(status=HTTPStatus.OK, headers={"Content-Type": "application/json"})
             await response.prepare(request)
             for line in initial:
-                await response.write(_rendered(line, rendering))
+                await response.write(_render(line, rendering))
             async with aclosing(self._lines(watch, target, options)) as lines:
                 async for line in lines:
-                    await response.write(_rendered(line, rendering))
+                    await response.write(_render(line, rendering))
             await response.write_eof()
             return response
 
@@ -130,7 +130,7 @@ def _end_of_initial_events(target: Target, version: str) -> Line:
     return Line(WatchEventType.BOOKMARK.value, document)
 
 
-def _rendered(line: Line, rendering: Rendering) -> bytes:
+def _render(line: Line, rendering: Rendering) -> bytes:
     plain = line.type in {"ERROR", WatchEventType.BOOKMARK.value}
     data = (
         msgspec.json.encode(line.object) if plain else rendering.render_object(Record(line.object).document)
