@@ -1,4 +1,4 @@
-# Everything is installed into .venv; nothing global is touched. `make help` lists the targets.
+# Everything is installed into .venv and nothing globally. `make help` lists the targets.
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
@@ -23,7 +23,7 @@ WHEELS ?=
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-install: $(STAMP) ## Make .venv with the locked dependencies (the other targets do it when needed)
+install: $(STAMP) ## Create .venv with the locked dependencies (the other targets do it if needed)
 
 $(DEPENDENCIES): requirements-dev.txt
 	@command -v $(PYTHON) >/dev/null || { echo "error: $(PYTHON) is missing: install Python 3.11 or newer, or set PYTHON" >&2; exit 2; }
@@ -34,7 +34,7 @@ $(DEPENDENCIES): requirements-dev.txt
 	@touch $@
 
 $(STAMP): $(DEPENDENCIES) pyproject.toml
-	@# setuptools warns of every editable install: a matter of folder names, which are our packages.
+	@# setuptools warns about the folder names of every editable install. The folders are the packages.
 	PYTHONWARNINGS=ignore $(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@
 
@@ -44,7 +44,7 @@ check: $(STAMP) ## Formatter, linter, strict types on code and tests, import lay
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
-format: $(STAMP) ## Rewrite the sources in the project's format
+format: $(STAMP) ## Format the sources
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
@@ -57,32 +57,32 @@ e2e: go ## Scenarios on a real Kubernetes control plane (built on first use, nee
 e2e-kind: $(STAMP) ## Scenarios on a kind cluster, the controller as installed (needs Docker and kind, or a kit)
 	E2E_PROVIDER=kind $(BIN)/pytest e2e
 
-e2e-long: go ## Minutes of load and chance, simulated and on a real control plane
+e2e-long: go ## Load and random faults for minutes, simulated and on a real control plane
 	$(BIN)/pytest tests -m long
 	$(BIN)/pytest e2e -m long
 
 image: $(STAMP) ## Build the container image: IMAGE=name BASE=python-image WHEELS=true (no package index in the build)
 	$(BIN)/python -m e2e.kind image --tag="$(IMAGE)" --base="$(BASE)" --wheels="$(WHEELS)"
 
-demo: $(if $(filter local,$(CLUSTER)),go,$(STAMP)) ## Watch seats fill and change hands; CLUSTER=local: on a real control plane
-	@case "$(CLUSTER)" in ""|embedded|local) ;; *) echo "error: CLUSTER=$(CLUSTER): embedded (the default) or local is expected" >&2; exit 2;; esac
+demo: $(if $(filter local,$(CLUSTER)),go,$(STAMP)) ## Demo on an in-memory cluster; CLUSTER=local: on a real control plane
+	@case "$(CLUSTER)" in ""|embedded|local) ;; *) echo "error: CLUSTER=$(CLUSTER): use embedded (the default) or local" >&2; exit 2;; esac
 	$(BIN)/$(if $(filter local,$(CLUSTER)),python -m e2e.demo,open-rl-scheduler demo)
 
-bench: go ## Measure the controller on a real control plane, next to a bare writer (minutes)
+bench: go ## Benchmarks on a real control plane, compared with a bare writer (minutes)
 	$(BIN)/python -m bench
 
-docs: $(STAMP) ## Write the tables of settings, metrics and events in docs/ again
+docs: $(STAMP) ## Generate the tables of settings, metrics and events in docs/
 	$(BIN)/python -m tests.docs.settings_table
 	$(BIN)/python -m tests.docs.metrics_table
 
-lock: $(STAMP) ## Resolve the dependencies again and write the hashed requirements files
+lock: $(STAMP) ## Resolve the dependencies and write the hashed requirements files
 	$(COMPILE) --output-file requirements.txt pyproject.toml
 	$(COMPILE) --extra dev --output-file requirements-dev.txt pyproject.toml
 
-clean: ## Remove .venv and caches of the checkout
+clean: ## Remove .venv and the caches of the checkout
 	rm -rf $(VENV) build *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
 
-# Go is for building the control plane: not needed once that is done, nor for a cluster given by E2E_KUBECONFIG.
+# Go builds the control plane. A built control plane needs no Go, and neither does a cluster of E2E_KUBECONFIG.
 go: $(STAMP)
 	@[[ -n "$${E2E_KUBECONFIG:-}" ]] \
 		|| $(BIN)/python -c 'from e2e.controlplane.processes.binaries import cached_binaries; raise SystemExit(cached_binaries() is None)' \
