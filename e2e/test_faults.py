@@ -22,11 +22,11 @@ from e2e.harness.faults import (
     compact,
     controller_with_errors,
     etcd_port_of,
-    lists,
-    local,
+    list_counts,
     port_of,
     redirected_kubeconfig,
-    restart,
+    require_local,
+    restart_apiserver,
     second_server,
 )
 from e2e.harness.invariants import await_settled
@@ -73,15 +73,15 @@ def await_all_running(openrl: WorkloadClient) -> None:
 def test_an_api_server_killed_in_a_storm_causes_at_most_one_list_per_kind(
     cluster: Cluster, openrl: WorkloadClient, tmp_path: Path, storm: Storm
 ) -> None:
-    plane = local(cluster)
+    plane = require_local(cluster)
     with controller_through(cluster, port_of(plane), tmp_path):
         mark = plane.audit.mark()
         advance(storm, HALF)
         plane.component(APISERVER).kill()
-        restart(plane)
+        restart_apiserver(plane)
         advance(storm, HALF)
         await_all_running(openrl)
-    list_requests = lists(plane.audit, mark)
+    list_requests = list_counts(plane.audit, mark)
     assert max(list_requests.values(), default=0) <= 1, list_requests
 
 
@@ -89,7 +89,7 @@ def test_an_api_server_killed_in_a_storm_causes_at_most_one_list_per_kind(
 def test_a_watch_paused_during_a_compaction_causes_one_list_per_kind(
     cluster: Cluster, openrl: WorkloadClient, tmp_path: Path, storm: Storm
 ) -> None:
-    plane = local(cluster)
+    plane = require_local(cluster)
     # A server without its own watch cache passes on etcd's error: the revision is compacted.
     with (
         second_server(plane, "--watch-cache=false") as second,
@@ -103,13 +103,13 @@ def test_a_watch_paused_during_a_compaction_causes_one_list_per_kind(
         compact(plane)
         proxy.heal()
         wait_until(
-            lambda: set(lists(second.audit, mark)) == LISTED_RESOURCES,
+            lambda: set(list_counts(second.audit, mark)) == LISTED_RESOURCES,
             "not every kind was listed again",
             timeout_seconds=30,
         )
         await_all_running(openrl)
         assert "The resourceVersion for the provided watch is too old" in controller.log
-        assert lists(second.audit, mark) == ONCE
+        assert list_counts(second.audit, mark) == ONCE
 
 
 SILENCE_SECONDS = 6
@@ -149,14 +149,14 @@ def truncate(proxy: Proxy) -> None:
 def test_a_broken_network_in_a_storm_causes_no_list(
     cluster: Cluster, openrl: WorkloadClient, tmp_path: Path, storm: Storm, disturb: Callable[[Proxy], None]
 ) -> None:
-    plane = local(cluster)
+    plane = require_local(cluster)
     with proxied(port_of(plane)) as proxy, controller_through(cluster, proxy.port, tmp_path):
         mark = plane.audit.mark()
         advance(storm, HALF)
         disturb(proxy)
         advance(storm, HALF)
         await_all_running(openrl)
-        assert not lists(plane.audit, mark)
+        assert not list_counts(plane.audit, mark)
 
 
 @pytest.mark.long
@@ -164,7 +164,7 @@ def test_a_broken_network_in_a_storm_causes_no_list(
 def test_half_open_connections_are_replaced_without_a_list(
     cluster: Cluster, openrl: WorkloadClient, tmp_path: Path, storm: Storm
 ) -> None:
-    plane = local(cluster)
+    plane = require_local(cluster)
     with proxied(port_of(plane)) as proxy, controller_through(cluster, proxy.port, tmp_path):
         mark = plane.audit.mark()
         advance(storm, HALF)
@@ -172,14 +172,14 @@ def test_half_open_connections_are_replaced_without_a_list(
         advance(storm, HALF)
         pause_briefly(75)  # a watch counts as broken after 70 s without bytes
         await_all_running(openrl)
-        assert not lists(plane.audit, mark)
+        assert not list_counts(plane.audit, mark)
 
 
 @pytest.mark.timeout(180)
 def test_a_second_api_server_replaces_a_killed_one(
     cluster: Cluster, openrl: WorkloadClient, tmp_path: Path, storm: Storm
 ) -> None:
-    plane = local(cluster)
+    plane = require_local(cluster)
     with (
         second_server(plane) as second,
         proxied(port_of(plane)) as proxy,
@@ -192,17 +192,17 @@ def test_a_second_api_server_replaces_a_killed_one(
         storm._openrl = WorkloadClient(second.api)
         advance(storm, HALF)
         # Its watch cache was filled before the storm, so it can serve the changes since then.
-        assert not lists(second.audit, 0)
-        restart(plane)
+        assert not list_counts(second.audit, 0)
+        restart_apiserver(plane)
         await_all_running(openrl)
-        assert max(lists(second.audit, 0).values(), default=0) <= 1
+        assert max(list_counts(second.audit, 0).values(), default=0) <= 1
 
 
 @pytest.mark.timeout(180)
 def test_the_controller_waits_for_a_lagging_api_server(
     cluster: Cluster, openrl: WorkloadClient, tmp_path: Path, storm: Storm
 ) -> None:
-    plane = local(cluster)
+    plane = require_local(cluster)
     with (
         proxied(etcd_port_of(plane)) as link,
         second_server(plane, etcd_port=link.port) as second,
@@ -223,4 +223,4 @@ def test_the_controller_waits_for_a_lagging_api_server(
             "the controller does not watch the second server",
             timeout_seconds=30,
         )
-        assert not lists(second.audit, 0)
+        assert not list_counts(second.audit, 0)

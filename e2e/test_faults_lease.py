@@ -27,7 +27,13 @@ from e2e.controlplane import (
 )
 from e2e.controlplane.processes.identity import CONTROLLER_SERVICE_ACCOUNT
 from e2e.controlplane.waiting import pause_briefly
-from e2e.harness.faults import ControllerWrite, controller_with_errors, frozen, local, written
+from e2e.harness.faults import (
+    ControllerWrite,
+    controller_with_errors,
+    controller_writes,
+    frozen,
+    require_local,
+)
 from e2e.harness.invariants import await_settled
 from e2e.harness.program import ControllerProcess
 from e2e.harness.workloads import WorkloadClient
@@ -154,7 +160,7 @@ def advance(storm: Storm, steps: int) -> None:
 def test_a_leader_frozen_past_its_lease_writes_nothing_when_it_resumes(
     cluster: Cluster, openrl: WorkloadClient, tmp_path: Path, storm: Storm
 ) -> None:
-    plane = local(cluster)
+    plane = require_local(cluster)
     mark = plane.audit.mark()
     with candidate(cluster, tmp_path, "first", own_token=False) as first:
         first.await_logged("Started reconciling")
@@ -168,14 +174,14 @@ def test_a_leader_frozen_past_its_lease_writes_nothing_when_it_resumes(
             assert first.process.wait(20) == 1, "a leader that lost its lease exits with status 1"
             await_settled(openrl, limit=LIMIT, running=CREATES - DELETES, waiting=0)
     assert "no renewal succeeded for" in first.log
-    assert_two_terms(written(plane.audit, mark))
+    assert_two_terms(controller_writes(plane.audit, mark))
 
 
 @pytest.mark.timeout(180)
 def test_a_leader_whose_lease_is_taken_stops_and_the_new_holder_continues(
     cluster: Cluster, openrl: WorkloadClient, tmp_path: Path, storm: Storm
 ) -> None:
-    plane = local(cluster)
+    plane = require_local(cluster)
     mark = plane.audit.mark()
     with candidate(cluster, tmp_path, "first", own_token=False) as first:
         first.await_logged("Started reconciling")
@@ -183,19 +189,19 @@ def test_a_leader_whose_lease_is_taken_stops_and_the_new_holder_continues(
         with candidate(cluster, tmp_path, "second", own_token=True) as second:
             pause_briefly(2 * RETRY_SECONDS)
             # An administrator edits the lease to make another replica the leader.
-            cluster.api.patch(LEASE, {"spec": {"holderIdentity": "thief", "leaseDurationSeconds": 1}})
+            cluster.api.patch(LEASE, {"spec": {"holderIdentity": "another", "leaseDurationSeconds": 1}})
             assert first.process.wait(20) == 1
             second.await_logged("Started reconciling")
             advance(storm, CREATES // 2)
             await_settled(openrl, limit=LIMIT, running=CREATES - DELETES, waiting=0)
-    assert_two_terms(written(plane.audit, mark))
+    assert_two_terms(controller_writes(plane.audit, mark))
 
 
 @pytest.mark.timeout(180)
 def test_x1_e15_a_stopped_leader_releases_its_lease_last_and_a_standby_continues_at_once(
     cluster: Cluster, openrl: WorkloadClient, tmp_path: Path, storm: Storm
 ) -> None:
-    plane = local(cluster)
+    plane = require_local(cluster)
     mark = plane.audit.mark()
     with candidate(cluster, tmp_path, "first", own_token=False) as first:
         first.await_logged("Started reconciling")
@@ -205,7 +211,7 @@ def test_x1_e15_a_stopped_leader_releases_its_lease_last_and_a_standby_continues
             second.await_logged("Started reconciling")
             advance(storm, CREATES // 2)
             await_settled(openrl, limit=LIMIT, running=CREATES - DELETES, waiting=0)
-    writes = written(plane.audit, mark)
+    writes = controller_writes(plane.audit, mark)
     of_first = [write for write in writes if not write.credential and write.resource != "events"]
     assert of_first[-1].of_the_lease, of_first[-1]
     assert_two_terms(writes)

@@ -12,7 +12,14 @@ import yaml
 
 from e2e.controlplane import CONTROLLER_NAMESPACE, Api, Cluster, Fleet, NodeShape, Object, wait_until
 from e2e.controlplane.processes.identity import CONTROLLER_SERVICE_ACCOUNT
-from e2e.harness.faults import controller_with_errors, lists, local, port_of, redirected_kubeconfig, written
+from e2e.harness.faults import (
+    controller_with_errors,
+    controller_writes,
+    list_counts,
+    port_of,
+    redirected_kubeconfig,
+    require_local,
+)
 from e2e.harness.invariants import await_settled
 from e2e.harness.proxy import proxied
 from e2e.harness.workloads import WorkloadClient
@@ -58,7 +65,7 @@ def new_token(api: Api, *, bound_to: Object | None = None) -> tuple[str, str]:
 def test_a_rotated_token_is_used_once_the_old_one_is_refused(
     cluster: Cluster, openrl: WorkloadClient, tmp_path: Path, anchor: Object
 ) -> None:
-    plane = local(cluster)
+    plane = require_local(cluster)
     cluster.furnish(Fleet(nodes=8, shape=NodeShape(gpus=4)))
     storm = Storm(openrl, Random(7))
     old, old_id = new_token(cluster.api, bound_to=anchor)
@@ -85,11 +92,11 @@ def test_a_rotated_token_is_used_once_the_old_one_is_refused(
             for _ in range(CREATES // 2):
                 storm.step()
             await_settled(openrl, limit=LIMIT, running=CREATES - DELETES, waiting=0)
-    before = {write.credential for write in written(plane.audit, mark)}
-    after = {write.credential for write in written(plane.audit, refused_from)}
+    before = {write.credential for write in controller_writes(plane.audit, mark)}
+    after = {write.credential for write in controller_writes(plane.audit, refused_from)}
     assert old_id in before
     assert after == {new_id}
-    assert not lists(plane.audit, mark)
+    assert not list_counts(plane.audit, mark)
 
 
 def _await_refused(api: Api, token: str) -> None:

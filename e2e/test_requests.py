@@ -26,14 +26,14 @@ def test_a_dedicated_placement_needs_six_writes_a_join_five_and_neither_reads(
         # The last line of the log appears shortly after the response.
         await_logged(cluster, mark, writes)
         verbs = requests(cluster, mark)
-        assert written(verbs) == writes, verbs
+        assert count_writes(verbs) == writes, verbs
         assert not verbs["get"], verbs
         assert not verbs["list"], verbs
 
 
 def await_logged(cluster: Cluster, since: int, writes: int) -> None:
     what = f"fewer than {writes} writes are logged"
-    wait_until(lambda: written(requests(cluster, since)) >= writes, what, timeout_seconds=10)
+    wait_until(lambda: count_writes(requests(cluster, since)) >= writes, what, timeout_seconds=10)
 
 
 def requests(cluster: Cluster, since: int) -> Counter[str]:
@@ -44,7 +44,7 @@ def requests(cluster: Cluster, since: int) -> Counter[str]:
     return verbs
 
 
-def written(verbs: Counter[str]) -> int:
+def count_writes(verbs: Counter[str]) -> int:
     return sum(verbs[verb] for verb in ("create", "patch", "update", "delete"))
 
 

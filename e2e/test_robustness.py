@@ -112,7 +112,7 @@ def test_a_seat_on_a_foreign_ledger_does_not_block_running_or_deletion(
     seat = {
         "workload": "trainer",
         "workloadUID": trainer["metadata"]["uid"],
-        "assignmentID": "of-a-hand",
+        "assignmentID": "manual",
         "ownerID": "trainer",
         "exclusive": False,
         "hostRequest": "1Gi",

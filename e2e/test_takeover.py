@@ -16,7 +16,7 @@ from e2e.conftest import Start
 from e2e.controlplane import CONTROLLER_USER, Api, Cluster, NodeShape, RequestKind, wait_until
 from e2e.controlplane.fleet import add_node, ensure_device_class
 from e2e.controlplane.waiting import pause_briefly
-from e2e.harness.faults import local
+from e2e.harness.faults import require_local
 from e2e.harness.in_pod import LEASE, controller_in_a_pod
 from e2e.harness.invariants import violations
 from e2e.harness.program import running_controller
@@ -86,7 +86,7 @@ class LeftBehind:
         self._case = case
         self._stage = RealStage(cluster.api)
         # The fixture contains allocations, which need nodes and devices with exactly these names.
-        api = local(cluster).api
+        api = require_local(cluster).api
         ensure_device_class(api)
         for node, devices in case.nodes.items():
             add_node(api, node, NodeShape(gpus=devices))

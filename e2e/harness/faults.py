@@ -42,7 +42,7 @@ LISTED_RESOURCES = frozenset(
 """The resources for which a controller has informers."""
 
 
-def local(cluster: Cluster) -> ControlPlane:
+def require_local(cluster: Cluster) -> ControlPlane:
     """Return the cluster if this process started it. Raises `Unsupported` otherwise."""
     if not isinstance(cluster, ControlPlane):
         raise Unsupported(f"{cluster!r} was not started by this process")
@@ -76,7 +76,7 @@ def controller_with_errors(
         raise ControllerError(log.read_text())
 
 
-def lists(audit: AuditLog, since: int) -> Counter[str]:
+def list_counts(audit: AuditLog, since: int) -> Counter[str]:
     """Count the list requests of controllers since a mark of the audit log, by resource."""
     return Counter(
         request.kind.resource
@@ -127,7 +127,7 @@ def second_server(plane: ControlPlane, *flags: str, etcd_port: int | None = None
         component.kill()
 
 
-def restart(plane: ControlPlane) -> None:
+def restart_apiserver(plane: ControlPlane) -> None:
     """Restart the API server, and wait until it also serves the custom resources, which start later."""
     plane.restart(APISERVER)
     await_custom_resources(plane.api)
@@ -180,7 +180,7 @@ WRITES = frozenset({"create", "update", "patch", "delete"})
 CREDENTIAL = "authentication.kubernetes.io/credential-id"
 
 
-def written(audit: AuditLog, since: int) -> list[ControllerWrite]:
+def controller_writes(audit: AuditLog, since: int) -> list[ControllerWrite]:
     """Return the writes of controllers since a mark, in the order of receipt."""
     found = []
     with audit._path.open("rb") as log:

@@ -63,7 +63,7 @@ class PodWitness:
         for container in status.get("containerStatuses", []):
             seen.restarts = max(seen.restarts, container["restartCount"])
             ended = container["state"].get("terminated") or {}
-            # Without a time, the 137 is no exit code: the kubelet does not know it (ContainerStatusUnknown).
+            # Without a time, 137 is not the real exit code: the kubelet lost it (ContainerStatusUnknown).
             if finished := ended.get("finishedAt"):
                 seen.exit_code, seen.ended = ended["exitCode"], _time(finished)
 

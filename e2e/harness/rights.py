@@ -21,7 +21,7 @@ from e2e.controlplane import (
     Request,
 )
 from e2e.controlplane.processes.identity import CONTROLLER_SERVICE_ACCOUNT
-from e2e.harness.faults import local
+from e2e.harness.faults import require_local
 
 
 class Right(NamedTuple):
@@ -62,7 +62,7 @@ def granted(installed: Iterable[Object]) -> frozenset[Right]:
 
 def controller_requests(cluster: Cluster) -> Iterator[Request]:
     """Yield the requests of all controllers of this session, to all API servers of the cluster."""
-    for log in sorted(local(cluster).folder.glob("*audit.log")):
+    for log in sorted(require_local(cluster).folder.glob("*audit.log")):
         for request in AuditLog(log).requests(user=CONTROLLER_USER):
             if request.user_agent.startswith(f"{PROGRAM}/"):
                 yield request

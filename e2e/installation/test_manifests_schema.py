@@ -76,7 +76,7 @@ REFUSED: Mapping[str, tuple[Edit, str]] = {
     ),
     "no accelerator": (lambda spec: spec.pop("accelerator"), "spec.accelerator: Required value"),
     "no memory": (lambda spec: spec["accelerator"].clear(), "spec.accelerator.memory: Required value"),
-    "memory that is no quantity": (
+    "memory that is not a quantity": (
         lambda spec: spec["accelerator"].update(memory="60 GB"),
         "spec.accelerator.memory: Invalid value",
     ),
@@ -286,7 +286,7 @@ def store_in_etcd(plane: ControlPlane, body: Object) -> None:
 
 STORED: Mapping[str, Edit] = {
     "no memory": lambda spec: spec["accelerator"].clear(),
-    "a node of its own choice": lambda spec: pod_spec(spec).update(nodeName="node-1"),
+    "a node name": lambda spec: pod_spec(spec).update(nodeName="node-1"),
     "devices without a mode": lambda spec: spec["accelerator"].update(devices=2),
     "no containers": lambda spec: pod_spec(spec).clear(),
     "no template spec": lambda spec: spec["template"].clear(),

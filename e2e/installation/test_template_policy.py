@@ -79,10 +79,10 @@ RESTRICTED = {
 ALLOWED: Mapping[str, Object] = {
     "nothing special": template(),
     "the restricted profile": template(secured(**RESTRICTED)),
-    "what is denied, said outright": template(
+    "denied fields with their default": template(
         hostNetwork=False, hostPID=False, hostIPC=False, automountServiceAccountToken=False
     ),
-    "ports of its own": template({"ports": [{"containerPort": 8000}]}),
+    "container ports": template({"ports": [{"containerPort": 8000}]}),
     "volumes": template(
         volumes=[
             volume(emptyDir={}),
@@ -143,11 +143,11 @@ REFUSED: Mapping[str, tuple[Object, str]] = {
         template(volumes=[volume(projected=TOKEN)]),
         "spec.template.spec.volumes: serviceAccountToken is not allowed, volume data",
     ),
-    "a switch that is no boolean": (
+    "a boolean field with another type": (
         template(hostNetwork="yes"),
         "spec.template.spec.hostNetwork: is not allowed",
     ),
-    "what cannot be read": (template(volumes="all"), "expression"),
+    "a field with another type": (template(volumes="all"), "expression"),
 }
 
 

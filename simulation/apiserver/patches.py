@@ -60,12 +60,12 @@ def _apply(target: Document, operation: Document) -> None:
 def _locate(target: Any, path: str) -> tuple[Any, str]:
     """Return the container of the value that a JSON pointer (RFC 6901) names, and its key there."""
     if not path.startswith("/"):
-        raise bad_request(f"error decoding patch: {path!r} is no JSON pointer")
+        raise bad_request(f"error decoding patch: {path!r} is not a JSON pointer")
     *parents, last = (part.replace("~1", "/").replace("~0", "~") for part in path[1:].split("/"))
     for part in parents:
         target = _read(target, part, path)
     if not isinstance(target, dict | list):
-        raise unprocessable(f"{path}: the parent is no container")
+        raise unprocessable(f"{path}: the parent is not an object or list")
     return target, last
 
 
@@ -73,7 +73,7 @@ def _read(parent: Any, key: str, path: str) -> Any:
     try:
         return parent[_index(parent, key)]
     except (KeyError, IndexError, ValueError, TypeError) as error:
-        raise unprocessable(f"{path}: unable to find what is named") from error
+        raise unprocessable(f"{path}: no such member") from error
 
 
 def _add(parent: Any, key: str, value: Any, path: str) -> None:

@@ -143,7 +143,7 @@ class ApiServer:
         old = self.get(kind, name, namespace)
         patch = as_document({"patch": body})["patch"]
         if isinstance(patch, list) is not (patch_type is PatchType.JSON):
-            raise refusals.bad_request(f"error decoding patch: the body is no {patch_type.value}")
+            raise refusals.bad_request(f"error decoding patch: the body is not a {patch_type.value}")
         patched = json_patched if patch_type is PatchType.JSON else merge_patched
         document = without_nulls(patched(old.copy(), patch))
         _check_address(kind, document, namespace, name)
@@ -229,7 +229,7 @@ class ApiServer:
             document = old.copy()
             document["status"] = candidate.get("status") or {}
             if not kind.custom and not isinstance(document["status"], dict):
-                raise refusals.bad_request(f"json: {kind.kind}.status is no object")
+                raise refusals.bad_request(f"json: {kind.kind}.status is not an object")
             errors = list(strategy.validate_status_update(old.document, document))
             if not kind.custom and candidate["metadata"].get("uid", old.uid) != old.uid:
                 errors.append("metadata.uid: Invalid value: field is immutable")

@@ -51,7 +51,7 @@ def write_of(server: ApiServer, target: Target, media_type: str, patch: Json | l
         try:
             left = apply_to(dry_run_server(server)).document
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise bad_request(f"the patch does not leave a {target.kind.kind}: {error}") from error
+            raise bad_request(f"the patched object is not a valid {target.kind.kind}: {error}") from error
         check_types(left, target.kind)
         return apply_to(server)
 

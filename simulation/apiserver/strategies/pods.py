@@ -90,7 +90,7 @@ def _check_types(spec: Document) -> None:
     """Refuse values that cannot be decoded (400)."""
     for kind in _CONTAINER_LISTS:
         if not isinstance(spec.get(kind, []), list):
-            raise bad_request(f"Pod in version v1 cannot be handled as a Pod: spec.{kind} is no list")
+            raise bad_request(f"Pod in version v1 cannot be handled as a Pod: spec.{kind} is not a list")
         for container in spec.get(kind, []):
             resources = container.get("resources") or {}
             for name in ("requests", "limits"):

@@ -280,5 +280,5 @@ async def test_only_a_pod_is_given_a_grace_period(cluster: SimulatedCluster) -> 
 
 async def test_a_status_that_is_no_object_is_refused(cluster: SimulatedCluster) -> None:
     cluster.server.create(NAMESPACES, "", {"metadata": {"name": "team-a"}})
-    with pytest.raises(Refusal, match="status is no object"):
+    with pytest.raises(Refusal, match="status is not an object"):
         cluster.server.patch(NAMESPACES, "team-a", "", {"status": "odd"}, subresource="status")
