@@ -16,10 +16,10 @@ from controller.api.reasons import ReasonCode, sentence
 from controller.api.workload import Workload
 from controller.reconcile import reporting, teardown
 from controller.reconcile.ages import Milestone
-from controller.reconcile.context import ContendedError, ReconcileContext, WorkloadScope
+from controller.reconcile.context import ContendedError, ReconcileContext, Scope
 from controller.reconcile.worker_pods import is_unschedulable
 from informers.queue.runner import Result
-from placement.types import JoinCheck, PlacementRequest
+from placement.types import JoinCheck
 
 PATIENCE = timedelta(minutes=2)
 PATIENCE_WHILE_BINDING = timedelta(seconds=600)
@@ -29,7 +29,7 @@ HOPELESS = frozenset({JoinCheck.ROLE_REFUSED, JoinCheck.DEVICE_TOO_SMALL})
 """Failed checks that cannot pass later, unlike a taint."""
 
 
-async def abandon_refusing_claim(context: ReconcileContext, scope: WorkloadScope) -> Result | None:
+async def abandon_refusing_claim(context: ReconcileContext, scope: Scope) -> Result | None:
     """Delete the Pod, clear the status, and release the seat on a claim that refused for too long.
 
     The claim is not offered to this worker again for a while. Raises `Conflict` if the Pod changed
@@ -39,10 +39,10 @@ async def abandon_refusing_claim(context: ReconcileContext, scope: WorkloadScope
     claim = context.claim(workload.status.claim_name)
     if pod is None or claim is None or not claim.allocated or not is_unschedulable(pod):
         return None
-    remaining = remaining_seconds(context, workload, scope.request, claim, pod)
+    remaining = remaining_seconds(context, workload, claim, pod)
     if remaining > 0:
         if scope.request is not None:
-            await reporting.unschedulable(context, workload, scope.request, pod)
+            await reporting.no_capacity(context, workload, scope.request, pod)
         return Result(requeue_after_seconds=min(remaining, context.settings.retry_interval_seconds))
     if not await context.writer.delete_pod(pod, on_version=True):
         # A finalizer keeps the Pod, and therefore the worker, on that claim.
@@ -52,18 +52,13 @@ async def abandon_refusing_claim(context: ReconcileContext, scope: WorkloadScope
     return context.retry
 
 
-def remaining_seconds(
-    context: ReconcileContext,
-    workload: Workload,
-    request: PlacementRequest | None,
-    claim: ResourceClaim,
-    pod: Pod,
-) -> float:
+def remaining_seconds(context: ReconcileContext, workload: Workload, claim: ResourceClaim, pod: Pod) -> float:
     """Return how long the claim may continue to refuse this Pod; 0 or less if it is abandoned now.
 
     The time counts from the latest of the refusal, the creation of the Pod and the allocation. A Pod that
     waited on its own claim for minutes carries the old refusal for a moment after the claim is allocated.
     """
+    request = context.requests.of(workload)
     if request is not None and context.fleet.check(request, claim.metadata.name) in HOPELESS:
         return 0.0
     is_binding = claim.status.allocation is not None and any(

@@ -70,6 +70,7 @@ class Ages:
         self._observations: dict[str, dict[Milestone, _Observation]] = {}
         self._last_observed_seconds: dict[str, float] = {}
         """Only for workers that this process observed, or saw appear or begin to wait."""
+        self._exempted_seconds: dict[str, float] = {}
 
     def __repr__(self) -> str:
         return f"<Ages workers={len(self._last_observed_seconds)} waiting={len(self._observations)}>"
@@ -96,13 +97,26 @@ class Ages:
             observations[milestone] = seen
         return seen.age + timedelta(seconds=self._monotonic() - seen.observed_seconds)
 
+    def exempt(self, worker_uid: str) -> None:
+        """Record that the worker waits for something that the placement timeout does not count."""
+        self._exempted_seconds[worker_uid] = self._monotonic()
+
+    def counted_wait(self, workload: Workload) -> timedelta:
+        """Return how long the worker has waited since its wait began or was last exempt."""
+        waited = self.age(Milestone.WAIT_STARTED, workload, None) or timedelta()
+        exempted_seconds = self._exempted_seconds.get(workload.uid)
+        if exempted_seconds is None:
+            return waited
+        return min(waited, timedelta(seconds=self._monotonic() - exempted_seconds))
+
     def settle(self, worker_uid: str) -> None:
         """Drop the ages of a worker that is placed or has ended."""
         self._observations.pop(worker_uid, None)
+        self._exempted_seconds.pop(worker_uid, None)
 
     def forget(self, worker_uid: str) -> None:
         """Drop everything about a deleted worker."""
-        self._observations.pop(worker_uid, None)
+        self.settle(worker_uid)
         self._last_observed_seconds.pop(worker_uid, None)
 
     def _first_age(self, worker_uid: str, time: datetime) -> timedelta:

@@ -10,14 +10,14 @@ from controller.api.core import Pod
 from controller.api.reasons import Phase, ReasonCode, sentence
 from controller.api.status import StatusUpdate
 from controller.reconcile import abandon, reporting, teardown
-from controller.reconcile.context import DONE, ReconcileContext, WorkloadScope
+from controller.reconcile.context import ReconcileContext, Scope
 from informers.queue.runner import Result
 
 MAX_REJECTIONS = 3
 """Rejections by the kubelet of a claim's node after which the worker abandons the claim."""
 
 
-async def finish(context: ReconcileContext, scope: WorkloadScope) -> Result | None:
+async def finish(context: ReconcileContext, scope: Scope) -> Result | None:
     """Record the result of a finished Pod, or replace a lost one."""
     workload, pod = scope.workload, scope.pod
     if pod is None or not pod.finished:
@@ -25,7 +25,7 @@ async def finish(context: ReconcileContext, scope: WorkloadScope) -> Result | No
     live = await context.live.pod_of(workload.name)
     if live is None or live.metadata.uid != pod.metadata.uid or not live.finished:
         context.requeue(workload)
-        return DONE
+        return Result()
     if is_lost(live):
         return await _replace(context, scope, live, pod)
     update = StatusUpdate(phase=Phase.SUCCEEDED, reason="")
@@ -33,7 +33,7 @@ async def finish(context: ReconcileContext, scope: WorkloadScope) -> Result | No
         reason = sentence(ReasonCode.POD_FAILED, failure_message(live))
         update = StatusUpdate(phase=Phase.FAILED, reason=reason)
     await teardown.withdraw(context, await context.report(workload, update))
-    return DONE
+    return Result()
 
 
 def is_lost(pod: Pod) -> bool:
@@ -48,7 +48,7 @@ def is_lost(pod: Pod) -> bool:
     return not any(s.state.terminated is not None for s in statuses)
 
 
-async def _replace(context: ReconcileContext, scope: WorkloadScope, live: Pod, cached: Pod) -> Result:
+async def _replace(context: ReconcileContext, scope: Scope, live: Pod, cached: Pod) -> Result:
     """Delete a lost Pod. If the kubelet rejected it, back off: the next one may be rejected as well."""
     workload = scope.workload
     deleting = live.metadata.deletion_timestamp is not None

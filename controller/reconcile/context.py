@@ -32,13 +32,12 @@ from informers.queue.runner import Result
 from ledger.api import LedgerApi
 from ledger.book import SeatBook
 from ledger.names import ledger_name, own_claim_name
-from ledger.state import ClaimLedger, Seat
+from ledger.state import ClaimLedger, SeatRef
 from placement.fleet import Fleet
 from placement.types import PlacementRequest
 
 _log = logs.get_logger(__name__)
 
-DONE = Result()
 UNCHANGED = StatusUpdate()
 
 MAX_NAME_ATTEMPTS = 16
@@ -50,7 +49,7 @@ class ContendedError(Exception):
 
 
 @dataclass
-class WorkloadScope:
+class Scope:
     """One Workload in one reconcile. Each step stores the Workload as last written."""
 
     workload: Workload
@@ -109,17 +108,15 @@ class ReconcileContext:
         live = await self.live.workload(workload.name)
         return live if live is not None and live.uid == workload.uid else None
 
-    def seats(self, workload: Workload) -> list[tuple[str, Seat]]:
-        """Return the cached seats of this Workload as (claim, seat), ordered by claim name."""
+    def seats(self, workload: Workload) -> dict[str, list[SeatRef]]:
+        """Return the cached seats of this Workload's UID by claim, ordered by claim name."""
+        seats: dict[str, list[SeatRef]] = {}
         ledgers = self.caches.ledgers.store.by_index(BY_WORKER, workload.uid)
-        seats = [
-            (ledger.claim_name, seat)
-            for ledger in ledgers
-            if ledger.is_well_named
-            for seat in ledger.seats
-            if seat.workload_uid == workload.uid
-        ]
-        return sorted(seats, key=lambda item: (item[0], item[1].workload))
+        for ledger in sorted(ledgers, key=lambda ledger: ledger.claim_name):
+            refs = [seat.ref for seat in ledger.seats if seat.workload_uid == workload.uid]
+            if ledger.is_well_named and refs:
+                seats[ledger.claim_name] = refs
+        return seats
 
     def booked_reason(self, workload: Workload, claim_name: str) -> str:
         """Return the status reason of a booked worker: its own claim's shapes, or the claim it joined."""

@@ -12,13 +12,13 @@ from controller.api.reasons import Phase, ReasonCode, sentence
 from controller.api.status import PlacedUpdate, StatusUpdate, assignment_of
 from controller.api.workload import Workload
 from controller.reconcile import commit, reporting, seat_booker, teardown, worker_pods
-from controller.reconcile.context import ContendedError, ReconcileContext, WorkloadScope, own_claim_names
+from controller.reconcile.context import ContendedError, ReconcileContext, Scope, own_claim_names
 from informers.errors import Conflict
 from informers.queue.runner import Result
 from placement.types import PlacementRequest
 
 
-async def fall_back(context: ReconcileContext, scope: WorkloadScope) -> Result | None:
+async def fall_back(context: ReconcileContext, scope: Scope) -> Result | None:
     """Move a worker whose Pod fits nowhere to a seat, or clear it to create a better claim of its own.
 
     If neither helps, it waits with its pending claim, which is the autoscaler's signal.
@@ -31,13 +31,13 @@ async def fall_back(context: ReconcileContext, scope: WorkloadScope) -> Result |
         return context.retry
     name = claim.metadata.name
     # Read before the commit: a seat that appears later may be another process's, about to be committed.
-    old_seats = teardown.held_seats(context, workload).get(name, [])
+    old_seats = context.seats(workload).get(name)
     moved = await move_to_seat(context, workload, request, pod)
     if moved is not None:
         result = await worker_pods.create(context, moved)
-        if assignment_of(moved).claim != name:
+        if old_seats and assignment_of(moved).claim != name:
             if result is None:
-                await teardown.release_seats(context, name, old_seats)
+                await teardown.release(context, name, old_seats)
             else:
                 # The Pod of this name may be one that another process created late, on the old claim.
                 await teardown.release_if_pod_gone(context, moved, name, old_seats)
@@ -47,7 +47,7 @@ async def fall_back(context: ReconcileContext, scope: WorkloadScope) -> Result |
     elif not _lists_all_shapes(context, request, claim):
         detail = f"{name} lacks a device size that came since"
     else:
-        await reporting.unschedulable(context, workload, request, pod)
+        await reporting.no_capacity(context, workload, request, pod)
         return context.retry
     if not await context.writer.delete_pod(pod, on_version=True):
         raise ContendedError(workload.name)

@@ -8,8 +8,8 @@ Durations count by the monotonic clock. With the wall clock, setting it back wou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 import anyio
@@ -24,10 +24,8 @@ from controller.reconcile.ages import Ages
 from informers.api import ObjectKey
 from placement.types import Node, SeatInfo
 
-CLAIM_HOLD_MIN_SECONDS = 60.0
-CLAIM_HOLD_MAX_SECONDS = 30 * 60.0
-REJECTION_HOLD_MIN_SECONDS = 1.0
-REJECTION_HOLD_MAX_SECONDS = 300.0
+CLAIM_HOLD_RANGE_SECONDS = (60.0, 30 * 60.0)
+REJECTION_HOLD_RANGE_SECONDS = (1.0, 300.0)
 
 
 class AllocationTimes:
@@ -60,14 +58,28 @@ class AllocationTimes:
 
 
 @dataclass(frozen=True)
-class _ClaimHold:
+class _Hold:
+    """A pause that lasts twice as long each time."""
+
+    count: int
+    seconds: float
+    until_seconds: float
+
+
+def _next_hold(before: _Hold | None, range_seconds: tuple[float, float], now_seconds: float) -> _Hold:
+    shortest, longest = range_seconds
+    count, seconds = (0, shortest) if before is None else (before.count, min(before.seconds * 2, longest))
+    return _Hold(count + 1, seconds, now_seconds + seconds)
+
+
+@dataclass(frozen=True)
+class _RefusingClaim:
     """A claim that refused a worker, as it was then."""
 
-    claim_name: str
+    name: str
     allocation: Allocation | None
     node: Node | None
-    hold_seconds: float
-    until_seconds: float
+    hold: _Hold
 
 
 class ClaimBackoff:
@@ -81,25 +93,17 @@ class ClaimBackoff:
         self._caches = caches
         self._namespace = namespace
         self._monotonic = monotonic
-        self._holds: dict[str, dict[str, _ClaimHold]] = {}
+        self._claims: dict[str, dict[str, _RefusingClaim]] = {}
 
     def __repr__(self) -> str:
-        return f"<ClaimBackoff workers={len(self._holds)}>"
+        return f"<ClaimBackoff workers={len(self._claims)}>"
 
     def add(self, worker_uid: str, claim: ResourceClaim) -> None:
         """Hold a claim that has just refused the worker; each time for twice as long."""
-        holds = self._holds.setdefault(worker_uid, {})
-        before = holds.get(claim.metadata.uid)
-        seconds = CLAIM_HOLD_MIN_SECONDS
-        if before is not None:
-            seconds = min(before.hold_seconds * 2, CLAIM_HOLD_MAX_SECONDS)
-        holds[claim.metadata.uid] = _ClaimHold(
-            claim.metadata.name,
-            claim.status.allocation,
-            self._node(claim),
-            seconds,
-            self._monotonic() + seconds,
-        )
+        claims = self._claims.setdefault(worker_uid, {})
+        meta, before = claim.metadata, claims.get(claim.metadata.uid)
+        hold = _next_hold(before.hold if before else None, CLAIM_HOLD_RANGE_SECONDS, self._monotonic())
+        claims[meta.uid] = _RefusingClaim(meta.name, claim.status.allocation, self._node(claim), hold)
 
     def observe_status(self, before: Workload, after: Workload) -> None:
         """Hold a claim that another process abandoned; otherwise two replicas keep moving the worker."""
@@ -112,59 +116,28 @@ class ClaimBackoff:
 
     def held_claims(self, worker_uid: str) -> tuple[str, ...]:
         """Return the UIDs of the claims that are not offered to this worker now."""
-        holds = self._holds.get(worker_uid)
-        if not holds:
+        claims = self._claims.get(worker_uid)
+        if not claims:
             return ()
-        for uid, hold in tuple(holds.items()):
-            if self._has_changed(uid, hold):
-                del holds[uid]
+        for uid, refusing in tuple(claims.items()):
+            if self._has_changed(uid, refusing):
+                del claims[uid]
         now = self._monotonic()
-        return tuple(uid for uid, hold in holds.items() if now < hold.until_seconds)
+        return tuple(uid for uid, refusing in claims.items() if now < refusing.hold.until_seconds)
 
     def forget(self, worker_uid: str) -> None:
         """Drop all holds of a worker."""
-        self._holds.pop(worker_uid, None)
+        self._claims.pop(worker_uid, None)
 
-    def _has_changed(self, uid: str, hold: _ClaimHold) -> bool:
-        claim = self._caches.claims.store.get(ObjectKey(self._namespace, hold.claim_name))
-        if claim is None or claim.metadata.uid != uid or claim.status.allocation != hold.allocation:
+    def _has_changed(self, uid: str, before: _RefusingClaim) -> bool:
+        claim = self._caches.claims.store.get(ObjectKey(self._namespace, before.name))
+        if claim is None or claim.metadata.uid != uid or claim.status.allocation != before.allocation:
             return True
-        return self._node(claim) != hold.node
+        return self._node(claim) != before.node
 
     def _node(self, claim: ResourceClaim) -> Node | None:
         node = self._caches.nodes.store.get(ObjectKey("", convert.claim_node(claim)))
         return None if node is None else convert.node(node)
-
-
-class TimeoutExemptions:
-    """The time at which a worker last waited for something that the placement timeout does not count."""
-
-    def __init__(self, monotonic: Callable[[], float]) -> None:
-        self._monotonic = monotonic
-        self._last_seconds: dict[str, float] = {}
-
-    def __repr__(self) -> str:
-        return f"<TimeoutExemptions workers={len(self._last_seconds)}>"
-
-    def record(self, worker_uid: str) -> None:
-        """Record that the worker waits for such a thing now."""
-        self._last_seconds[worker_uid] = self._monotonic()
-
-    def age(self, worker_uid: str) -> timedelta | None:
-        """Return how long ago that last happened, if ever."""
-        last_seconds = self._last_seconds.get(worker_uid)
-        return None if last_seconds is None else timedelta(seconds=self._monotonic() - last_seconds)
-
-    def forget(self, worker_uid: str) -> None:
-        """Drop the record of a worker."""
-        self._last_seconds.pop(worker_uid, None)
-
-
-@dataclass(frozen=True)
-class _RejectionHold:
-    count: int
-    hold_seconds: float
-    until_seconds: float
 
 
 class RejectionBackoff:
@@ -176,17 +149,16 @@ class RejectionBackoff:
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
-        self._holds: dict[str, _RejectionHold] = {}
+        self._holds: dict[str, _Hold] = {}
 
     def __repr__(self) -> str:
         return f"<RejectionBackoff held={len(self._holds)}>"
 
     def add(self, worker_uid: str) -> float:
         """Count one more rejection; returns the seconds to wait, twice as many as before."""
-        before = self._holds.get(worker_uid) or _RejectionHold(0, REJECTION_HOLD_MIN_SECONDS / 2, 0.0)
-        seconds = min(before.hold_seconds * 2, REJECTION_HOLD_MAX_SECONDS)
-        self._holds[worker_uid] = _RejectionHold(before.count + 1, seconds, self._monotonic() + seconds)
-        return seconds
+        hold = _next_hold(self._holds.get(worker_uid), REJECTION_HOLD_RANGE_SECONDS, self._monotonic())
+        self._holds[worker_uid] = hold
+        return hold.seconds
 
     def count(self, worker_uid: str) -> int:
         """Return the rejections since the worker last ran."""
@@ -202,38 +174,15 @@ class RejectionBackoff:
         """End the back-off of a worker."""
         self._holds.pop(worker_uid, None)
 
-    def statistics(self) -> dict[str, int]:
-        """Return the number of workers that are held back."""
-        return {"held": len(self._holds)}
 
-
+@dataclass
 class PendingBookings:
-    """Bookings of this process between the choice of a seat and the answer, with their reservations."""
+    """Bookings of this process between the choice of a seat and the answer."""
 
-    def __init__(self) -> None:
-        self._claim_reservations: dict[str, tuple[str, SeatInfo]] = {}
-        self._changed = anyio.Event()
-
-    def __repr__(self) -> str:
-        return f"<PendingBookings workers={len(self._claim_reservations)}>"
-
-    def __iter__(self) -> Iterator[tuple[str, SeatInfo]]:
-        """Iterate over (claim, reservation)."""
-        return iter(self._claim_reservations.values())
-
-    def start(self, claim: str, reservation: SeatInfo) -> None:
-        """Add a booking."""
-        self._claim_reservations[reservation.worker_uid] = (claim, reservation)
-
-    def end(self, worker_uid: str) -> tuple[str, SeatInfo]:
-        """Remove a booking and resume the workers that wait for one to end."""
-        self._changed.set()
-        self._changed = anyio.Event()
-        return self._claim_reservations.pop(worker_uid)
-
-    async def wait_for_end(self) -> None:
-        """Wait until any booking ends."""
-        await self._changed.wait()
+    reservations: dict[str, tuple[str, SeatInfo]] = field(default_factory=dict)
+    """By worker UID: the claim and the reservation."""
+    ended: anyio.Event = field(default_factory=anyio.Event)
+    """Set, and replaced, whenever a booking ends."""
 
 
 @dataclass(frozen=True)
@@ -242,7 +191,6 @@ class LocalState:
 
     allocation_times: AllocationTimes
     claim_backoff: ClaimBackoff
-    timeout_exemptions: TimeoutExemptions
     rejection_backoff: RejectionBackoff
     ages: Ages
     pending_bookings: PendingBookings
@@ -262,7 +210,6 @@ class LocalState:
         state = cls(
             AllocationTimes(monotonic),
             ClaimBackoff(caches, namespace, monotonic),
-            TimeoutExemptions(monotonic),
             RejectionBackoff(monotonic),
             Ages(now, monotonic),
             PendingBookings(),
@@ -287,7 +234,6 @@ class LocalState:
     def settle(self, worker_uid: str) -> None:
         """Drop what concerned the wait of a worker that is placed or has ended."""
         self.claim_backoff.forget(worker_uid)
-        self.timeout_exemptions.forget(worker_uid)
         self.rejection_backoff.forget(worker_uid)
         self.ages.settle(worker_uid)
 

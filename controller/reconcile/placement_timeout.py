@@ -16,12 +16,15 @@ from controller.api.workload import Workload
 from controller.config.durations import format_duration
 from controller.reconcile import teardown
 from controller.reconcile.ages import Milestone
-from controller.reconcile.context import DONE, ReconcileContext
+from controller.reconcile.context import ReconcileContext
 from informers.api import ObjectKey
 from informers.queue.runner import Result
 
 SCHEDULING_GRACE = timedelta(seconds=10)
 """Time that kube-scheduler has for a Pod created just before the timeout."""
+
+EXPIRED = Result()
+"""The result of a reconcile that reached the timeout."""
 
 
 async def enforce(context: ReconcileContext, key: ObjectKey, result: Result) -> Result:
@@ -40,7 +43,7 @@ async def enforce(context: ReconcileContext, key: ObjectKey, result: Result) -> 
     if grace > 0:
         return Result(requeue_after_seconds=grace)
     await expire(context, workload, pod)
-    return DONE
+    return EXPIRED
 
 
 def remaining_seconds(context: ReconcileContext, workload: Workload) -> float | None:
@@ -49,12 +52,7 @@ def remaining_seconds(context: ReconcileContext, workload: Workload) -> float | 
     condition = workload.placed_condition
     if not timeout_seconds or (condition is not None and condition.status == "True"):
         return None
-    state = context.local_state
-    ages = (
-        state.ages.age(Milestone.WAIT_STARTED, workload, None),
-        state.timeout_exemptions.age(workload.uid),
-    )
-    waited = min(age for age in ages if age is not None)
+    waited = context.local_state.ages.counted_wait(workload)
     return (timedelta(seconds=timeout_seconds) - waited).total_seconds()
 
 

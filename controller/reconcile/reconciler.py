@@ -7,6 +7,7 @@ step that cannot continue ends the reconcile; a later event or the retry interva
 from __future__ import annotations
 
 from controller.api.names import FINALIZER
+from controller.api.reasons import ReasonCode
 from controller.api.requests import InvalidWorkloadError
 from controller.api.status import assignment_of
 from controller.api.workload import Workload
@@ -22,25 +23,15 @@ from controller.reconcile import (
     teardown,
     worker_pods,
 )
-from controller.reconcile.context import DONE, ContendedError, ReconcileContext, WorkloadScope
+from controller.reconcile.context import ContendedError, ReconcileContext, Scope
 from controller.reconcile.seat_booker import YieldedError
 from controller.reconcile.worker_pods import PodOwnership, ownership_of
 from informers.api import ObjectKey
 from informers.errors import ApiError, Conflict, Forbidden, NotLeading, OutcomeUnknown, TooManyRequests
 from informers.queue.runner import Result
 
-RETRIED_QUIETLY = (
-    Conflict,
-    ContendedError,
-    NotLeading,
-    OutcomeUnknown,
-    TooManyRequests,
-    WorkloadGone,
-)
+RETRIED_QUIETLY = (Conflict, ContendedError, NotLeading, OutcomeUnknown, TooManyRequests, WorkloadGone)
 """Expected errors with concurrent writers or a busy server: retried with back-off, not logged as errors."""
-
-FAILED = Result(requeue_after_seconds=0.0)
-"""Placeholder for the result of a reconcile that raised."""
 
 YIELD_SECONDS = 0.05
 """Requeue delay of a worker that left a seat to an older one: about the duration of a booking."""
@@ -57,7 +48,7 @@ class Reconciler:
         was_activated = self._context.scheduling_queue.start(key)
         before = self._context.caches.workloads.store.get(key)
         if before is None:
-            return DONE
+            return Result()
         try:
             with self._context.self_writes.reconciling(key):
                 return await self._run_steps(before)
@@ -82,7 +73,7 @@ class Reconciler:
     async def _run_steps(self, workload: Workload) -> Result:
         """Run the steps until one ends the reconcile, and then apply the placement timeout."""
         context = self._context
-        scope = WorkloadScope(workload, context.pod(workload))
+        scope = Scope(workload, context.pod(workload))
         context.local_state.ages.observe(workload, scope.pod)
         for step in (
             teardown.finish_deletion,  # §5.1
@@ -101,19 +92,18 @@ class Reconciler:
             result = await self._give_up_for_now(scope.workload, error)
         except (ApiError, ContendedError):
             # Repeated errors must not keep a worker from its placement timeout.
-            if await placement_timeout.enforce(context, key, FAILED) is DONE:
-                return DONE
+            if await placement_timeout.enforce(context, key, Result(0.0)) is placement_timeout.EXPIRED:
+                return placement_timeout.EXPIRED
             raise
         return await placement_timeout.enforce(context, key, result)  # §5.13
 
-    async def _place(self, scope: WorkloadScope) -> Result:
+    async def _place(self, scope: Scope) -> Result:
         for step in (
             validate,  # §5.4
             worker_pods.resolve_ownership,  # §5.5
             completion.finish,  # §5.12
             repair.repair,  # §5.6
-            worker_pods.wait_for_backoff,
-            worker_pods.wait_for_end,
+            worker_pods.wait_for_pod,
             abandon.abandon_refusing_claim,  # §5.7
             fallback.fall_back,  # §5.8
             assign.assign,  # §5.9
@@ -130,11 +120,12 @@ class Reconciler:
         delay_seconds = self._context.local_state.rejection_backoff.add(workload.uid)
         current = self._context.caches.workloads.store.get(ObjectKey.of(workload))
         if current is not None and self._context.pod(current) is None:
-            await teardown.reject(self._context, current, error.message)
+            code, message = ReasonCode.POD_REJECTED, error.message
+            await teardown.clear(self._context, current, code, message, message=message)
         return Result(requeue_after_seconds=delay_seconds)
 
 
-async def add_finalizer(context: ReconcileContext, scope: WorkloadScope) -> Result | None:
+async def add_finalizer(context: ReconcileContext, scope: Scope) -> Result | None:
     """Add the finalizer before anything is booked."""
     finalizers = scope.workload.metadata.finalizers
     if FINALIZER not in finalizers:
@@ -143,7 +134,7 @@ async def add_finalizer(context: ReconcileContext, scope: WorkloadScope) -> Resu
     return None
 
 
-async def validate(context: ReconcileContext, scope: WorkloadScope) -> Result | None:
+async def validate(context: ReconcileContext, scope: Scope) -> Result | None:
     """Build the placement request. A placed worker is never failed by a stricter rule."""
     workload = scope.workload
     if workload.status.claim_name or ownership_of(scope.pod, workload) is PodOwnership.OURS:
@@ -153,5 +144,5 @@ async def validate(context: ReconcileContext, scope: WorkloadScope) -> Result | 
         scope.request = context.requests.validate(workload)
     except InvalidWorkloadError as error:
         await teardown.fail(context, workload, error.code, error.detail)
-        return DONE
+        return Result()
     return None

@@ -14,7 +14,7 @@ from controller.api.status import Assignment, StatusUpdate, assignment_of
 from controller.api.workload import Workload
 from controller.observe.counters import RepairKind
 from controller.reconcile import reporting, teardown
-from controller.reconcile.context import ContendedError, ReconcileContext, WorkloadScope
+from controller.reconcile.context import ContendedError, ReconcileContext, Scope
 from controller.reconcile.worker_pods import PodOwnership, assignment_on, ownership_of
 from informers.errors import Conflict, NotFound
 from informers.queue.runner import Result
@@ -23,7 +23,7 @@ from ledger.names import is_claim_name
 from ledger.state import ClaimLedger, SeatRef
 
 
-async def repair(context: ReconcileContext, scope: WorkloadScope) -> Result | None:
+async def repair(context: ReconcileContext, scope: Scope) -> Result | None:
     """Make Pod, status and ledger name the same assignment, with and without a Pod."""
     workload, pod = scope.workload, scope.pod
     if pod is not None and assignment_on(pod, workload) != assignment_of(workload):
@@ -40,15 +40,12 @@ async def repair(context: ReconcileContext, scope: WorkloadScope) -> Result | No
     return None
 
 
-async def _wait(context: ReconcileContext, scope: WorkloadScope) -> Result:
+async def _wait(context: ReconcileContext, scope: Scope) -> Result:
     """End the reconcile after a repair that an event follows, perhaps the end of the Pod."""
     pod = context.pod(scope.workload)
     if pod is None or pod.metadata.deletion_timestamp is None:
         return context.retry
     return await reporting.wait_for_pod_gone(context, scope.workload, pod)
-
-
-# Pod and status disagree
 
 
 async def _reconcile_pod_and_status(context: ReconcileContext, workload: Workload) -> None:
@@ -85,10 +82,7 @@ async def _is_valid(context: ReconcileContext, workload: Workload, pod: Pod, ass
     return ledger is not None and ledger.holds(ref)
 
 
-# The claim is gone
-
-
-async def _replace_lost_claim(context: ReconcileContext, scope: WorkloadScope) -> Result | None:
+async def _replace_lost_claim(context: ReconcileContext, scope: Scope) -> Result | None:
     """Clear the assignment of a worker whose claim is gone, so that it is placed again."""
     name = scope.workload.status.claim_name
     claim = await context.live.claim(name)
@@ -102,11 +96,7 @@ async def _replace_lost_claim(context: ReconcileContext, scope: WorkloadScope) -
 
 
 async def _clear(
-    context: ReconcileContext,
-    scope: WorkloadScope,
-    code: ReasonCode,
-    detail: str,
-    message: str | None = None,
+    context: ReconcileContext, scope: Scope, code: ReasonCode, detail: str, message: str | None = None
 ) -> Result | None:
     """Delete the Pod and wait; without a Pod, clear the status and release the seat."""
     pod = scope.pod
@@ -118,9 +108,6 @@ async def _clear(
     return await _wait(context, scope)
 
 
-# The seat is gone, or has another assignment ID
-
-
 def _has_seat(context: ReconcileContext, workload: Workload, claim: ResourceClaim) -> bool:
     """Return whether the ledger that owns the claim holds exactly the recorded seat."""
     ledger = context.ledger(claim.metadata.name)
@@ -128,9 +115,7 @@ def _has_seat(context: ReconcileContext, workload: Workload, claim: ResourceClai
     return ledger is not None and claim.owned_by(ledger.metadata.uid) and ledger.holds(ref)
 
 
-async def _restore_seat(
-    context: ReconcileContext, scope: WorkloadScope, claim: ResourceClaim
-) -> Result | None:
+async def _restore_seat(context: ReconcileContext, scope: Scope, claim: ResourceClaim) -> Result | None:
     """Book the recorded assignment again. If the ledger refuses it, the worker is placed again.
 
     A live read comes first: another process may be releasing this very seat for a deletion that this cache
@@ -176,13 +161,11 @@ async def _repoint(context: ReconcileContext, claim: ResourceClaim, ledger: Clai
         raise ContendedError(claim.metadata.name) from error
 
 
-# Unrecorded seats
-
-
 async def _release_unrecorded_seat(context: ReconcileContext, workload: Workload) -> Workload:
     """Release a seat that the status does not name, after a fencing write against its booker."""
     claim_name = workload.status.claim_name
-    unrecorded = [(claim, seat.ref) for claim, seat in context.seats(workload) if claim != claim_name]
+    seats = context.seats(workload)
+    unrecorded = [(claim, ref) for claim, refs in seats.items() for ref in refs if claim != claim_name]
     if not unrecorded:
         return workload
     live = await context.read_live(workload)

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+import anyio
+
 from controller.api.status import Assignment
 from controller.api.workload import Workload
 from controller.queue.activation import reservation_of
@@ -46,7 +48,7 @@ async def book_seat(
                 return booked
             refused.append(offer.claim_uid)
         elif _only_reserved(context, request, refused):
-            await context.local_state.pending_bookings.wait_for_end()
+            await context.local_state.pending_bookings.ended.wait()
         else:
             return None
 
@@ -58,7 +60,7 @@ async def adopt_seat(context: ReconcileContext, workload: Workload) -> Assignmen
     assignment ID if its claim is live and accepts the worker (contract §4).
     """
     held_claims = context.local_state.claim_backoff.held_claims
-    for name, _ in context.seats(workload):
+    for name in context.seats(workload):
         claim = context.claim(name)
         owner_uid = claim_owner_uid(context, name)
         if claim is None or claim.deleting or owner_uid is None or name == workload.status.claim_name:
@@ -69,7 +71,8 @@ async def adopt_seat(context: ReconcileContext, workload: Workload) -> Assignmen
             # Another pending claim is no better than the one that the worker has.
             continue
         seat_request = context.requests.seat_request(workload, claim_owner_uid=owner_uid)
-        answer = await context.book.join(name, seat_request, recheck=accept_any)
+        # The seat exists already, so it needs no more host memory than before.
+        answer = await context.book.join(name, seat_request, recheck=lambda _: None)
         if isinstance(answer, Contended):
             raise ContendedError(name)
         if isinstance(answer, Booked):
@@ -88,7 +91,8 @@ def choose_seat(
         raise YieldedError(workload.name)
     reservation = reservation_of(request)
     context.fleet.reserve(offer.claim, reservation)
-    context.local_state.pending_bookings.start(offer.claim, reservation)
+    pending = context.local_state.pending_bookings
+    pending.reservations[request.worker_uid] = (offer.claim, reservation)
     return offer
 
 
@@ -97,7 +101,7 @@ def _only_reserved(context: ReconcileContext, request: PlacementRequest, refused
 
     One of them may still lose to another process, so creating a claim now would be too early.
     """
-    fleet, pending = context.fleet, context.local_state.pending_bookings
+    fleet, pending = context.fleet, context.local_state.pending_bookings.reservations.values()
     for claim, reservation in pending:
         fleet.cancel_reservation(claim, reservation.assignment_id)
     offer = fleet.select(request, refused)
@@ -130,8 +134,11 @@ async def book_offer(
 
 def end_booking(context: ReconcileContext, request: PlacementRequest) -> None:
     """Cancel the reservation of a booking that was answered."""
-    claim, reservation = context.local_state.pending_bookings.end(request.worker_uid)
+    pending = context.local_state.pending_bookings
+    claim, reservation = pending.reservations.pop(request.worker_uid)
     context.fleet.cancel_reservation(claim, reservation.assignment_id)
+    pending.ended.set()
+    pending.ended = anyio.Event()
 
 
 async def _gone_predecessor(context: ReconcileContext, workload: Workload, refusal: Refusal) -> str | None:
@@ -167,11 +174,6 @@ def recheck_of(
     return check
 
 
-def accept_any(_: ClaimLedger) -> Refusal | None:
-    """Accept any version: an existing seat needs no more host memory than before."""
-    return None
-
-
 def claim_owner_uid(context: ReconcileContext, name: str) -> str | None:
     """Return the UID of the ledger that owns the claim, according to the claim."""
     claim, ledger = context.claim(name), context.ledger(name)
@@ -186,17 +188,11 @@ def _older_waiting_worker_fits(context: ReconcileContext, workload: Workload) ->
     key = ObjectKey.of(workload)
     for older_key in context.scheduling_queue.older_activated(key, workload.creation_order):
         older = context.caches.workloads.store.get(older_key)
-        if older is not None and _fits_a_seat(context, older):
+        claim = context.claim(older.status.claim_name) if older is not None else None
+        if older is None or (claim is not None and claim.allocated):
+            continue
+        request = context.requests.of(older)
+        held_claims = context.local_state.claim_backoff.held_claims(older.uid)
+        if request and request.shareable and context.fleet.select(request, held_claims) is not None:
             return True
     return False
-
-
-def _fits_a_seat(context: ReconcileContext, workload: Workload) -> bool:
-    claim = context.claim(workload.status.claim_name) if workload.status.claim_name else None
-    if claim is not None and claim.allocated:
-        return False
-    request = context.requests.of(workload)
-    if request is None or not request.shareable:
-        return False
-    held_claims = context.local_state.claim_backoff.held_claims(workload.uid)
-    return context.fleet.select(request, held_claims) is not None

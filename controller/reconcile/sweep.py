@@ -31,33 +31,17 @@ SUSPICION_SECONDS = 120.0
 _log = logs.get_logger(__name__)
 
 
-@dataclass(frozen=True, order=True)
-class OrphanSeat:
-    """A seat whose Workload is gone or has ended."""
+ORPHAN_KINDS = ("seat", "ledger", "claim")
 
+
+@dataclass(frozen=True)
+class Orphan:
+    """A seat without its worker, a ledger without seats or claim, or a claim without its ledger."""
+
+    kind: str
     claim: str
-    ref: SeatRef
-
-
-@dataclass(frozen=True, order=True)
-class OrphanLedger:
-    """A ledger without seats, or without its claim."""
-
-    claim: str
-    uid: str
-
-
-@dataclass(frozen=True, order=True)
-class OrphanClaim:
-    """A claim with our naming whose ledger is gone."""
-
-    claim: str
-    uid: str
-
-
-Orphan = OrphanSeat | OrphanLedger | OrphanClaim
-
-ORPHAN_KINDS: Mapping[type[Orphan], str] = {OrphanSeat: "seat", OrphanLedger: "ledger", OrphanClaim: "claim"}
+    target: SeatRef | str
+    """The seat, or the UID of the ledger or claim."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +64,7 @@ class Sweep:
         self._activate = activate
         self._suspects: dict[Orphan, float] = {}
         """Due times by the loop's clock: setting the wall clock back would delay them."""
-        self._released_kinds = dict.fromkeys(ORPHAN_KINDS.values(), 0)
+        self._released_kinds = dict.fromkeys(ORPHAN_KINDS, 0)
         self._failures = 0
 
     def __repr__(self) -> str:
@@ -115,18 +99,20 @@ class Sweep:
         now = anyio.current_time()
         return min((due - now for due in self._suspects.values() if due > now), default=SUSPICION_SECONDS)
 
-    # Finding
-
     def _orphans(self) -> Iterator[Orphan]:
         for ledger in self._ledgers():
             seats = [seat for seat in ledger.seats if self._is_orphan_seat(seat)]
-            yield from (OrphanSeat(ledger.claim_name, seat.ref) for seat in seats)
+            yield from (Orphan("seat", ledger.claim_name, seat.ref) for seat in seats)
             is_suspect = not ledger.seats or self._context.claim(ledger.claim_name) is None
-            if is_suspect and len(seats) == len(ledger.seats) and not self._has_live_pod(ledger.claim_name):
-                yield OrphanLedger(ledger.claim_name, ledger.metadata.uid)
+            if (
+                is_suspect
+                and len(seats) == len(ledger.seats)
+                and not self._context.ledgers.live_pods(ledger.claim_name)
+            ):
+                yield Orphan("ledger", ledger.claim_name, ledger.metadata.uid)
         for claim in self._context.caches.claims.store:
             if self._is_orphan_claim(claim):
-                yield OrphanClaim(claim.metadata.name, claim.metadata.uid)
+                yield Orphan("claim", claim.metadata.name, claim.metadata.uid)
 
     def _ledgers(self) -> Iterator[ClaimLedger]:
         """Return the ledgers with our naming; any other one was created manually."""
@@ -145,10 +131,7 @@ class Sweep:
         had_ledger = any(owner.kind == CLAIM_LEDGERS_KIND for owner in claim.metadata.owner_references)
         if not is_claim_name(name) or not had_ledger or claim.deleting:
             return False
-        return self._context.ledger(name) is None and not self._has_live_pod(name)
-
-    def _has_live_pod(self, claim: str) -> bool:
-        return is_claim_name(claim) and bool(self._context.ledgers.live_pods(claim))
+        return self._context.ledger(name) is None and not self._context.ledgers.live_pods(name)
 
     def _workload(self, name: str) -> Workload | None:
         key = ObjectKey(self._context.settings.namespace, name)
@@ -161,33 +144,29 @@ class Sweep:
                 if not workload.terminal:
                     self._activate(workload)
 
-    # Releasing
-
     async def _release(self, orphan: Orphan) -> None:
         """Release one orphan if live reads agree. After an error the next sweep tries again."""
         try:
             if await self._release_verified(orphan):
-                self._released_kinds[ORPHAN_KINDS[type(orphan)]] += 1
-                _log.info("Released orphan", kind=type(orphan).__name__, claim=orphan.claim)
+                self._released_kinds[orphan.kind] += 1
+                _log.info("Released orphan", kind=orphan.kind, claim=orphan.claim)
         except (ApiError, LedgerError) as error:
             self._failures += 1
-            _log.warning("Failed to release orphan", claim=orphan.claim, err=error)
+            _log.warning("Failed to release orphan", kind=orphan.kind, claim=orphan.claim, err=error)
 
     async def _release_verified(self, orphan: Orphan) -> bool:
-        match orphan:
-            case OrphanSeat(claim, ref):
-                if not await self._is_gone(ref):
-                    return False
-                await self._context.book.release(claim, [ref])
-            case OrphanLedger(claim, uid):
-                return await self._retire(claim, uid)
-            case OrphanClaim(claim, uid):
-                live = await self._context.live.claim(claim)
-                if live is None or live.metadata.uid != uid:
-                    return False
-                if await self._context.live.ledger_of(claim) is not None:
-                    return False
-                await self._context.ledgers.delete_claim(claim, uid)
+        context, claim, target = self._context, orphan.claim, orphan.target
+        if isinstance(target, SeatRef):
+            if not await self._is_gone(target):
+                return False
+            await context.book.release(claim, [target])
+            return True
+        if orphan.kind == "ledger":
+            return await self._retire(claim, target)
+        live = await context.live.claim(claim)
+        if live is None or live.metadata.uid != target or await context.live.ledger_of(claim) is not None:
+            return False
+        await context.ledgers.delete_claim(claim, target)
         return True
 
     async def _is_gone(self, ref: SeatRef) -> bool:

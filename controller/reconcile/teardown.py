@@ -15,26 +15,20 @@ from controller.api.status import UNASSIGNED, PlacedUpdate, PlacementDetails, St
 from controller.api.workload import Workload
 from controller.cluster.object_writer import WorkloadGone
 from controller.reconcile import reporting
-from controller.reconcile.context import (
-    DONE,
-    ContendedError,
-    ReconcileContext,
-    WorkloadScope,
-    own_claim_names,
-)
+from controller.reconcile.context import ContendedError, ReconcileContext, Scope, own_claim_names
 from informers.queue.runner import Result
 from ledger.book import Contended
 from ledger.names import is_claim_name, own_claim_name
 from ledger.state import ClaimLedger, SeatRef
 
 
-async def finish_deletion(context: ReconcileContext, scope: WorkloadScope) -> Result | None:
+async def finish_deletion(context: ReconcileContext, scope: Scope) -> Result | None:
     """For a Workload being deleted: delete its Pods, release every seat of its UID, drop the finalizer."""
     workload = scope.workload
     if not workload.deleting:
         return None
     if FINALIZER not in workload.metadata.finalizers:
-        return DONE
+        return Result()
     pod = await _delete_pods(context, workload)
     if pod is not None:
         return await reporting.wait_for_pod_gone(context, workload, pod)
@@ -42,16 +36,16 @@ async def finish_deletion(context: ReconcileContext, scope: WorkloadScope) -> Re
     finalizers = tuple(f for f in workload.metadata.finalizers if f != FINALIZER)
     with suppress(WorkloadGone):
         await context.writer.set_finalizers(workload, finalizers)
-    return DONE
+    return Result()
 
 
-async def finish_terminal(context: ReconcileContext, scope: WorkloadScope) -> Result | None:
+async def finish_terminal(context: ReconcileContext, scope: Scope) -> Result | None:
     """For a Workload that has ended: finish a withdrawal that was interrupted."""
     if not scope.workload.terminal:
         return None
     context.local_state.settle(scope.workload.uid)
     await withdraw(context, scope.workload)
-    return DONE
+    return Result()
 
 
 async def withdraw(context: ReconcileContext, workload: Workload) -> None:
@@ -65,14 +59,14 @@ async def withdraw(context: ReconcileContext, workload: Workload) -> None:
     if context.seats(workload):
         live = await context.live.pod_of(workload.name)
         if live is None or not live.owned_by(workload.uid) or live.finished:
-            for claim, refs in held_seats(context, workload).items():
-                await _release(context, claim, refs)
+            for claim, refs in context.seats(workload).items():
+                await release(context, claim, refs)
         return
     claim = workload.status.claim_name
     ledger = context.ledger(claim) if is_claim_name(claim) else None
     if ledger is not None and not ledger.seats:
         # An earlier release was interrupted after the seat.
-        await _release(context, claim, [])
+        await release(context, claim, [])
 
 
 async def fail(context: ReconcileContext, workload: Workload, code: ReasonCode, detail: str) -> None:
@@ -80,11 +74,6 @@ async def fail(context: ReconcileContext, workload: Workload, code: ReasonCode, 
     text = sentence(code, detail)
     update = StatusUpdate(phase=Phase.FAILED, reason=text, condition=PlacedUpdate(False, code, text))
     await withdraw(context, await context.report(workload, update))
-
-
-async def reject(context: ReconcileContext, workload: Workload, message: str) -> Workload:
-    """Release everything of a worker that the API server rejects for now (quota, Pod security, webhook)."""
-    return await clear(context, workload, ReasonCode.POD_REJECTED, message, message=message)
 
 
 async def clear(
@@ -102,7 +91,7 @@ async def clear(
     """
     claim_name = workload.status.claim_name
     # Read before the write: a seat that appears later may be another process's, about to be committed.
-    held = held_seats(context, workload)
+    held = context.seats(workload)
     text = sentence(code, detail)
     update = StatusUpdate(
         phase=Phase.PENDING,
@@ -118,27 +107,13 @@ async def clear(
     return cleared
 
 
-def held_seats(context: ReconcileContext, workload: Workload) -> dict[str, list[SeatRef]]:
-    """Return the cached seats of this UID by claim, ordered by claim name."""
-    held: dict[str, list[SeatRef]] = {}
-    for claim, seat in context.seats(workload):
-        held.setdefault(claim, []).append(seat.ref)
-    return held
-
-
 async def release_if_pod_gone(
     context: ReconcileContext, workload: Workload, claim: str, refs: list[SeatRef]
 ) -> None:
     """Release exactly these seats if a live read shows that no Pod of the worker runs on the claim."""
     pod = await context.live.pod_of(workload.name)
     if pod is None or pod.finished or claim not in pod.claim_names:
-        await release_seats(context, claim, refs)
-
-
-async def release_seats(context: ReconcileContext, claim: str, refs: list[SeatRef]) -> None:
-    """Release exactly these seats. The caller has proved that no Pod of theirs is on the claim."""
-    if refs:
-        await _release(context, claim, refs)
+        await release(context, claim, refs)
 
 
 async def _delete_pods(context: ReconcileContext, workload: Workload) -> Pod | None:
@@ -161,23 +136,26 @@ async def _release_all(context: ReconcileContext, workload: Workload) -> None:
     seat booked by another process that crashed may be neither in the status nor in the cache. It is found on
     the claim named after this worker; elsewhere it is left to the sweep.
     """
-    held = held_seats(context, workload)
+    held = context.seats(workload)
     if is_claim_name(workload.status.claim_name):
         held.setdefault(workload.status.claim_name, [])
     if held.keys().isdisjoint(own_claim_names(workload)):
         held[own_claim_name(workload.name, workload.uid)] = []
     for claim, refs in sorted(held.items()):
-        ledger = await _release(context, claim, refs) if refs else await context.live.ledger_of(claim)
+        ledger = await release(context, claim, refs) if refs else await context.live.ledger_of(claim)
         if ledger is None:
             continue
         # Another process may have adopted a seat under a new assignment ID.
         left = [seat.ref for seat in ledger.seats if seat.workload_uid == workload.uid]
         if left or not ledger.seats:
-            await _release(context, claim, left)
+            await release(context, claim, left)
 
 
-async def _release(context: ReconcileContext, claim: str, refs: list[SeatRef]) -> ClaimLedger | None:
-    """Release these seats, or retire an empty ledger if `refs` is empty; returns the remaining ledger."""
+async def release(context: ReconcileContext, claim: str, refs: list[SeatRef]) -> ClaimLedger | None:
+    """Release exactly these seats, or retire an empty ledger if there are none; returns the remaining ledger.
+
+    The caller has proved that no Pod of these seats is on the claim.
+    """
     released = await context.book.release(claim, refs)
     if isinstance(released, Contended):
         raise ContendedError(claim)

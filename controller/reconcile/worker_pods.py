@@ -12,7 +12,7 @@ from controller.api.status import Assignment, StatusUpdate, assignment_of
 from controller.api.workload import Workload
 from controller.cluster.caches import controlling_workload
 from controller.reconcile import reporting, teardown
-from controller.reconcile.context import DONE, ContendedError, ReconcileContext, WorkloadScope
+from controller.reconcile.context import ContendedError, ReconcileContext, Scope
 from informers.errors import AlreadyExists, BadRequest, Forbidden, Invalid, OutcomeUnknown, ServerError
 from informers.queue.runner import Result
 from placement.types import PreferredNode
@@ -57,7 +57,7 @@ def is_unschedulable(pod: Pod) -> bool:
     )
 
 
-async def resolve_ownership(context: ReconcileContext, scope: WorkloadScope) -> Result | None:
+async def resolve_ownership(context: ReconcileContext, scope: Scope) -> Result | None:
     """Fail on a foreign Pod with our name, and delete a predecessor's."""
     workload, pod = scope.workload, scope.pod
     ownership = ownership_of(pod, workload)
@@ -68,11 +68,13 @@ async def resolve_ownership(context: ReconcileContext, scope: WorkloadScope) -> 
             return context.retry
         detail = f"Pod {pod.metadata.name} exists and belongs to somebody else"
         await teardown.fail(context, workload, ReasonCode.POD_CONFLICT, detail)
-        return DONE
+        return Result()
     if pod is not None and ownership is PodOwnership.PREDECESSOR:
         if pod.metadata.deletion_timestamp is None:
             await _delete_predecessor(context, workload)
-        await reporting.wait_for_predecessor_pod(context, workload, pod)
+        place = f" on {pod.spec.node_name}" if pod.bound else ""
+        detail = f"{pod.metadata.name} is still ending{place}"
+        await reporting.report_pending(context, workload, ReasonCode.WAITING_FOR_PREDECESSOR_POD, detail)
         return context.retry
     return None
 
@@ -90,20 +92,16 @@ async def _delete_predecessor(context: ReconcileContext, workload: Workload) -> 
         context.requeue(workload)
 
 
-async def wait_for_backoff(context: ReconcileContext, scope: WorkloadScope) -> Result | None:
-    """Wait until a worker whose Pod was rejected may try again."""
-    seconds = context.local_state.rejection_backoff.remaining_seconds(scope.workload.uid)
-    return Result(requeue_after_seconds=seconds) if scope.pod is None and seconds > 0 else None
+async def wait_for_pod(context: ReconcileContext, scope: Scope) -> Result | None:
+    """Wait until a Pod that is being deleted is gone, and for the back-off after a rejected Pod."""
+    workload, pod = scope.workload, scope.pod
+    if pod is not None and pod.metadata.deletion_timestamp is not None:
+        return await reporting.wait_for_pod_gone(context, workload, pod)
+    seconds = context.local_state.rejection_backoff.remaining_seconds(workload.uid)
+    return Result(requeue_after_seconds=seconds) if pod is None and seconds > 0 else None
 
 
-async def wait_for_end(context: ReconcileContext, scope: WorkloadScope) -> Result | None:
-    """Wait until a Pod that is being deleted is gone."""
-    if scope.pod is None or scope.pod.metadata.deletion_timestamp is None:
-        return None
-    return await reporting.wait_for_pod_gone(context, scope.workload, scope.pod)
-
-
-async def create_missing(context: ReconcileContext, scope: WorkloadScope) -> Result | None:
+async def create_missing(context: ReconcileContext, scope: Scope) -> Result | None:
     """Create the Pod of an assigned worker.
 
     For an assignment from an earlier reconcile the status says `Placing` first. This proves that the Workload
@@ -128,9 +126,10 @@ async def create(context: ReconcileContext, workload: Workload) -> Result | None
         return await _read_back(context, workload)
     except (Invalid, BadRequest) as error:
         await teardown.fail(context, workload, ReasonCode.INVALID_TEMPLATE, error.message)
-        return DONE
+        return Result()
     except Forbidden as error:
-        await teardown.reject(context, workload, error.message)
+        message = error.message
+        await teardown.clear(context, workload, ReasonCode.POD_REJECTED, message, message=message)
         seconds = context.local_state.rejection_backoff.add(workload.uid)
         return Result(requeue_after_seconds=seconds)
     return None

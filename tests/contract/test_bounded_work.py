@@ -12,7 +12,7 @@ from functools import partial
 import anyio
 import pytest
 
-from controller.reconcile.local_state import REJECTION_HOLD_MIN_SECONDS
+from controller.reconcile.local_state import REJECTION_HOLD_RANGE_SECONDS
 from informers.api import ObjectKey
 from informers.backoff import BACKOFF_BASE_SECONDS, BACKOFF_JITTER
 from informers.errors import ApiError, Forbidden, ServerError, TooManyRequests
@@ -128,7 +128,7 @@ async def test_pods_that_a_kubelet_rejects_are_replaced_with_a_pause_that_double
                 await cluster.wait_until(lambda: is_waiting_for_a_kubelet(cluster, "worker"), "not bound")
                 cluster.kubelet.reject(cluster.workloads.pod_key("worker"), "OutOfmemory")
         created = count_calls(cluster, "create", PODS, since=since)
-        assert 3 <= created <= attempts_within(minute, REJECTION_HOLD_MIN_SECONDS) + 1
+        assert 3 <= created <= attempts_within(minute, REJECTION_HOLD_RANGE_SECONDS[0]) + 1
         await cluster.settle(quiet_seconds=2 * minute)
     assert row(cluster, "worker")[0] == "Running"
 

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 
-from controller.reconcile.local_state import REJECTION_HOLD_MIN_SECONDS
+from controller.reconcile.local_state import REJECTION_HOLD_RANGE_SECONDS
 from informers.api import ObjectKey
 from informers.errors import Forbidden
 from ledger.names import ledger_name, own_claim_name
@@ -157,7 +157,7 @@ async def test_a_read_that_fails_after_a_conflict_is_no_refused_worker(cluster: 
         let_lag(cluster, WORKLOADS)
         edit_labels(cluster, WORKLOADS, "worker", {"a": "b"})
         cluster.server.delete(PODS, "orw-worker", NAMESPACE, grace_seconds=0)
-        await anyio.sleep(REJECTION_HOLD_MIN_SECONDS / 2)
+        await anyio.sleep(REJECTION_HOLD_RANGE_SECONDS[0] / 2)
         assert pod_uid(cluster, "worker") not in {"", first}
         assert claim_of(cluster, "worker") == claim
 

@@ -1,4 +1,4 @@
-"""How long ago something happened: the wall clock is asked once, then only the monotonic clock counts."""
+"""Ages: the wall clock is read once per timestamp, then the monotonic clock counts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NEVER_SEEN = "<Ages workers=0 waiting=0>"
 
 
 class Clocks:
-    """A monotonic clock, and a wall clock that hands may set."""
+    """A monotonic clock, and a wall clock that can be set."""
 
     def __init__(self, set_by: timedelta = timedelta()) -> None:
         self.steady = Clock()
@@ -24,9 +24,9 @@ class Clocks:
         self.ages = Ages(lambda: self.steady() + self.set_by, self.steady.monotonic)
 
     def age_seconds(
-        self, refused: Pod, moment: Milestone = Milestone.POD_SCHEDULED_CHANGED, worker: str = "w"
+        self, refused: Pod, milestone: Milestone = Milestone.POD_SCHEDULED_CHANGED, worker: str = "w"
     ) -> float:
-        age = self.ages.age(moment, workload(worker), refused)
+        age = self.ages.age(milestone, workload(worker), refused)
         assert age is not None
         return age.total_seconds()
 
@@ -35,7 +35,7 @@ def refused(minute: float = 0) -> Pod:
     return pod("w", status=unscheduled(since=at(minutes=minute)), meta={"creationTimestamp": at()})
 
 
-def test_what_was_there_before_this_process_is_as_old_as_the_wall_clock_says() -> None:
+def test_the_first_age_of_an_earlier_event_comes_from_the_wall_clock() -> None:
     clocks = Clocks()
     clocks.steady.advance(minutes=3)
     assert clocks.age_seconds(refused(1)) == 120
@@ -44,7 +44,7 @@ def test_what_was_there_before_this_process_is_as_old_as_the_wall_clock_says() -
 
 
 @pytest.mark.parametrize("set_by", [HOURS, -HOURS], ids=["forward", "back"])
-def test_a_clock_that_is_set_changes_no_age(set_by: timedelta) -> None:
+def test_setting_the_wall_clock_changes_no_age(set_by: timedelta) -> None:
     clocks = Clocks()
     clocks.steady.advance(seconds=1)
     assert clocks.age_seconds(refused()) == 1
@@ -54,15 +54,15 @@ def test_a_clock_that_is_set_changes_no_age(set_by: timedelta) -> None:
     assert clocks.age_seconds(refused()) == 121
 
 
-def test_a_time_that_lies_ahead_counts_from_when_it_is_first_looked_at() -> None:
-    """Another machine's clock may be ahead of ours, by hours too."""
+def test_a_timestamp_in_the_future_starts_at_age_zero() -> None:
+    """The clock of another machine may be hours ahead."""
     clocks = Clocks(-HOURS)
     assert clocks.age_seconds(refused()) == 0
     clocks.steady.advance(minutes=2)
     assert clocks.age_seconds(refused()) == 120
 
 
-def test_a_worker_that_came_while_this_process_watched_is_no_older_than_that() -> None:
+def test_ages_of_a_new_worker_are_bounded_by_its_appearance() -> None:
     clocks = Clocks(HOURS)
     clocks.ages.restart(WORKER.uid)
     clocks.steady.advance(seconds=2)
@@ -70,8 +70,8 @@ def test_a_worker_that_came_while_this_process_watched_is_no_older_than_that() -
     assert clocks.age_seconds(refused(), Milestone.POD_CREATED) == 2
 
 
-def test_a_worker_that_waits_anew_is_no_older_than_that() -> None:
-    """A standby process looks at nobody, and sees all that is written."""
+def test_ages_of_a_worker_that_waits_again_are_bounded_by_that_moment() -> None:
+    """A standby reconciles nothing, but sees all writes."""
     clocks = Clocks(HOURS)
     clocks.ages.restart(WORKER.uid)
     clocks.steady.advance(minutes=60)
@@ -80,19 +80,19 @@ def test_a_worker_that_waits_anew_is_no_older_than_that() -> None:
     assert clocks.age_seconds(refused(), Milestone.WAIT_STARTED) == 2
 
 
-def test_what_happened_after_the_last_look_is_no_older_than_that() -> None:
+def test_an_event_after_the_last_observation_is_no_older_than_that() -> None:
     clocks = Clocks(HOURS)
     clocks.ages.observe(WORKER, None)
     clocks.steady.advance(seconds=7)
     clocks.ages.observe(WORKER, refused())
     clocks.steady.advance(seconds=30)
-    assert clocks.age_seconds(refused()) == 37, "it came between the looks"
+    assert clocks.age_seconds(refused()) == 37, "it happened between the observations"
     clocks.ages.observe(WORKER, refused(0.5))
     clocks.steady.advance(seconds=1)
     assert clocks.age_seconds(refused(0.5)) == 31
 
 
-def test_a_look_takes_in_every_moment_for_who_asks_later() -> None:
+def test_an_observation_records_the_age_of_every_milestone() -> None:
     clocks = Clocks()
     ending = pod(
         "w",
@@ -102,19 +102,19 @@ def test_a_look_takes_in_every_moment_for_who_asks_later() -> None:
     clocks.ages.observe(WORKER, ending)
     clocks.set_by = HOURS
     clocks.steady.advance(minutes=1)
-    assert {moment: clocks.age_seconds(ending, moment) for moment in Milestone} == dict.fromkeys(
+    assert {milestone: clocks.age_seconds(ending, milestone) for milestone in Milestone} == dict.fromkeys(
         Milestone, 60
     )
 
 
-def test_the_end_of_a_pod_was_asked_for_its_grace_period_before_its_deletion_time() -> None:
+def test_deletion_was_requested_one_grace_period_before_the_deletion_timestamp() -> None:
     clocks = Clocks()
     clocks.steady.advance(seconds=45)
     ending = pod("w", meta={"deletionTimestamp": at(seconds=60), "deletionGracePeriodSeconds": 30})
     assert clocks.age_seconds(ending, Milestone.POD_DELETION_REQUESTED) == 15
 
 
-def test_what_happens_again_is_new_although_its_writers_clock_was_set_back() -> None:
+def test_an_earlier_timestamp_is_a_new_event() -> None:
     clocks = Clocks()
     clocks.steady.advance(minutes=10)
     clocks.ages.observe(WORKER, refused(9))
@@ -124,9 +124,9 @@ def test_what_happens_again_is_new_although_its_writers_clock_was_set_back() -> 
     assert clocks.age_seconds(refused(2)) == 4
 
 
-def test_what_the_objects_do_not_say_has_no_age() -> None:
+def test_a_milestone_without_a_timestamp_has_no_age() -> None:
     ages = Clocks().ages
-    assert {moment for moment in Milestone if ages.age(moment, WORKER, None) is None} == {
+    assert {milestone for milestone in Milestone if ages.age(milestone, WORKER, None) is None} == {
         Milestone.POD_CREATED,
         Milestone.POD_SCHEDULED_CHANGED,
         Milestone.POD_DELETION_REQUESTED,
@@ -135,8 +135,8 @@ def test_what_the_objects_do_not_say_has_no_age() -> None:
     assert ages.age(Milestone.POD_SCHEDULED_CHANGED, WORKER, undated) is None
 
 
-def test_a_time_limit_is_over_when_what_was_left_of_it_was_waited_for() -> None:
-    """Sums of floats may stay a hair below it: what is left then is too short for any timer."""
+def test_waiting_for_the_remaining_time_always_reaches_the_limit() -> None:
+    """A sum of floats may stay slightly below the limit, by less than any timer can wait."""
     limit, seconds = timedelta(seconds=10), 0.0
     ages = Ages(lambda: EPOCH, lambda: seconds)
     for number in range(100):
@@ -148,7 +148,7 @@ def test_a_time_limit_is_over_when_what_was_left_of_it_was_waited_for() -> None:
         assert ages.age(Milestone.POD_SCHEDULED_CHANGED, WORKER, refused()) == limit
 
 
-def test_workers_are_apart_and_are_forgotten_one_by_one() -> None:
+def test_each_worker_is_forgotten_on_its_own() -> None:
     clocks = Clocks()
     for name in ("w", "other"):
         clocks.ages.observe(workload(name), refused())
@@ -158,7 +158,19 @@ def test_workers_are_apart_and_are_forgotten_one_by_one() -> None:
     assert repr(clocks.ages) == "<Ages workers=1 waiting=1>"
     clocks.set_by = HOURS
     assert clocks.age_seconds(refused(), worker="other") == 0
-    assert clocks.age_seconds(refused()) == HOURS.total_seconds(), "it is not known any more"
+    assert clocks.age_seconds(refused()) == HOURS.total_seconds(), "its observations are gone"
     clocks.ages.forget("uid-other")
     clocks.ages.forget(WORKER.uid)
     assert repr(clocks.ages) == NEVER_SEEN
+
+
+def test_an_exempt_wait_counts_from_its_last_exemption() -> None:
+    clocks = Clocks()
+    worker = workload("w")
+    clocks.steady.advance(minutes=1)
+    assert clocks.ages.counted_wait(worker) == timedelta(minutes=1)
+    clocks.ages.exempt(worker.uid)
+    clocks.steady.advance(minutes=3)
+    clocks.ages.exempt(worker.uid)
+    clocks.steady.advance(seconds=7)
+    assert clocks.ages.counted_wait(worker) == timedelta(seconds=7)

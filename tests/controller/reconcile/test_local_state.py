@@ -1,4 +1,4 @@
-"""What a process remembers: refusals and how long they hold, allocations, uncounted waits, rejections."""
+"""Local state of one process: claim back-off, allocation times, ages, and rejection back-off."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from controller.api.workload import Workload
 from controller.reconcile.ages import Milestone
-from controller.reconcile.local_state import AllocationTimes, RejectionBackoff, TimeoutExemptions
+from controller.reconcile.local_state import AllocationTimes, RejectionBackoff
 from tests.controller.build import Clock, Parts, allocation, claim, condition, node, workload
 
 CLAIM = "uid-claim-a"
@@ -27,13 +28,13 @@ def refuse(parts: Parts, worker: str = "uid-w", name: str = "claim-a") -> None:
     parts.local_state.claim_backoff.add(worker, claim(name, allocated=allocation()))
 
 
-def held_minutes(parts: Parts) -> int:
-    """For how many minutes from now the claim is not offered to the worker."""
+def held_minutes(parts: Parts, worker: str = "uid-w") -> int:
+    """Return for how many minutes from now the claim is not offered to the worker."""
     for minute in range(100):
-        if CLAIM not in parts.local_state.claim_backoff.held_claims("uid-w"):
+        if CLAIM not in parts.local_state.claim_backoff.held_claims(worker):
             return minute
         parts.clock.advance(minutes=1)
-    raise AssertionError("it is held for ever")
+    raise AssertionError("the claim is held for ever")
 
 
 def test_a_claim_is_not_offered_to_the_worker_that_it_refused(parts: Parts) -> None:
@@ -42,7 +43,7 @@ def test_a_claim_is_not_offered_to_the_worker_that_it_refused(parts: Parts) -> N
     assert parts.local_state.claim_backoff.held_claims("uid-of-another") == ()
 
 
-def test_each_refusal_holds_twice_as_long_from_one_minute_to_thirty(parts: Parts) -> None:
+def test_the_hold_doubles_with_each_refusal_from_one_minute_to_thirty(parts: Parts) -> None:
     held = []
     for _ in range(7):
         refuse(parts)
@@ -50,7 +51,7 @@ def test_each_refusal_holds_twice_as_long_from_one_minute_to_thirty(parts: Parts
     assert held == [1, 2, 4, 8, 16, 30, 30]
 
 
-def test_a_hold_ends_to_the_second(parts: Parts) -> None:
+def test_a_hold_ends_after_exactly_its_time(parts: Parts) -> None:
     refuse(parts)
     parts.clock.advance(seconds=59.999)
     assert parts.local_state.claim_backoff.held_claims("uid-w") == (CLAIM,)
@@ -59,25 +60,25 @@ def test_a_hold_ends_to_the_second(parts: Parts) -> None:
 
 
 @pytest.mark.parametrize(
-    ("reason", "remembered"),
+    ("reason", "is_held"),
     [
         ("ReplacingWedgedClaim: claim-a on node: it kept refusing the Pod", True),
         ("WaitingForCapacity: claim-a is gone", False),
     ],
 )
-def test_a_claim_that_another_process_abandoned_is_not_offered_either(
-    parts: Parts, reason: str, remembered: bool
-) -> None:
+def test_a_claim_abandoned_by_another_process_is_held_too(parts: Parts, reason: str, is_held: bool) -> None:
     before = workload("w", status={"claimName": "claim-a", "assignmentID": "x"})
     after = workload("w", status={"reason": reason})
     parts.local_state.claim_backoff.observe_status(before, after)
     parts.local_state.claim_backoff.observe_status(before, after)
-    assert (parts.local_state.claim_backoff.held_claims(after.uid) == (CLAIM,)) is remembered
+    assert (parts.local_state.claim_backoff.held_claims(after.uid) == (CLAIM,)) is is_held
     parts.clock.advance(seconds=61)
-    assert parts.local_state.claim_backoff.held_claims(after.uid) == (), "told twice it is one refusal"
+    assert parts.local_state.claim_backoff.held_claims(after.uid) == (), (
+        "two events of one abandonment are one refusal"
+    )
 
 
-def test_claims_are_held_each_for_itself(parts: Parts) -> None:
+def test_each_claim_has_its_own_hold(parts: Parts) -> None:
     parts.shared("claim-b")
     refuse(parts)
     parts.clock.advance(seconds=45)
@@ -97,72 +98,79 @@ NODE_CHANGES: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("change", NODE_CHANGES.values(), ids=NODE_CHANGES)
-def test_a_change_of_the_node_ends_it(parts: Parts, change: dict[str, Any]) -> None:
+def test_a_relevant_node_change_ends_the_hold(parts: Parts, change: dict[str, Any]) -> None:
     refuse(parts)
     parts.put(node(**change))
     assert parts.local_state.claim_backoff.held_claims("uid-w") == ()
     refuse(parts)
-    assert held_minutes(parts) == 1, "what happened before the change does not count"
+    assert held_minutes(parts) == 1, "earlier refusals do not count after the change"
 
 
-def test_what_does_not_matter_of_a_node_changes_nothing(parts: Parts) -> None:
+def test_an_irrelevant_node_change_keeps_the_hold(parts: Parts) -> None:
     refuse(parts)
     parts.put(node(labels={"team": "rl"}))
     assert parts.local_state.claim_backoff.held_claims("uid-w") == (CLAIM,)
 
 
-def test_the_end_of_the_node_ends_it(parts: Parts) -> None:
+def test_deletion_of_the_node_ends_the_hold(parts: Parts) -> None:
     refuse(parts)
     parts.caches.nodes.store.apply_delete(node())
     assert parts.local_state.claim_backoff.held_claims("uid-w") == ()
 
 
-def test_another_allocation_ends_it(parts: Parts) -> None:
+def test_a_new_allocation_ends_the_hold(parts: Parts) -> None:
     refuse(parts)
     parts.put(claim("claim-a", allocated=allocation(device_name="gpu-1")))
     assert parts.local_state.claim_backoff.held_claims("uid-w") == ()
 
 
-def test_the_loss_of_the_allocation_ends_it(parts: Parts) -> None:
+def test_loss_of_the_allocation_ends_the_hold(parts: Parts) -> None:
     refuse(parts)
     parts.put(claim("claim-a"))
     assert parts.local_state.claim_backoff.held_claims("uid-w") == ()
 
 
-def test_another_claim_of_the_name_is_another_target(parts: Parts) -> None:
+def test_a_new_claim_with_the_same_name_is_not_held(parts: Parts) -> None:
     refuse(parts)
     parts.put(claim("claim-a", allocated=allocation(), meta={"uid": "uid-later"}))
     assert parts.local_state.claim_backoff.held_claims("uid-w") == ()
 
 
-def test_a_placed_worker_starts_anew(parts: Parts) -> None:
-    refuse(parts)
-    parts.local_state.timeout_exemptions.record("uid-w")
-    parts.local_state.settle("uid-w")
-    assert parts.local_state.claim_backoff.held_claims("uid-w") == ()
-    assert parts.local_state.timeout_exemptions.age("uid-w") is None
-    refuse(parts)
-    assert held_minutes(parts) == 1
+def waited(parts: Parts, worker: Workload) -> timedelta:
+    return parts.local_state.ages.counted_wait(worker)
 
 
-def test_nothing_is_kept_of_a_worker_that_is_gone(parts: Parts) -> None:
+def test_settling_a_placed_worker_drops_the_state_of_its_wait(parts: Parts) -> None:
+    worker = workload("w")
+    parts.put(worker)
+    parts.clock.advance(minutes=1)
+    refuse(parts, worker.uid)
+    parts.local_state.ages.exempt(worker.uid)
+    assert waited(parts, worker) == timedelta()
+    parts.local_state.settle(worker.uid)
+    assert parts.local_state.claim_backoff.held_claims(worker.uid) == ()
+    assert waited(parts, worker) == timedelta(minutes=1), "the exemption is gone"
+    refuse(parts, worker.uid)
+    assert held_minutes(parts, worker.uid) == 1, "the back-off starts again"
+
+
+def test_all_state_of_a_deleted_workload_is_dropped(parts: Parts) -> None:
     worker = workload("w")
     parts.put(worker)
     refuse(parts, worker.uid)
-    parts.local_state.timeout_exemptions.record(worker.uid)
+    parts.local_state.ages.exempt(worker.uid)
     parts.local_state.rejection_backoff.add(worker.uid)
     parts.local_state.ages.observe(worker, None)
     parts.caches.workloads.store.apply_delete(worker)
     assert parts.local_state.claim_backoff.held_claims(worker.uid) == ()
-    assert parts.local_state.timeout_exemptions.age(worker.uid) is None
     assert parts.local_state.rejection_backoff.count(worker.uid) == 0
     assert repr(parts.local_state.ages) == "<Ages workers=0 waiting=0>"
 
 
 @pytest.mark.parametrize(
-    ("condition_status", "age_seconds"), [("False", 5), ("True", 65)], ids=["waits anew", "is placed"]
+    ("condition_status", "age_seconds"), [("False", 5), ("True", 65)], ids=["waits again", "is placed"]
 )
-def test_a_wait_that_is_seen_to_begin_is_new_whatever_the_wall_clock_says(
+def test_a_wait_that_begins_while_the_process_watches_has_age_zero(
     parts: Parts, condition_status: str, age_seconds: float
 ) -> None:
     worker = workload("w")
@@ -176,7 +184,7 @@ def test_a_wait_that_is_seen_to_begin_is_new_whatever_the_wall_clock_says(
     assert age == timedelta(seconds=age_seconds)
 
 
-def test_an_allocation_is_seen_when_the_cache_shows_it() -> None:
+def test_the_age_of_an_allocation_counts_from_when_the_cache_shows_it() -> None:
     parts = Parts()
     parts.clock.advance(minutes=1)
     parts.put(claim("claim-a"))
@@ -189,18 +197,18 @@ def test_an_allocation_is_seen_when_the_cache_shows_it() -> None:
     assert parts.local_state.allocation_times.age(newer) == timedelta(minutes=2)
 
 
-def test_another_allocation_is_seen_anew() -> None:
+def test_a_new_allocation_starts_at_age_zero() -> None:
     parts = Parts()
     parts.put(claim("claim-a", allocated=allocation()))
     parts.clock.advance(minutes=1)
     moved = claim("claim-a", allocated=allocation("other"))
-    assert parts.local_state.allocation_times.age(moved) == timedelta(), "it was never told of"
+    assert parts.local_state.allocation_times.age(moved) == timedelta(), "the cache has not shown it yet"
     parts.put(moved)
     parts.clock.advance(minutes=1)
     assert parts.local_state.allocation_times.age(moved) == timedelta(minutes=1)
 
 
-def test_an_allocation_that_went_and_came_back_is_a_new_one() -> None:
+def test_a_lost_and_restored_allocation_starts_at_age_zero() -> None:
     parts = Parts()
     for _ in range(2):
         parts.put(claim("claim-a", allocated=allocation()))
@@ -211,7 +219,7 @@ def test_an_allocation_that_went_and_came_back_is_a_new_one() -> None:
     assert parts.local_state.allocation_times.age(again) == timedelta()
 
 
-def test_a_claim_that_went_is_forgotten() -> None:
+def test_the_allocation_of_a_deleted_claim_is_dropped() -> None:
     allocations = AllocationTimes(Clock().monotonic)
     found = claim("claim-a", allocated=allocation())
     allocations.claim_changed(None, found)
@@ -219,27 +227,16 @@ def test_a_claim_that_went_is_forgotten() -> None:
     assert repr(allocations) == "<AllocationTimes seen=0>"
 
 
-def test_the_last_uncounted_wait_is_remembered() -> None:
-    clock = Clock()
-    waits = TimeoutExemptions(clock.monotonic)
-    assert waits.age("uid-w") is None
-    waits.record("uid-w")
-    clock.advance(minutes=3)
-    waits.record("uid-w")
-    clock.advance(seconds=7)
-    assert waits.age("uid-w") == timedelta(seconds=7)
-
-
-def test_rejections_double_from_a_second_to_five_minutes() -> None:
+def test_the_rejection_backoff_doubles_from_one_second_to_five_minutes() -> None:
     clock = Clock()
     rejections = RejectionBackoff(clock.monotonic)
     assert rejections.remaining_seconds("uid-w") == 0
     assert [rejections.add("uid-w") for _ in range(10)] == [1, 2, 4, 8, 16, 32, 64, 128, 256, 300]
     assert rejections.count("uid-w") == 10
-    assert rejections.statistics() == {"held": 1}
+    assert repr(rejections) == "<RejectionBackoff held=1>"
 
 
-def test_a_rejected_worker_is_held_until_its_time_is_over() -> None:
+def test_a_rejected_worker_is_held_until_its_backoff_ends() -> None:
     clock = Clock()
     rejections = RejectionBackoff(clock.monotonic)
     rejections.add("uid-w")
@@ -248,6 +245,6 @@ def test_a_rejected_worker_is_held_until_its_time_is_over() -> None:
     assert rejections.remaining_seconds("uid-of-another") == 0
     clock.advance(seconds=60)
     assert rejections.remaining_seconds("uid-w") == 0
-    assert rejections.add("uid-w") == 2, "the next one still waits longer"
+    assert rejections.add("uid-w") == 2, "the next rejection doubles the back-off"
     rejections.forget("uid-w")
     assert (rejections.remaining_seconds("uid-w"), rejections.add("uid-w")) == (0, 1)

@@ -95,7 +95,7 @@ def adopted_under_its_old_assignment() -> AbstractContextManager[None]:
     """A seat that no status names is adopted as it is, without a write."""
 
     async def adopt_seat(context: ReconcileContext, workload: Workload) -> Assignment | None:
-        for name, seat in context.seats(workload):
+        for name, refs in context.seats(workload).items():
             claim, owner_uid = context.claim(name), seat_booker.claim_owner_uid(context, name)
             if claim is None or claim.deleting or owner_uid is None or name == workload.status.claim_name:
                 continue
@@ -104,9 +104,9 @@ def adopted_under_its_old_assignment() -> AbstractContextManager[None]:
             if workload.status.claim_name and not claim.allocated:
                 continue
             seat_request = context.requests.seat_request(
-                workload, claim_owner_uid=owner_uid, recorded=seat.assignment_id
+                workload, claim_owner_uid=owner_uid, recorded=refs[0].assignment_id
             )
-            answer = await context.book.join(name, seat_request, recheck=seat_booker.accept_any)
+            answer = await context.book.join(name, seat_request, recheck=lambda _: None)
             if isinstance(answer, Booked):
                 return Assignment(name, answer.seat.assignment_id)
         return None

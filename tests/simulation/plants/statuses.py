@@ -13,7 +13,7 @@ from controller.api.reasons import Phase, ReasonCode, sentence
 from controller.api.status import Assignment, PlacedUpdate, PlacementDetails, StatusUpdate, status_patch
 from controller.api.workload import Workload
 from controller.reconcile import commit, completion, context, placement_timeout, seat_booker, sweep, teardown
-from controller.reconcile.context import DONE, ContendedError, ReconcileContext, WorkloadScope
+from controller.reconcile.context import ContendedError, ReconcileContext, Scope
 from informers.errors import ApiError
 from informers.queue.runner import Result
 from ledger.api import LedgerError
@@ -97,7 +97,7 @@ def timeout_forgets_the_pod() -> AbstractContextManager[None]:
 def finalizer_dropped_first() -> AbstractContextManager[None]:
     """The finalizer is dropped before the Pod and the seats are gone."""
 
-    async def finish_deletion(context: ReconcileContext, scope: WorkloadScope) -> Result | None:
+    async def finish_deletion(context: ReconcileContext, scope: Scope) -> Result | None:
         workload = scope.workload
         if not workload.deleting:
             return None
@@ -106,7 +106,7 @@ def finalizer_dropped_first() -> AbstractContextManager[None]:
             await context.writer.set_finalizers(workload, kept)
             if await teardown._delete_pods(context, workload) is None:
                 await teardown._release_all(context, workload)
-        return DONE
+        return Result()
 
     return replaced(teardown, "finish_deletion", finish_deletion)
 
@@ -154,12 +154,11 @@ def swept_at_first_sight() -> AbstractContextManager[None]:
 
 async def _release_as_shown(swept: sweep.Sweep, orphan: sweep.Orphan) -> None:
     context = swept._context
-    match orphan:
-        case sweep.OrphanSeat(claim, ref):
-            await context.book.release(claim, [ref])
-        case sweep.OrphanLedger(claim, _):
-            ledger = context.ledger(claim)
-            if ledger is not None:
-                await context.book.release(claim, [seat.ref for seat in ledger.seats])
-        case sweep.OrphanClaim(claim, uid):
-            await context.ledgers.delete_claim(claim, uid)
+    claim, target = orphan.claim, orphan.target
+    ledger = context.ledger(claim)
+    if isinstance(target, SeatRef):
+        await context.book.release(claim, [target])
+    elif orphan.kind == "claim":
+        await context.ledgers.delete_claim(claim, target)
+    elif ledger is not None:
+        await context.book.release(claim, [seat.ref for seat in ledger.seats])

@@ -1,4 +1,4 @@
-"""What a Pod's status means: ended or lost, refused or not, wedged, out of time, slow to start."""
+"""Decisions from a Pod's status: ended or lost, unschedulable, stuck, timed out, slow to start."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import pytest
 
 from controller.api.core import Pod
 from controller.config.settings import Settings
-from controller.reconcile import abandon, placement_timeout, reporting
+from controller.reconcile import abandon, placement_timeout
 from controller.reconcile.completion import failure_message, is_lost
-from controller.reconcile.context import ReconcileContext
+from controller.reconcile.context import ReconcileContext, Scope
+from controller.reconcile.reporting import report_pod
 from controller.reconcile.worker_pods import is_unschedulable
 from tests.controller.build import (
     DRIVER,
@@ -44,7 +45,7 @@ DELETED = {"deletionTimestamp": at()}
 
 LOST = {
     "deleted before it ended": pod(meta=DELETED, status=finished("Failed", exited(137))),
-    "deleted, though it says that it succeeded": pod(meta=DELETED, status=finished("Succeeded", exited(0))),
+    "deleted, but succeeded": pod(meta=DELETED, status=finished("Succeeded", exited(0))),
     "disrupted": pod(status=finished("Failed", exited(143), **DISRUPTED)),
     "rejected by the kubelet": pod(status={"phase": "Failed", "reason": "UnexpectedAdmissionError"}),
     "never started": pod(status=finished("Failed", WAITING, {})),
@@ -59,21 +60,21 @@ ENDED = {
             "containerStatuses": [{"name": "worker", "state": WAITING}],
         }
     ),
-    "failed, and not for a disruption": pod(
+    "failed without a disruption": pod(
         status=finished("Failed", exited(1), conditions=[condition("DisruptionTarget", "False")])
     ),
-    "out of its own time": pod(status=finished("Failed", exited(137), reason="DeadlineExceeded")),
-    "succeeded in spite of a disruption": pod(status=finished("Succeeded", exited(0), **DISRUPTED)),
+    "exceeded its own deadline": pod(status=finished("Failed", exited(137), reason="DeadlineExceeded")),
+    "succeeded despite a disruption": pod(status=finished("Succeeded", exited(0), **DISRUPTED)),
 }
 
 
 @pytest.mark.parametrize("lost", LOST.values(), ids=LOST)
-def test_a_pod_that_was_taken_away_is_no_outcome(lost: Pod) -> None:
+def test_a_pod_that_was_removed_is_lost(lost: Pod) -> None:
     assert is_lost(lost)
 
 
 @pytest.mark.parametrize("ended", ENDED.values(), ids=ENDED)
-def test_a_pod_that_ended_by_itself_is_an_outcome(ended: Pod) -> None:
+def test_a_pod_that_ended_by_itself_is_not_lost(ended: Pod) -> None:
     assert not is_lost(ended)
 
 
@@ -99,19 +100,19 @@ def test_a_pod_that_ended_by_itself_is_an_outcome(ended: Pod) -> None:
         (finished("Failed"), "no reason given"),
     ],
 )
-def test_a_failure_is_told_in_the_pods_own_words(status: Document, message: str) -> None:
+def test_the_failure_message_comes_from_the_pod(status: Document, message: str) -> None:
     assert failure_message(pod(status=status)) == message
 
 
-def test_only_the_verdict_unschedulable_on_an_unbound_pod_is_a_refusal() -> None:
+def test_only_an_unbound_pod_with_reason_unschedulable_counts_as_unschedulable() -> None:
     assert is_unschedulable(pod(status=unscheduled()))
     others = {
-        "no verdict yet": pod(),
+        "no condition yet": pod(),
         "scheduled": pod(status={"conditions": [condition("PodScheduled", "True")]}),
         "gated": pod(status=unscheduled("SchedulingGated")),
         "an error of the scheduler": pod(status=unscheduled("SchedulerError")),
         "bound meanwhile": pod(status=unscheduled(), nodeName="node"),
-        "room is being made for it": pod(status=unscheduled() | {"nominatedNodeName": "node"}),
+        "nominated for a node": pod(status=unscheduled() | {"nominatedNodeName": "node"}),
         "another condition": pod(status={"conditions": [condition("Ready", "False", "Unschedulable")]}),
     }
     assert [name for name, each in others.items() if is_unschedulable(each)] == []
@@ -124,27 +125,26 @@ def parts_with(settings: Settings | None = None, **node: Any) -> tuple[Parts, Re
 
 
 def patience(allocated: Document, refused: Pod, *, seen_minute: float = 0, now_minute: float = 0) -> float:
-    """How many seconds a claim may go on refusing a Pod."""
+    """Return how many seconds a claim may continue to refuse a Pod."""
     parts, ctx = parts_with()
     parts.clock.advance(minutes=seen_minute)
     found = claim("claim-a", allocated=allocated)
     parts.put(found)
     parts.clock.advance(minutes=now_minute - seen_minute)
-    request = parts.requests.of(workload())
-    return abandon.remaining_seconds(ctx, workload(), request, found, refused)
+    return abandon.remaining_seconds(ctx, workload(), found, refused)
 
 
 def refused_since(minute: float, *, created: float = 0) -> Pod:
     return pod(status=unscheduled(since=at(minutes=minute)), meta={"creationTimestamp": at(minutes=created)})
 
 
-def test_a_claim_may_refuse_for_two_minutes() -> None:
+def test_a_claim_may_refuse_a_pod_for_two_minutes() -> None:
     assert patience(allocation(), refused_since(0)) == 120
     assert patience(allocation(), refused_since(0), now_minute=1.5) == 30
     assert patience(allocation(), refused_since(0), now_minute=3) == -60
 
 
-def test_while_devices_are_being_bound_it_may_for_ten() -> None:
+def test_a_claim_may_refuse_a_pod_for_ten_minutes_while_devices_are_bound() -> None:
     binding = allocation(bindingConditions=["attached"])
     assert patience(binding, refused_since(0), now_minute=1) == 540
 
@@ -152,16 +152,16 @@ def test_while_devices_are_being_bound_it_may_for_ten() -> None:
 @pytest.mark.parametrize(
     ("seen", "transition", "created"),
     [(5, 1, 0), (0, 5, 1), (1, 0, 5)],
-    ids=["the allocation is the latest", "the verdict is the latest", "the Pod is the latest"],
+    ids=["the allocation is the latest", "the refusal is the latest", "the Pod is the latest"],
 )
-def test_patience_counts_from_the_latest_of_allocation_verdict_and_pod(
+def test_patience_counts_from_the_latest_of_allocation_refusal_and_pod(
     seen: float, transition: float, created: float
 ) -> None:
     refused = refused_since(transition, created=created)
     assert patience(allocation(), refused, seen_minute=seen, now_minute=6) == 60
 
 
-def test_a_verdict_without_a_time_counts_from_the_rest() -> None:
+def test_a_refusal_without_a_timestamp_is_ignored_for_patience() -> None:
     undated = pod(status={"conditions": [{"type": "PodScheduled", "status": "False"}]})
     assert patience(allocation(), undated, seen_minute=1, now_minute=2) == 60
 
@@ -173,33 +173,31 @@ HOPELESS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize(("node", "spec"), HOPELESS.values(), ids=HOPELESS)
-def test_what_no_waiting_changes_is_abandoned_at_once(node: dict[str, Any], spec: dict[str, Any]) -> None:
+def test_a_claim_that_can_never_fit_is_abandoned_at_once(node: dict[str, Any], spec: dict[str, Any]) -> None:
     parts, ctx = parts_with(**node)
     parts.shared("claim-a")
     found = ctx.claim("claim-a")
     assert found is not None
-    request = parts.requests.of(workload(**spec))
-    assert abandon.remaining_seconds(ctx, workload(), request, found, refused_since(0)) == 0
-    assert abandon.remaining_seconds(ctx, workload(), None, found, refused_since(0)) == 120, (
-        "what it asks for is not known"
-    )
+    assert abandon.remaining_seconds(ctx, workload(**spec), found, refused_since(0)) == 0
+    invalid = workload("invalid", accelerator={"memory": "much"})
+    assert abandon.remaining_seconds(ctx, invalid, found, refused_since(0)) == 120, "the request is not known"
 
 
 def remaining(
-    *conditions: Document, minute: float = 0, timeout: float = 900, uncounted: float | None = None
+    *conditions: Document, minute: float = 0, timeout: float = 900, exempt: float | None = None
 ) -> float | None:
-    """How long a worker that was created at the epoch may go on waiting, at that minute."""
+    """Return the seconds left at that minute for a worker created at the epoch."""
     settings = Settings(device_driver=DRIVER, device_class=DRIVER, placement_timeout_seconds=timeout)
     parts, ctx = parts_with(settings)
-    if uncounted is not None:
-        parts.clock.advance(minutes=uncounted)
-        parts.local_state.timeout_exemptions.record("uid-a")
-    parts.clock.advance(minutes=minute - (uncounted or 0))
+    if exempt is not None:
+        parts.clock.advance(minutes=exempt)
+        parts.local_state.ages.exempt("uid-a")
+    parts.clock.advance(minutes=minute - (exempt or 0))
     waiting = workload("a", status={"conditions": list(conditions)})
     return placement_timeout.remaining_seconds(ctx, waiting)
 
 
-def test_time_counts_from_creation_where_the_worker_was_never_judged() -> None:
+def test_the_timeout_counts_from_creation_if_placed_was_never_false() -> None:
     assert remaining() == 900
     assert remaining(minute=10) == 300
     assert remaining(minute=20) == -300
@@ -207,19 +205,19 @@ def test_time_counts_from_creation_where_the_worker_was_never_judged() -> None:
     assert remaining(condition("Placed", "Unknown", since=at(minutes=9)), minute=10) == 300
 
 
-def test_time_counts_from_the_last_moment_in_which_it_stopped_being_placed() -> None:
+def test_the_timeout_counts_from_the_last_transition_of_placed_to_false() -> None:
     assert remaining(condition("Placed", "False", since=at(minutes=9)), minute=10) == 840
 
 
-def test_a_placed_worker_has_no_limit() -> None:
+def test_a_placed_worker_has_no_timeout() -> None:
     assert remaining(condition("Placed", "True"), minute=100) is None
 
 
-def test_a_limit_of_zero_is_none() -> None:
+def test_a_timeout_of_zero_is_disabled() -> None:
     assert remaining(minute=10_000, timeout=0) is None
 
 
-def test_a_pod_of_the_last_moment_is_given_ten_seconds() -> None:
+def test_a_pod_created_just_before_the_timeout_gets_ten_seconds() -> None:
     parts, ctx = parts_with()
     parts.clock.advance(seconds=4)
     assert placement_timeout.grace_seconds(ctx, workload("a"), pod("a")) == 6
@@ -228,24 +226,29 @@ def test_a_pod_of_the_last_moment_is_given_ten_seconds() -> None:
     assert placement_timeout.grace_seconds(ctx, workload("a"), None) == 0
 
 
-def test_the_wait_for_the_end_of_its_own_predecessor_does_not_count() -> None:
-    assert remaining(minute=10, uncounted=8) == 780
+def test_the_wait_for_its_own_predecessor_claim_does_not_count() -> None:
+    assert remaining(minute=10, exempt=8) == 780
     later = condition("Placed", "False", since=at(minutes=9))
-    assert remaining(later, minute=10, uncounted=8) == 840, "what came after it counts from there"
+    assert remaining(later, minute=10, exempt=8) == 840, "a later transition counts"
 
 
-async def test_a_pod_is_given_ten_seconds_to_start_before_the_status_speaks_of_it() -> None:
+async def seconds_until_report(ctx: ReconcileContext, its_pod: Pod) -> float | None:
+    result = await report_pod(ctx, Scope(workload(), its_pod))
+    assert result is not None
+    return result.requeue_after_seconds
+
+
+async def test_a_pod_has_ten_seconds_to_start_before_the_status_reports_it() -> None:
     parts, ctx = parts_with()
     scheduled = {"conditions": [condition("PodScheduled", "True")]}
     parts.clock.advance(seconds=4)
-    assert await reporting.starting(ctx, workload(), None, pod(nodeName="node", status=scheduled)) == 6
+    assert await seconds_until_report(ctx, pod(nodeName="node", status=scheduled)) == 6
 
 
-async def test_a_scheduler_error_is_given_ten_seconds_to_heal() -> None:
+async def test_a_scheduler_error_has_ten_seconds_to_recover() -> None:
     parts, ctx = parts_with()
     parts.clock.advance(seconds=9)
-    assert await reporting.scheduler_error(ctx, workload(), pod(status=unscheduled("SchedulerError"))) == 1
-    assert (
-        await reporting.scheduler_error(ctx, workload(), pod(status=unscheduled("SchedulingGated"))) is None
-    )
-    assert await reporting.scheduler_error(ctx, workload(), pod()) is None
+    retry_seconds = ctx.settings.retry_interval_seconds
+    assert await seconds_until_report(ctx, pod(status=unscheduled("SchedulerError"))) == 1
+    assert await seconds_until_report(ctx, pod(status=unscheduled("SchedulingGated"))) == retry_seconds
+    assert await seconds_until_report(ctx, pod()) == retry_seconds
