@@ -6,18 +6,20 @@ use the same memory, owner and seat limit (contract §3).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from controller.api.convert import template_request, template_tolerations
 from controller.api.core import Pod
 from controller.api.pods import effective_request_of
 from controller.api.reasons import ReasonCode
-from controller.api.template_rules import template_fault
+from controller.api.template_rules import InvalidTemplateError, check_template
 from controller.api.workload import Workload
 from ledger.transitions import SeatRequest
 from placement.quantity import canonical_bytes, parse_bytes
-from placement.types import MAX_SEATS, Amounts, PlacementRequest, Role, Toleration
+from placement.types import MAX_SEATS, Amounts, PlacementRequest, Role
+
+T = TypeVar("T")
 
 _MIN_DEVICES = 2
 """Minimum number of devices of a MultiGPU worker."""
@@ -68,8 +70,10 @@ class PlacementRequests:
             raise _invalid(
                 f"accelerator.type: {accelerator.type!r} has no device class here; allowed: {allowed}"
             )
-        if fault := template_fault(spec.template, worker_container=spec.worker_container_name):
-            raise InvalidWorkloadError(ReasonCode.INVALID_TEMPLATE, fault)
+        try:
+            check_template(spec.template, worker_container=spec.worker_container_name)
+        except InvalidTemplateError as error:
+            raise InvalidWorkloadError(ReasonCode.INVALID_TEMPLATE, str(error)) from error
         return self.of(workload) or self._build(workload)
 
     def seat_request(
@@ -107,7 +111,8 @@ class PlacementRequests:
         self._by_uid.pop(workload.uid, None)
 
     def _build(self, workload: Workload) -> PlacementRequest:
-        spec = workload.spec
+        spec, pod_spec = workload.spec, workload.spec.template.get("spec", {})
+        tolerations = pod_spec.get("tolerations", ())
         return PlacementRequest(
             worker=workload.name,
             worker_uid=workload.uid,
@@ -116,8 +121,8 @@ class PlacementRequests:
             devices=_devices(workload),
             exclusive=spec.exclusive,
             owner_key=workload.owner_key,
-            host=_host(spec.template),
-            tolerations=_tolerations(spec.template),
+            host=_from_template("template.spec", template_request, pod_spec),
+            tolerations=_from_template("template.spec.tolerations", template_tolerations, tolerations),
             seat_limit=self.seat_limit,
             seat_limit_is_set=self._seat_limit_is_set,
         )
@@ -162,17 +167,8 @@ def _devices(workload: Workload) -> int:
             raise _invalid(f"accelerator.mode: {mode!r} is not one of SingleGPU, MultiGPU")
 
 
-def _host(template: Mapping[str, Any]) -> Amounts:
+def _from_template(path: str, convert: Callable[[Any], T], document: object) -> T:
     try:
-        return template_request(template.get("spec", {}))
+        return convert(document)
     except ValueError as error:
-        raise InvalidWorkloadError(ReasonCode.INVALID_TEMPLATE, f"template.spec: {error}") from error
-
-
-def _tolerations(template: Mapping[str, Any]) -> tuple[Toleration, ...]:
-    try:
-        return template_tolerations(template.get("spec", {}).get("tolerations", ()))
-    except ValueError as error:
-        raise InvalidWorkloadError(
-            ReasonCode.INVALID_TEMPLATE, f"template.spec.tolerations: {error}"
-        ) from error
+        raise InvalidWorkloadError(ReasonCode.INVALID_TEMPLATE, f"{path}: {error}") from error

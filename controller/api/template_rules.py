@@ -6,101 +6,68 @@ hold objects that earlier schemas admitted. `controller.api.workload` has alread
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from controller.api.names import GROUP_ENV, SERVICE_ACCOUNT
 
-FORBIDDEN_POD_FIELDS = ("nodeName", "nodeSelector", "affinity", "resourceClaims")
+_FORBIDDEN_POD_FIELDS = ("nodeName", "nodeSelector", "affinity", "resourceClaims")
 
 
-def template_fault(template: Mapping[str, Any], *, worker_container: str) -> str:
-    """Return the first violation, with the field's path; empty for a valid template."""
+class InvalidTemplateError(ValueError):
+    """A violation. The text starts with the path of the field."""
+
+
+def check_template(template: Mapping[str, Any], *, worker_container: str) -> None:
+    """Raise `InvalidTemplateError` for the first violation."""
     spec = template.get("spec")
     if not isinstance(spec, Mapping):
-        return "template.spec: is required"
-    for faults in (
-        _metadata_faults(template.get("metadata")),
-        _forbidden_fields(spec),
-        _container_faults(spec),
-        _worker_faults(spec, worker_container),
-        _service_account_faults(spec),
-    ):
-        fault = next(faults, "")
-        if fault:
-            return fault
-    return ""
-
-
-def _metadata_faults(metadata: object) -> Iterator[str]:
-    if metadata is None:
-        return
-    if not isinstance(metadata, Mapping):
-        yield "template.metadata: must be an object"
-        return
+        raise InvalidTemplateError("template.spec: is required")
+    metadata = _object("template.metadata", template.get("metadata", {}))
     for field in ("labels", "annotations"):
-        if not isinstance(metadata.get(field, {}), Mapping):
-            yield f"template.metadata.{field}: must be an object"
-
-
-def _forbidden_fields(spec: Mapping[str, Any]) -> Iterator[str]:
-    for field in FORBIDDEN_POD_FIELDS:
+        _object(f"template.metadata.{field}", metadata.get(field, {}))
+    for field in _FORBIDDEN_POD_FIELDS:
         if spec.get(field):
-            yield f"template.spec.{field}: is decided by placement and must not be set"
-
-
-def _container_faults(spec: Mapping[str, Any]) -> Iterator[str]:
+            raise InvalidTemplateError(f"template.spec.{field}: is decided by placement and must not be set")
     for field in ("containers", "initContainers"):
-        containers = spec.get(field, ())
-        if not isinstance(containers, Sequence) or isinstance(containers, str):
-            yield f"template.spec.{field}: must be a list"
-            return
-        for index, container in enumerate(containers):
-            yield from _one_container(f"template.spec.{field}[{index}]", container)
-
-
-def _one_container(path: str, container: object) -> Iterator[str]:
-    if not isinstance(container, Mapping):
-        yield f"{path}: must be an object"
-        return
-    yield from _resource_faults(f"{path}.resources", container.get("resources", {}))
-    yield from _variable_faults(f"{path}.env", container.get("env", ()))
-
-
-def _resource_faults(path: str, resources: object) -> Iterator[str]:
-    if not isinstance(resources, Mapping):
-        yield f"{path}: must be an object"
-        return
-    if resources.get("claims"):
-        yield f"{path}.claims: is decided by placement and must not be set"
-    for kind in ("requests", "limits"):
-        amounts = resources.get(kind, {})
-        if not isinstance(amounts, Mapping):
-            yield f"{path}.{kind}: must be an object"
-            return
-        for name in amounts:
-            if "/" in name:
-                yield f"{path}.{kind}: {name} must not be requested in addition to a claim"
-
-
-def _variable_faults(path: str, variables: object) -> Iterator[str]:
-    if not isinstance(variables, Sequence) or isinstance(variables, str):
-        yield f"{path}: must be a list"
-        return
-    for index, variable in enumerate(variables):
-        if not isinstance(variable, Mapping):
-            yield f"{path}[{index}]: must be an object"
-        elif variable.get("name") == GROUP_ENV:
-            yield f"{path}: {GROUP_ENV} is set by the controller and must not be given"
-
-
-def _worker_faults(spec: Mapping[str, Any], worker_container: str) -> Iterator[str]:
-    names = [c.get("name") for c in spec.get("containers", ())]
-    if worker_container not in names:
-        yield f"template.spec.containers: none is named {worker_container!r} (spec.workerContainerName)"
-
-
-def _service_account_faults(spec: Mapping[str, Any]) -> Iterator[str]:
+        for index, container in enumerate(_list(f"template.spec.{field}", spec.get(field, ()))):
+            _check_container(f"template.spec.{field}[{index}]", container)
+    if worker_container not in [container.get("name") for container in spec.get("containers", ())]:
+        raise InvalidTemplateError(
+            f"template.spec.containers: none is named {worker_container!r} (spec.workerContainerName)"
+        )
     for field in ("serviceAccountName", "serviceAccount"):
         if spec.get(field) == SERVICE_ACCOUNT:
-            yield f"template.spec.{field}: {SERVICE_ACCOUNT!r} belongs to the controller and must not be used"
+            raise InvalidTemplateError(
+                f"template.spec.{field}: {SERVICE_ACCOUNT!r} belongs to the controller and must not be used"
+            )
+
+
+def _check_container(path: str, document: object) -> None:
+    container = _object(path, document)
+    resources = _object(f"{path}.resources", container.get("resources", {}))
+    if resources.get("claims"):
+        raise InvalidTemplateError(f"{path}.resources.claims: is decided by placement and must not be set")
+    for kind in ("requests", "limits"):
+        for name in _object(f"{path}.resources.{kind}", resources.get(kind, {})):
+            if "/" in name:
+                raise InvalidTemplateError(
+                    f"{path}.resources.{kind}: {name} must not be requested in addition to a claim"
+                )
+    for index, variable in enumerate(_list(f"{path}.env", container.get("env", ()))):
+        if _object(f"{path}.env[{index}]", variable).get("name") == GROUP_ENV:
+            raise InvalidTemplateError(
+                f"{path}.env: {GROUP_ENV} belongs to the controller and must not be set"
+            )
+
+
+def _object(path: str, value: object) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise InvalidTemplateError(f"{path}: must be an object")
+    return value
+
+
+def _list(path: str, value: object) -> Sequence[Any]:
+    if not isinstance(value, Sequence) or isinstance(value, str):
+        raise InvalidTemplateError(f"{path}: must be a list")
+    return value

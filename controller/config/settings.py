@@ -11,7 +11,7 @@ Invariant: every `Settings` object is valid. The environment is a parameter; onl
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Annotated, Any
@@ -257,14 +257,12 @@ class Settings(BaseModel):
         return InvalidSetting(self.name_of(field), self.text_of(field), allowed)
 
 
-def _options() -> Iterator[tuple[str, Option]]:
-    for name, field in Settings.model_fields.items():
-        for metadata in field.metadata:
-            if isinstance(metadata, Option):
-                yield name, metadata
-
-
-OPTIONS: Mapping[str, Option] = dict(_options())
+OPTIONS: Mapping[str, Option] = {
+    name: option
+    for name, field in Settings.model_fields.items()
+    for option in field.metadata
+    if isinstance(option, Option)
+}
 """All fields with a flag or variable, in the order of the help."""
 
 IGNORED_FLAGS = ("--tpu-device-class", "--tpu-device-driver")

@@ -14,12 +14,6 @@ from importlib import metadata, resources
 import msgspec
 
 _DISTRIBUTION = "open-rl-scheduler"
-_UNKNOWN = "unknown"
-
-
-class _BuildFile(msgspec.Struct):
-    commit: str = _UNKNOWN
-    date: str = _UNKNOWN
 
 
 @dataclass(frozen=True)
@@ -27,10 +21,10 @@ class BuildInfo:
     """Version, source and platform of this build."""
 
     version: str
-    commit: str
-    date: str
     python: str
     platform: str
+    commit: str = "unknown"
+    date: str = "unknown"
 
     def __str__(self) -> str:
         """The text that `--version` prints after the program's name."""
@@ -43,11 +37,10 @@ class BuildInfo:
 def build_info() -> BuildInfo:
     """Return the description of this build."""
     file = resources.files("controller") / "build.json"
-    build = msgspec.json.decode(file.read_bytes(), type=_BuildFile) if file.is_file() else _BuildFile()
+    source = msgspec.json.decode(file.read_bytes(), type=dict[str, str]) if file.is_file() else {}
     return BuildInfo(
         version=metadata.version(_DISTRIBUTION),
-        commit=build.commit,
-        date=build.date,
         python=platform.python_version(),
         platform=f"{platform.system()}/{platform.machine()}".lower(),
+        **source,
     )

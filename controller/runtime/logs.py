@@ -2,7 +2,7 @@
 
 Output is JSON for machines or text for people. Each record has `ts` (RFC 3339, UTC, microseconds), `level`,
 `logger` and `msg`. An error adds `err`; an exception with a traceback adds `stacktrace`. The message is
-constant; values are keys, including those bound with `context`. The key `claim_uid` is written as `claimUID`.
+constant; values have keys. The key `claim_uid` is written as `claimUID`, and an API object as its reference.
 
 Invariant: no value makes logging fail, because `plain` first reduces it to text and numbers. Debug records of
 foreign libraries are dropped, since they contain whole objects.
@@ -17,7 +17,6 @@ import sys
 import traceback
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
@@ -43,29 +42,9 @@ _BOLD, _DIM, _CYAN = "1", "2", "36"
 _LEVEL_COLORS = {"debug": "34", "info": "32", "warning": "33", "error": "31", "critical": "31"}
 
 
-@dataclass(frozen=True)
-class ObjectRef:
-    """A reference to an API object. `namespace` is empty for cluster scope.
-
-    Objects with metadata can be logged directly, with the same result.
-    """
-
-    namespace: str
-    name: str
-
-    def __str__(self) -> str:
-        """`namespace/name`, or the name alone."""
-        return f"{self.namespace}/{self.name}" if self.namespace else self.name
-
-
 def get_logger(name: str) -> Logger:
     """Return the logger of a module. Calls take a constant message and keyword values."""
     return structlog.stdlib.get_logger(name)
-
-
-def context(**values: object) -> AbstractContextManager[None]:
-    """Add `values` to all records inside the `with` block, including those of tasks started there."""
-    return structlog.contextvars.bound_contextvars(**values)
 
 
 def configure(settings: Settings, stream: TextIO) -> None:
@@ -79,7 +58,7 @@ def configure(settings: Settings, stream: TextIO) -> None:
     handler = logging.StreamHandler(stream)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=[structlog.contextvars.merge_contextvars, structlog.stdlib.ExtraAdder()],
+            foreign_pre_chain=[structlog.stdlib.ExtraAdder()],
             processors=[_standardize, *render],
         )
     )
@@ -93,7 +72,6 @@ def configure(settings: Settings, stream: TextIO) -> None:
     structlog.configure(
         processors=[
             structlog.stdlib.filter_by_level,
-            structlog.contextvars.merge_contextvars,
             structlog.stdlib.PositionalArgumentsFormatter(),
             structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
         ],
@@ -166,9 +144,9 @@ def _encodable(text: str) -> str:
 
 
 def _reference(value: object) -> dict[str, str] | None:
-    """Return the name and namespace of an `ObjectRef` or an object with metadata."""
-    source = value if isinstance(value, ObjectRef) else getattr(value, "metadata", None)
-    name, namespace = getattr(source, "name", None), getattr(source, "namespace", None)
+    """Return the name and namespace of an API object; `None` for other values."""
+    metadata = getattr(value, "metadata", None)
+    name, namespace = getattr(metadata, "name", None), getattr(metadata, "namespace", None)
     if not isinstance(name, str) or not isinstance(namespace, str):
         return None
     return {"name": name, "namespace": namespace} if namespace else {"name": name}
@@ -247,7 +225,7 @@ def _text(value: object) -> str:
     """Return a value of a text record. References become `namespace/name`; quotes appear only if needed."""
     match value:
         case {"name": str() as name, **rest} if not rest.keys() - {"namespace"}:
-            value = str(ObjectRef(str(rest.get("namespace", "")), name))
+            value = "/".join([*map(str, rest.values()), name])
         case list() if all(isinstance(item, str) for item in value):
             value = ",".join(value)
     if isinstance(value, str) and value.isprintable() and value and not _NEEDS_QUOTES.search(value):
