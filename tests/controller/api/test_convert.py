@@ -1,4 +1,4 @@
-"""From API objects to facts: what the labels, quantities, taints and selectors of real objects mean."""
+"""Tests of the conversion of API objects to the types of `placement`."""
 
 from __future__ import annotations
 
@@ -45,19 +45,19 @@ def test_the_roles_of_a_node_follow_from_its_labels(labels: dict[str, str], role
 
 
 @pytest.mark.parametrize("labels", [{TRAINER: "false"}, {SAMPLER: ""}, {TRAINER: "no", SAMPLER: "yes"}])
-def test_a_node_whose_labels_refuse_every_role_takes_none(labels: dict[str, str]) -> None:
-    """Required node affinity refuses it too: it has a role label, and none that is `true`."""
+def test_a_node_with_only_false_role_labels_accepts_no_role(labels: dict[str, str]) -> None:
+    """The required node affinity excludes it too."""
     found = convert.node(node(labels=labels))
     assert found.enabled
     assert found.roles == frozenset()
 
 
 @pytest.mark.parametrize("value", ["false", "True", ""])
-def test_a_node_is_enabled_by_true_only(value: str) -> None:
+def test_a_node_is_enabled_only_by_the_value_true(value: str) -> None:
     assert not convert.node(node(labels={"openrl.io/enabled": value})).enabled
 
 
-def test_a_node_that_reports_no_memory_has_no_bound_on_it() -> None:
+def test_a_node_without_allocatable_memory_has_no_memory_limit() -> None:
     found = convert.node(node(allocatable={"cpu": "500m", "pods": "10"}))
     assert found.allocatable == Amounts(None, 500, 10)
 
@@ -77,7 +77,7 @@ def test_quantities_may_be_numbers() -> None:
         ([{"type": "MemoryPressure", "status": "False"}, {"type": "Ready", "status": "True"}], True),
     ],
 )
-def test_a_node_is_ready_when_it_says_so(conditions: list[Document], *, ready: bool) -> None:
+def test_a_node_is_ready_only_with_a_true_ready_condition(conditions: list[Document], *, ready: bool) -> None:
     assert convert.node(node(conditions=conditions)).ready is ready
 
 
@@ -89,9 +89,9 @@ def test_cordon_and_taints_of_a_node() -> None:
     assert found.taints == (Taint("a", "b", TaintEffect.NO_SCHEDULE),)
 
 
-def test_a_heartbeat_changes_nothing() -> None:
-    beats = [[{"type": "Ready", "status": "True", "lastHeartbeatTime": time}] for time in ("1", "2")]
-    first, second = (node(conditions=beat) for beat in beats)
+def test_a_heartbeat_does_not_change_the_status() -> None:
+    heartbeats = [[{"type": "Ready", "status": "True", "lastHeartbeatTime": time}] for time in ("1", "2")]
+    first, second = (node(conditions=heartbeat) for heartbeat in heartbeats)
     assert first.status == second.status
 
 
@@ -116,7 +116,7 @@ def test_what_a_toleration_tolerates(item: Document, *, tolerated: bool) -> None
 
 
 @pytest.mark.parametrize("junk", [7, "x", {}, [7], [[]], [None], [{"key": 7}], [{"operator": None}]])
-def test_what_is_no_list_of_tolerations_is_a_value_error(junk: object) -> None:
+def test_an_invalid_list_of_tolerations_is_a_value_error(junk: object) -> None:
     with pytest.raises(ValueError):
         convert.template_tolerations(junk)
 
@@ -131,7 +131,7 @@ def test_a_slice_of_one_node() -> None:
     assert found.devices[1].taints == (Taint("broken", "", TaintEffect.NO_EXECUTE),)
 
 
-def test_a_slice_of_no_single_node_is_none_of_ours() -> None:
+def test_a_slice_without_a_single_node_is_skipped() -> None:
     assert convert.device_slice(slice_of("n", nodeName=None, allNodes=True)) is None
 
 
@@ -151,7 +151,7 @@ def test_an_allocated_claim() -> None:
     assert row.tolerations == (Toleration("a", exists=True, value="", effect=TaintEffect.NONE),)
 
 
-def test_administrative_access_is_seen() -> None:
+def test_admin_access_is_converted() -> None:
     (row,) = convert.claim(claim(allocated=allocation(adminAccess=True)), "").devices
     assert row.admin_access
 
@@ -166,9 +166,7 @@ def test_administrative_access_is_seen() -> None:
         ("uid-ledger-a", {"deletionTimestamp": "2026-01-01T00:00:00Z"}),
     ],
 )
-def test_a_claim_that_its_ledger_does_not_own_or_that_ends_is_joined_by_nobody(
-    ledger_uid: str, meta: Document
-) -> None:
+def test_a_claim_without_its_ledger_or_in_deletion_is_not_joinable(ledger_uid: str, meta: Document) -> None:
     assert not convert.claim(claim(meta=meta, allocated=allocation()), ledger_uid).joinable
 
 
@@ -177,7 +175,10 @@ SELECTORS: dict[str, tuple[Any, str]] = {
     "none": (None, ""),
     "the node's name": (node_selector("n"), "n"),
     "two nodes": ({"nodeSelectorTerms": [{"matchFields": [FIELD | IN | {"values": ["n", "m"]}]}]}, ""),
-    "any node but one": ({"nodeSelectorTerms": [{"matchFields": [FIELD | IN | {"operator": "NotIn"}]}]}, ""),
+    "not one node": (
+        {"nodeSelectorTerms": [{"matchFields": [FIELD | IN | {"operator": "NotIn"}]}]},
+        "",
+    ),
     "another field": ({"nodeSelectorTerms": [{"matchFields": [IN | {"key": "metadata.uid"}]}]}, ""),
     "a label": ({"nodeSelectorTerms": [{"matchExpressions": [IN | {"key": "metadata.name"}]}]}, ""),
     "a label and the name": (
@@ -196,14 +197,14 @@ def test_the_node_of_an_allocation(selector: Any, name: str) -> None:
 @pytest.mark.parametrize(
     ("request_", "memory_bytes"), [("60Gi", 60 * GIB), ("1024", 1024), ("", 0), ("what?", 0)]
 )
-def test_what_a_seat_costs_the_host(request_: str, memory_bytes: int) -> None:
+def test_the_host_request_of_a_seat(request_: str, memory_bytes: int) -> None:
     seat = Seat(workload="a", workload_uid="u", assignment_id="x", owner_id="", host_request=request_)
-    hold = convert.seat_info(seat, 250)
-    assert hold.host == Amounts(memory_bytes, 250)
-    assert (hold.worker, hold.worker_uid, hold.owner_key) == ("a", "u", "a")
+    info = convert.seat_info(seat, 250)
+    assert info.host == Amounts(memory_bytes, 250)
+    assert (info.worker, info.worker_uid, info.owner_key) == ("a", "u", "a")
 
 
-def test_what_a_pod_holds_of_its_node() -> None:
+def test_the_effective_request_of_a_pod() -> None:
     sidecar = container("sidecar", "1Gi", 0.5, restartPolicy="Always")
     limited = {"name": "b", "resources": {"limits": {"memory": 1024, "cpu": "1"}}}
     found = convert.pod_use(

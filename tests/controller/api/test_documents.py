@@ -1,4 +1,4 @@
-"""The Pod and the claim of a worker as documents: what is stamped, what wins, what the template keeps."""
+"""Tests of the documents of a worker's Pod and claim."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from placement.types import PreferredNode
 from tests.controller.api.test_template_rules import JSON
 from tests.controller.build import NAMESPACE, Document, container, template, workload
 
-ASSIGNMENT = Assignment("claim-a-0a1b2c3d", "booking-1")
+ASSIGNMENT = Assignment("claim-a-0a1b2c3d", "assignment-1")
 
 
 def document(template_: Document, **spec: Any) -> Document:
@@ -27,14 +27,14 @@ def env_of(container_: Document) -> list[tuple[str, Any]]:
     return [(variable["name"], variable.get("value")) for variable in container_["env"]]
 
 
-STAMPS = [
+VARIABLES = [
     ("OPEN_RL_TIME_SLICE_GROUP", "claim-a-0a1b2c3d"),
     ("OPEN_RL_CLAIM_LEDGER", "ledger-a-0a1b2c3d"),
-    ("OPEN_RL_ASSIGNMENT_ID", "booking-1"),
+    ("OPEN_RL_ASSIGNMENT_ID", "assignment-1"),
 ]
 
 
-def test_whose_pod_it_is() -> None:
+def test_the_name_namespace_and_owner_of_a_pod() -> None:
     made = document(template())
     assert (made["apiVersion"], made["kind"]) == ("v1", "Pod")
     assert made["metadata"]["name"] == "orw-a"
@@ -51,7 +51,7 @@ def test_whose_pod_it_is() -> None:
     ]
 
 
-def test_our_labels_win_over_the_templates_and_the_others_stay() -> None:
+def test_our_labels_override_those_of_the_template() -> None:
     labels = {"app": "mine", "openrl.io/claim": "mine", "team": "rl"}
     annotations = {"note": "kept", "openrl.io/claim": "kept too"}
     made = document(template() | {"metadata": {"labels": labels, "annotations": annotations, "name": "no"}})
@@ -70,11 +70,11 @@ def test_our_labels_win_over_the_templates_and_the_others_stay() -> None:
     }
 
 
-def test_the_owner_label_is_that_of_the_owner() -> None:
+def test_the_owner_label_is_derived_from_the_owner() -> None:
     assert document(template(), ownerID="Team A")["metadata"]["labels"]["timeslice.io/owner"] == "team-a"
 
 
-def test_only_the_workers_container_gets_the_device_and_the_stamps() -> None:
+def test_only_the_worker_container_gets_the_device_and_the_variables() -> None:
     side = container("side", env=[{"name": "A", "value": "1"}])
     made = document(
         template(side, container("main"), initContainers=[container("init")]), workerContainerName="main"
@@ -85,10 +85,10 @@ def test_only_the_workers_container_gets_the_device_and_the_stamps() -> None:
     assert spec["initContainers"] == [container("init")]
     main = spec["containers"][1]
     assert main["resources"] == {"requests": {"memory": "1Gi", "cpu": "100m"}, "claims": [{"name": "gpu"}]}
-    assert env_of(main) == STAMPS
+    assert env_of(main) == VARIABLES
 
 
-def test_the_stamps_overwrite_the_templates_and_its_other_variables_stay_in_order() -> None:
+def test_our_variables_override_those_of_the_template() -> None:
     source = {"name": "NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}
     given_ = [
         {"name": "B", "value": "2"},
@@ -99,11 +99,11 @@ def test_the_stamps_overwrite_the_templates_and_its_other_variables_stay_in_orde
         {"name": "A", "value": "1"},
     ]
     (worker,) = document(template(container(env=given_)))["spec"]["containers"]
-    assert env_of(worker) == [("B", "2"), ("NODE", None), ("A", "1"), *STAMPS]
+    assert env_of(worker) == [("B", "2"), ("NODE", None), ("A", "1"), *VARIABLES]
     assert source in worker["env"]
 
 
-def test_the_template_is_not_changed_and_not_shared_with_the_pod() -> None:
+def test_the_template_is_copied() -> None:
     labels = {"metadata": {"labels": {"a": "b"}, "annotations": {"c": "d"}}}
     worker = workload("a", template=template(container(env=[]), volumes=[{"name": "v"}]) | labels)
     before = copy.deepcopy(worker.spec.template)
@@ -113,15 +113,15 @@ def test_the_template_is_not_changed_and_not_shared_with_the_pod() -> None:
     assert worker.spec.template == before
 
 
-def test_everything_else_of_the_template_is_kept() -> None:
+def test_other_fields_of_the_template_are_kept() -> None:
     kept = {"restartPolicy": "Never", "tolerations": [{"operator": "Exists"}], "novelty": {"a": [1]}}
     spec = document(template(**kept))["spec"]
     assert {field: spec[field] for field in kept} == kept
     assert set(spec) == {*kept, "containers", "resourceClaims", "affinity"}
 
 
-def test_the_nodes_that_a_pod_may_run_on() -> None:
-    """Two terms, either of which is enough: the role's label is `true`, or there is no role label at all."""
+def test_the_required_node_affinity() -> None:
+    """The role's label is `true`, or the node has no role label."""
     enabled = {"key": "openrl.io/enabled", "operator": "In", "values": ["true"]}
     affinity = node_affinity("sampler", ())
     assert affinity == {
@@ -148,7 +148,7 @@ def test_the_nodes_that_a_pod_may_run_on() -> None:
     }
 
 
-def test_the_nodes_that_a_pod_prefers() -> None:
+def test_the_preferred_node_affinity() -> None:
     made = pod_document(workload(), ASSIGNMENT, [PreferredNode("n-2", 100), PreferredNode("n-1", 50)])
     affinity = made["spec"]["affinity"]["nodeAffinity"]
     assert affinity["preferredDuringSchedulingIgnoredDuringExecution"] == [
@@ -160,7 +160,7 @@ def test_the_nodes_that_a_pod_prefers() -> None:
     ]
 
 
-def test_a_claim_belongs_to_its_ledger() -> None:
+def test_a_claim_is_owned_by_its_ledger() -> None:
     requests = [{"name": "gpu", "firstAvailable": []}]
     assert claim_document("claim-a-0a1b2c3d", NAMESPACE, "uid-7", requests) == {
         "apiVersion": "resource.k8s.io/v1",
@@ -184,7 +184,7 @@ def test_a_claim_belongs_to_its_ledger() -> None:
 
 @given(worker=st.dictionaries(st.sampled_from(["env", "resources", "restartPolicy"]), JSON), metadata=JSON)
 @settings(deadline=None)
-def test_every_template_that_is_accepted_makes_a_pod(worker: Document, metadata: Any) -> None:
+def test_every_valid_template_yields_a_pod(worker: Document, metadata: Any) -> None:
     accepted = workload(template=template(worker | {"name": "worker"}) | {"metadata": metadata})
     try:
         PlacementRequests(0).validate(accepted)
@@ -194,7 +194,7 @@ def test_every_template_that_is_accepted_makes_a_pod(worker: Document, metadata:
 
 
 @pytest.mark.parametrize("nothing", [None, {}])
-def test_absent_parts_of_a_template_need_no_value(nothing: Any) -> None:
+def test_optional_parts_of_a_template_may_be_empty(nothing: Any) -> None:
     made = document(
         template({"name": "worker", "resources": nothing, "env": None}) | {"metadata": {"labels": nothing}}
     )

@@ -1,4 +1,4 @@
-"""The names and labels that other components rely on (contract §2.3)."""
+"""Tests of the names and labels that other components depend on (contract §2.3)."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ def digest(workload: str) -> str:
     return hashlib.sha256(f"orw-{workload}".encode()).hexdigest()[:7]
 
 
-def test_a_pod_is_named_after_its_worker() -> None:
+def test_a_pod_name_is_the_prefixed_workload_name() -> None:
     assert pod_name("trainer-0.team") == "orw-trainer-0.team"
 
 
-def test_the_longest_name_that_fits_is_kept_whole() -> None:
+def test_a_name_of_maximum_length_is_unchanged() -> None:
     workload = "a" * (253 - len("orw-"))
     assert pod_name(workload) == f"orw-{workload}"
 
 
-def test_a_longer_name_is_cut_and_told_apart_by_a_digest_of_the_whole() -> None:
+def test_a_longer_name_is_truncated_and_gets_a_digest() -> None:
     workload = "a" * 250
     assert pod_name(workload) == f"orw-{'a' * 241}-{digest(workload)}"
     assert len(pod_name(workload)) == 253
@@ -36,14 +36,14 @@ def test_a_longer_name_is_cut_and_told_apart_by_a_digest_of_the_whole() -> None:
 
 
 @pytest.mark.parametrize("end", ["-", ".", "--", "-x-"])
-def test_no_dash_or_dot_is_left_where_a_name_was_cut(end: str) -> None:
+def test_a_truncated_name_does_not_end_in_a_dash_or_dot(end: str) -> None:
     workload = "a" * (241 - len(end)) + end + "b" * 9
     assert pod_name(workload) == f"orw-{('a' * (241 - len(end)) + end).rstrip('-.')}-{digest(workload)}"
 
 
 @given(st.text("a0-.", min_size=236, max_size=253))
 @settings(deadline=None)
-def test_the_pod_of_any_workload_has_a_name_that_the_api_server_takes(text: str) -> None:
+def test_every_workload_gets_a_valid_pod_name(text: str) -> None:
     workload = re.sub(r"[-.]*\.[-.]*", ".", f"x{text[1:252]}y")
     assert SUBDOMAIN.fullmatch(workload)
     name = pod_name(workload)
@@ -63,8 +63,8 @@ def test_the_pod_of_any_workload_has_a_name_that_the_api_server_takes(text: str)
         ("_", ""),
         ("", ""),
         ("Ä-ß", ""),
-        ("\u212aelvin", "elvin"),  # KELVIN SIGN: `str.lower` would make an ASCII k of it
-        ("a\u0660", "a"),  # a digit to Unicode, not to a label
+        ("\u212aelvin", "elvin"),  # KELVIN SIGN: `str.lower` would return an ASCII k
+        ("a\u0660", "a"),  # a Unicode digit, but not valid in a label
         ("line\nbreak\n", "line-break"),
         ("a" * 64, "a" * 63),
         ("a" * 62 + "-b", "a" * 62),
@@ -78,7 +78,7 @@ def test_text_is_reduced_to_a_label(text: str, label: str) -> None:
 @given(st.text(max_size=80))
 @example("a" * 62 + "_b")
 @settings(deadline=None)
-def test_any_text_becomes_a_label_value_and_stays_as_it_is_then(text: str) -> None:
+def test_every_text_becomes_a_valid_label_and_the_reduction_is_idempotent(text: str) -> None:
     label = label_text(text)
     assert len(label) <= 63
     assert LABEL_VALUE.fullmatch(label)

@@ -1,4 +1,4 @@
-"""Pods in two forms: whole where one could be a worker's, else just what placement reads of it."""
+"""Tests of the two forms of Pods: worker Pods in full, foreign Pods in a compact form."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from tests.controller.build import Parts, pod, workload
 from tests.placement.builders import free_on
 
 _versions = count(1)
-_decode_whole = struct_decoder(Pod)
+_decode_full = struct_decoder(Pod)
 
 Document = dict[str, Any]
 
 
 def document(name: str = "web-0", *containers: Document, **more: Any) -> Document:
-    asked = {"requests": {"memory": "2Gi", "cpu": "500m"}}
+    resources = {"requests": {"memory": "2Gi", "cpu": "500m"}}
     return {
         "metadata": {
             "name": name,
@@ -44,7 +44,7 @@ def document(name: str = "web-0", *containers: Document, **more: Any) -> Documen
         },
         "spec": {
             "nodeName": "node",
-            "containers": list(containers) or [{"name": "c", "image": "i", "resources": asked}],
+            "containers": list(containers) or [{"name": "c", "image": "i", "resources": resources}],
             **more.pop("spec", {}),
         },
         "status": {"phase": "Running", "podIP": "10.0.0.7", **more.pop("status", {})},
@@ -65,30 +65,30 @@ def owner(kind: str = "Workload", group: str = "openrl.io", **more: Any) -> Docu
     return {"apiVersion": f"{group}/v1beta1", "kind": kind, "name": "a", "uid": "uid-a", **more}
 
 
-CONCERN_WORKERS: dict[str, Document] = {
+POSSIBLE_WORKERS: dict[str, Document] = {
     "a worker's name": {"metadata": {"name": "orw-a"}},
     "a Workload as controller": {"metadata": {"ownerReferences": [owner(controller=True)]}},
     "a Workload as one owner of several": {
         "metadata": {"ownerReferences": [owner("Job", "batch"), owner(uid="another")]}
     },
-    "a claim that it names": {"spec": {"resourceClaims": [{"name": "gpu", "resourceClaimName": "claim-a"}]}},
+    "a reference to a claim": {"spec": {"resourceClaims": [{"name": "gpu", "resourceClaimName": "claim-a"}]}},
 }
 
 
-@pytest.mark.parametrize("what", CONCERN_WORKERS)
-def test_a_pod_that_could_be_looked_up_as_a_workers_is_held_whole(what: str) -> None:
-    found = decoded(**CONCERN_WORKERS[what])
+@pytest.mark.parametrize("what", POSSIBLE_WORKERS)
+def test_a_pod_that_could_be_looked_up_as_a_workers_is_in_full(what: str) -> None:
+    found = decoded(**POSSIBLE_WORKERS[what])
     assert isinstance(found, Pod)
     assert found is full_pod(found)
     assert found.spec.containers[0].name == "c"
 
 
 @pytest.mark.parametrize("other", [owner("Workload", "kueue.x-k8s.io"), owner("ReplicaSet")])
-def test_others_owners_do_not_make_it_a_workers(other: Document) -> None:
+def test_other_owners_do_not_make_a_worker_pod(other: Document) -> None:
     assert full_pod(foreign(metadata={"ownerReferences": [other]})) is None
 
 
-def test_a_foreign_pod_says_what_placement_reads_of_it() -> None:
+def test_the_fields_of_a_foreign_pod() -> None:
     found = foreign(metadata={"resourceVersion": "7"})
     assert ObjectKey.of(found) == ("team", "web-0")
     assert (found.metadata.uid, found.metadata.resource_version) == ("uid-web-0", "7")
@@ -98,7 +98,7 @@ def test_a_foreign_pod_says_what_placement_reads_of_it() -> None:
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
-def test_a_foreign_pod_that_ended_is_finished(phase: str) -> None:
+def test_a_foreign_pod_in_a_final_phase_is_finished(phase: str) -> None:
     assert foreign(status={"phase": phase}).finished
 
 
@@ -122,16 +122,16 @@ INIT_CONTAINERS = st.lists(
 
 
 @given(CONTAINERS, INIT_CONTAINERS, QUANTITIES, REQUIREMENTS)
-def test_what_a_foreign_pod_takes_is_what_the_whole_pod_says(
+def test_both_forms_of_a_pod_have_the_same_effective_request(
     containers: list[Document], init_containers: list[Document], overhead: Document, resources: Document
 ) -> None:
     spec = {"initContainers": init_containers, "overhead": overhead, "resources": resources}
     text = json.dumps(document("web", *containers, spec=spec)).encode()
-    held_whole = effective_request_of(_decode_whole(text))
-    assert effective_request_of(PODS.decode(text)) == held_whole
+    in_full = effective_request_of(_decode_full(text))
+    assert effective_request_of(PODS.decode(text)) == in_full
 
 
-def test_what_repeats_between_foreign_pods_is_held_once() -> None:
+def test_foreign_pods_share_repeated_values() -> None:
     one, other = foreign("web-0"), foreign("web-1")
     assert one.requests is other.requests
     assert one.node_name is other.node_name
@@ -139,19 +139,19 @@ def test_what_repeats_between_foreign_pods_is_held_once() -> None:
     assert one.phase is other.phase
 
 
-def test_equal_requests_are_held_once_however_they_are_written() -> None:
+def test_equal_requests_in_different_notations_are_shared() -> None:
     in_millis = foreign("a", {"name": "c", "resources": {"requests": {"cpu": "1000m"}}})
     in_cores = foreign("b", {"name": "d", "resources": {"limits": {"cpu": "1"}}})
     assert in_millis.requests is in_cores.requests
 
 
 @pytest.mark.parametrize("quantity", ["much", "-1Gi", True])
-def test_a_request_that_cannot_be_read_makes_the_pod_unreadable(quantity: object) -> None:
+def test_an_invalid_request_makes_the_pod_unreadable(quantity: object) -> None:
     with pytest.raises(ValueError, match=r"memory|quantity|Expected"):
         decoded("web", {"name": "c", "resources": {"requests": {"memory": quantity}}})
 
 
-def test_a_foreign_pod_takes_no_more_than_half_a_kilobyte() -> None:
+def test_a_foreign_pod_uses_at_most_half_a_kilobyte() -> None:
     uid = "0b2f3f3e-1111-4222-8333-4444555"
     texts = [
         json.dumps(
@@ -193,7 +193,7 @@ def test_the_picture_counts_foreign_pods_on_their_nodes_until_they_end() -> None
     assert freed == ["room"]
 
 
-def test_a_foreign_pod_that_is_bound_later_counts_from_then_on() -> None:
+def test_a_foreign_pod_counts_from_its_binding() -> None:
     parts = Parts()
     parts.host()
     empty = free_on(parts.fleet, "node")
@@ -203,17 +203,17 @@ def test_a_foreign_pod_that_is_bound_later_counts_from_then_on() -> None:
     assert free_on(parts.fleet, "node") != empty
 
 
-def test_a_pod_that_a_workload_adopts_becomes_a_workers() -> None:
+def test_a_pod_adopted_by_a_workload_becomes_a_worker_pod() -> None:
     parts = Parts()
     parts.put(workload("a"))
-    parts.caches.pods.store.apply_write(foreign("stray"))
+    parts.caches.pods.store.apply_write(foreign("orphan"))
     assert parts.caches.pods_of("uid-a") == ()
     adopted = {"ownerReferences": [owner(controller=True)]}
-    parts.caches.pods.store.apply_write(decoded("stray", metadata=adopted))
-    assert [found.metadata.name for found in parts.caches.pods_of("uid-a")] == ["stray"]
+    parts.caches.pods.store.apply_write(decoded("orphan", metadata=adopted))
+    assert [found.metadata.name for found in parts.caches.pods_of("uid-a")] == ["orphan"]
 
 
-def test_workers_pods_are_found_by_workload_and_by_claim() -> None:
+def test_worker_pods_are_indexed_by_workload_and_claim() -> None:
     parts = Parts()
     held = pod("a", claim_name="claim-a")
     parts.put(workload("a"), held)

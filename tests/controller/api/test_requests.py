@@ -1,4 +1,4 @@
-"""What a worker asks for, read from its spec in one place; what cannot be read fails it by one sentence."""
+"""Tests of placement requests and the validation of a Workload's spec."""
 
 from __future__ import annotations
 
@@ -13,34 +13,43 @@ from placement.types import GIB, Amounts, PlacementRequest, Role, TaintEffect, T
 from tests.controller.build import container, template, workload
 
 
-def validated(asked: Workload, max_seats_per_claim: int = 0) -> PlacementRequest:
-    return PlacementRequests(max_seats_per_claim).validate(asked)
+def validated(workload_: Workload, max_seats_per_claim: int = 0) -> PlacementRequest:
+    return PlacementRequests(max_seats_per_claim).validate(workload_)
 
 
 MULTI = {"mode": "MultiGPU", "memory": "1Gi"}
 
 INVALID = {
-    "no such role": ({"role": "driver"}, "role: 'driver' is not one of trainer, sampler"),
+    "an unknown role": ({"role": "driver"}, "role: 'driver' is not one of trainer, sampler"),
     "no role": ({"role": ""}, "role: ''"),
     "no memory": ({"accelerator": {}}, "accelerator.memory: None is not a quantity"),
-    "memory of nothing": ({"accelerator": {"memory": "0"}}, "accelerator.memory: '0' must be more than 0"),
+    "zero memory": ({"accelerator": {"memory": "0"}}, "accelerator.memory: '0' must be more than 0"),
     "negative memory": ({"accelerator": {"memory": "-1Gi"}}, "accelerator.memory: '-1Gi' must be more"),
-    "memory that is no quantity": ({"accelerator": {"memory": "much"}}, "accelerator.memory: 'much' is not"),
+    "memory without a number": (
+        {"accelerator": {"memory": "much"}},
+        "accelerator.memory: 'much' is not",
+    ),
     "memory that is true": ({"accelerator": {"memory": True}}, "accelerator.memory: True is not"),
     "memory that is a list": ({"accelerator": {"memory": ["1Gi"]}}, "accelerator.memory: ['1Gi'] is not"),
-    "no such mode": ({"accelerator": {"memory": 1, "mode": "Some"}}, "accelerator.mode: 'Some' is not one"),
-    "devices of a single one": (
+    "unknown mode": (
+        {"accelerator": {"memory": 1, "mode": "Some"}},
+        "accelerator.mode: 'Some' is not one",
+    ),
+    "devices with SingleGPU": (
         {"accelerator": {"memory": 1, "devices": 2}},
         "accelerator.devices: 2 is for mode MultiGPU only",
     ),
-    "several, but how many": ({"accelerator": MULTI}, "accelerator.devices: None must be a whole number"),
-    "several that are one": ({"accelerator": MULTI | {"devices": 1}}, "accelerator.devices: 1 must be"),
-    "several that are true": (
+    "MultiGPU without devices": ({"accelerator": MULTI}, "accelerator.devices: None must be a whole number"),
+    "MultiGPU with one device": ({"accelerator": MULTI | {"devices": 1}}, "accelerator.devices: 1 must be"),
+    "a boolean number of devices": (
         {"accelerator": MULTI | {"devices": True}},
         "accelerator.devices: True must be",
     ),
-    "several that are text": ({"accelerator": MULTI | {"devices": "2"}}, "accelerator.devices: '2' must be"),
-    "a type without a class": (
+    "devices as text": (
+        {"accelerator": MULTI | {"devices": "2"}},
+        "accelerator.devices: '2' must be",
+    ),
+    "a type without a device class": (
         {"accelerator": {"memory": 1, "type": "TPU"}},
         "accelerator.type: 'TPU' has no device class here; allowed: GPU",
     ),
@@ -48,7 +57,7 @@ INVALID = {
 
 
 @pytest.mark.parametrize(("spec", "sentence"), INVALID.values(), ids=INVALID)
-def test_an_invalid_spec_is_told_by_the_field_the_value_and_what_is_allowed(
+def test_an_invalid_spec_names_the_field_the_value_and_the_allowed_values(
     spec: dict[str, Any], sentence: str
 ) -> None:
     with pytest.raises(InvalidWorkloadError) as caught:
@@ -57,7 +66,7 @@ def test_an_invalid_spec_is_told_by_the_field_the_value_and_what_is_allowed(
     assert caught.value.detail.startswith(sentence)
 
 
-def test_an_invalid_template_has_a_code_of_its_own() -> None:
+def test_an_invalid_template_has_its_own_code() -> None:
     for broken in (
         template(nodeName="n"),
         template(container(memory="much")),
@@ -69,9 +78,9 @@ def test_an_invalid_template_has_a_code_of_its_own() -> None:
         assert caught.value.code is ReasonCode.INVALID_TEMPLATE
 
 
-def test_everything_that_is_asked_for() -> None:
+def test_a_complete_request() -> None:
     toleration = {"key": "dedicated", "value": "rl", "effect": "NoSchedule"}
-    asked = workload(
+    full = workload(
         "a",
         role="sampler",
         ownerID="Team A",
@@ -83,7 +92,7 @@ def test_everything_that_is_asked_for() -> None:
             overhead={"memory": "1Mi"},
         ),
     )
-    request = validated(asked, 3)
+    request = validated(full, 3)
     assert (request.worker, request.worker_uid, request.owner_key) == ("a", "uid-a", "Team A")
     assert (request.role, request.memory_bytes, request.devices) == (Role.SAMPLER, 3 * GIB // 2, 0)
     assert request.host == Amounts(3 * GIB + (1 << 20), 2500)
@@ -95,7 +104,7 @@ def test_everything_that_is_asked_for() -> None:
     assert request.shareable
 
 
-def test_a_worker_without_an_owner_is_its_own() -> None:
+def test_a_worker_without_an_owner_is_its_own_owner() -> None:
     assert validated(workload("a")).owner_key == "a"
     assert validated(workload("a", ownerID="")).owner_key == "a"
 
@@ -105,12 +114,12 @@ def test_memory_may_be_a_number() -> None:
     assert validated(workload(accelerator={"memory": 1.5e9})).memory_bytes == 1_500_000_000
 
 
-def test_a_worker_on_several_devices_never_shares() -> None:
+def test_a_multi_gpu_worker_is_not_shareable() -> None:
     request = validated(workload(exclusive=False, accelerator=MULTI | {"devices": 4}))
     assert (request.devices, request.device_count, request.shareable) == (4, 4, False)
 
 
-def test_no_limit_is_the_ceiling_of_dra_for_everybody_who_asks() -> None:
+def test_without_a_limit_the_maximum_of_dra_applies() -> None:
     assert PlacementRequests(0).seat_limit == 256
     assert PlacementRequests(2).seat_limit == 2
     unlimited, limited = validated(workload()), validated(workload(), 256)
@@ -118,8 +127,8 @@ def test_no_limit_is_the_ceiling_of_dra_for_everybody_who_asks() -> None:
     assert (limited.seat_limit, limited.seat_limit_is_set) == (256, True)
 
 
-def test_a_placed_worker_is_read_leniently() -> None:
-    """A stricter rule fails none that holds something: only what placement needs has to be there."""
+def test_a_placed_worker_is_not_validated_again() -> None:
+    """A stricter rule must not fail a placed worker. Only the fields that placement needs are required."""
     requests = PlacementRequests(2)
     stricter = workload(template=template(nodeName="n"), accelerator={"memory": "1Gi", "type": "TPU"})
     request = requests.of(stricter)
@@ -129,11 +138,11 @@ def test_a_placed_worker_is_read_leniently() -> None:
         requests.validate(stricter)
 
 
-def test_what_cannot_be_read_asks_for_nothing() -> None:
+def test_an_invalid_spec_has_no_request() -> None:
     assert PlacementRequests(0).of(workload(role="driver")) is None
 
 
-def test_a_request_is_built_once_for_each_workload() -> None:
+def test_a_request_is_built_once_per_workload() -> None:
     requests = PlacementRequests(0)
     first, namesake = workload("a"), workload("a", meta={"uid": "another"}, ownerID="b")
     assert requests.of(first) is requests.of(first)

@@ -1,4 +1,4 @@
-"""When a status write is due, and what it sends."""
+"""Tests of status patches: when a write is due, and its content."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PLACED: Document = {
     "type": "Placed",
     "status": "False",
     "reason": "WaitingForCapacity",
-    "message": "old words",
+    "message": "old text",
     "lastTransitionTime": THEN,
     "observedGeneration": 1,
 }
@@ -40,10 +40,10 @@ WAITING: Document = {
     "assignmentID": "booking-1",
     "conditions": [PLACED],
 }
-AS_IT_IS = StatusUpdate(
+UNCHANGED = StatusUpdate(
     phase=Phase.PENDING,
     reason="WaitingForCapacity: claims that fit are full",
-    condition=PlacedUpdate(False, ReasonCode.WAITING_FOR_CAPACITY, "other words"),
+    condition=PlacedUpdate(False, ReasonCode.WAITING_FOR_CAPACITY, "other text"),
     assignment=Assignment("claim-a", "booking-1"),
     details=PlacementDetails("orw-a", "node", 1, "20Gi"),
 )
@@ -53,17 +53,15 @@ def waiting(**changes: Any) -> Workload:
     return workload("a", status=WAITING | changes)
 
 
-def written(workload_: Workload, outcome: StatusUpdate, *, force: bool = False) -> Document:
-    patch = status_patch(workload_, outcome, NOW, force=force)
+def written(workload_: Workload, update: StatusUpdate, *, force: bool = False) -> Document:
+    patch = status_patch(workload_, update, NOW, force=force)
     assert patch is not None
     status: Document = patch["status"]
     return status
 
 
-def placed(workload_: Workload, outcome: StatusUpdate, *, force: bool = False) -> Document:
-    (condition,) = (
-        c for c in written(workload_, outcome, force=force)["conditions"] if c["type"] == "Placed"
-    )
+def placed(workload_: Workload, update: StatusUpdate, *, force: bool = False) -> Document:
+    (condition,) = (c for c in written(workload_, update, force=force)["conditions"] if c["type"] == "Placed")
     found: Document = condition
     return found
 
@@ -73,45 +71,45 @@ DUE = {
     "the reason": StatusUpdate(reason="WaitingForCapacity: another cause"),
     "no reason": StatusUpdate(reason=""),
     "the claim": StatusUpdate(assignment=Assignment("claim-b", "booking-1")),
-    "the booking": StatusUpdate(assignment=Assignment("claim-a", "booking-2")),
+    "the assignment ID": StatusUpdate(assignment=Assignment("claim-a", "booking-2")),
     "no assignment": StatusUpdate(assignment=UNASSIGNED),
-    "the truth of the verdict": StatusUpdate(condition=PlacedUpdate(True, ReasonCode.WAITING_FOR_CAPACITY)),
-    "the code of the verdict": StatusUpdate(condition=PlacedUpdate(False, ReasonCode.UNSCHEDULABLE)),
+    "the condition's status": StatusUpdate(condition=PlacedUpdate(True, ReasonCode.WAITING_FOR_CAPACITY)),
+    "the condition's reason": StatusUpdate(condition=PlacedUpdate(False, ReasonCode.UNSCHEDULABLE)),
 }
 NOT_DUE = {
-    "all is as it was, but for words, names and counts": AS_IT_IS,
-    "nothing is said": StatusUpdate(),
-    "facts alone": StatusUpdate(details=PlacementDetails("orw-b", "other", 4, "80Gi")),
-    "a note alone": StatusUpdate(note="released claim-x"),
-    "another message alone": StatusUpdate(
+    "only texts, names and counts change": UNCHANGED,
+    "nothing is given": StatusUpdate(),
+    "only details are given": StatusUpdate(details=PlacementDetails("orw-b", "other", 4, "80Gi")),
+    "only a note is given": StatusUpdate(note="released claim-x"),
+    "only the message changes": StatusUpdate(
         condition=PlacedUpdate(False, ReasonCode.WAITING_FOR_CAPACITY, "news")
     ),
 }
 
 
-@pytest.mark.parametrize("outcome", DUE.values(), ids=DUE)
-def test_a_write_is_due_when_this_changes(outcome: StatusUpdate) -> None:
-    assert status_patch(waiting(), outcome, NOW) is not None
+@pytest.mark.parametrize("update", DUE.values(), ids=DUE)
+def test_a_write_is_due_if_this_changes(update: StatusUpdate) -> None:
+    assert status_patch(waiting(), update, NOW) is not None
 
 
-@pytest.mark.parametrize("outcome", NOT_DUE.values(), ids=NOT_DUE)
-def test_no_write_is_due_while(outcome: StatusUpdate) -> None:
-    assert status_patch(waiting(), outcome, NOW) is None
-    assert status_patch(waiting(), outcome, NOW, force=True) is not None
+@pytest.mark.parametrize("update", NOT_DUE.values(), ids=NOT_DUE)
+def test_no_write_is_due_if(update: StatusUpdate) -> None:
+    assert status_patch(waiting(), update, NOW) is None
+    assert status_patch(waiting(), update, NOW, force=True) is not None
 
 
-def test_a_worker_that_is_on_no_node_any_more_says_so_at_once() -> None:
-    """Where it is gained rides along with the next write; what is no longer true does not wait for one."""
-    nowhere = replace(AS_IT_IS, details=PlacementDetails("orw-a", "", 0, "20Gi"))
-    assert written(waiting(nodeName="node", deviceCount=1), nowhere)["nodeName"] is None
-    assert status_patch(waiting(), nowhere, NOW) is None
+def test_a_removed_node_name_is_written_at_once() -> None:
+    """A new node name waits for the next write. A stale one does not."""
+    no_node = replace(UNCHANGED, details=PlacementDetails("orw-a", "", 0, "20Gi"))
+    assert written(waiting(nodeName="node", deviceCount=1), no_node)["nodeName"] is None
+    assert status_patch(waiting(), no_node, NOW) is None
 
 
-def test_a_first_verdict_is_due() -> None:
-    assert status_patch(waiting(conditions=[]), AS_IT_IS, NOW) is not None
+def test_a_first_condition_is_due() -> None:
+    assert status_patch(waiting(conditions=[]), UNCHANGED, NOW) is not None
 
 
-def test_a_patch_holds_only_for_the_object_and_version_that_was_read() -> None:
+def test_a_patch_names_the_uid_and_version_that_were_read() -> None:
     found = waiting()
     patch = status_patch(found, StatusUpdate(phase=Phase.RUNNING), NOW)
     assert patch == {
@@ -120,11 +118,11 @@ def test_a_patch_holds_only_for_the_object_and_version_that_was_read() -> None:
     }
 
 
-def test_a_forced_write_that_says_nothing_sends_nothing_new() -> None:
+def test_a_forced_patch_without_changes_keeps_the_status() -> None:
     assert written(waiting(), StatusUpdate(), force=True) == {"observedGeneration": 1}
 
 
-def test_names_and_counts_ride_along_and_what_is_empty_is_removed() -> None:
+def test_a_due_write_includes_details_and_removes_empty_fields() -> None:
     moved = StatusUpdate(
         phase=Phase.RUNNING, reason="", assignment=UNASSIGNED, details=PlacementDetails(pod_name="orw-a")
     )
@@ -139,19 +137,19 @@ def test_names_and_counts_ride_along_and_what_is_empty_is_removed() -> None:
         "deviceCount": None,
         "memoryPerDevice": None,
     }
-    facts = PlacementDetails("orw-a", "node", 2, "20Gi")
-    status = written(waiting(), StatusUpdate(phase=Phase.RUNNING, details=facts))
+    details = PlacementDetails("orw-a", "node", 2, "20Gi")
+    status = written(waiting(), StatusUpdate(phase=Phase.RUNNING, details=details))
     assert (status["nodeName"], status["deviceCount"], status["memoryPerDevice"]) == ("node", 2, "20Gi")
 
 
-def test_the_transition_time_stays_while_the_truth_does() -> None:
+def test_the_transition_time_is_kept_while_the_status_is_equal() -> None:
     condition = placed(
         waiting(), StatusUpdate(condition=PlacedUpdate(False, ReasonCode.UNSCHEDULABLE, "words"))
     )
     assert condition == PLACED | {"reason": "Unschedulable", "message": "words"}
 
 
-def test_the_transition_time_moves_when_the_truth_flips() -> None:
+def test_the_transition_time_changes_with_the_status() -> None:
     condition = placed(waiting(), StatusUpdate(condition=PlacedUpdate(True, ReasonCode.PLACED)))
     assert (condition["status"], condition["lastTransitionTime"]) == ("True", "2026-01-01T01:00:00Z")
 
@@ -173,30 +171,30 @@ def test_other_conditions_and_their_unknown_fields_survive() -> None:
     assert conditions[2]["type"] == "Placed"
 
 
-def test_conditions_are_not_sent_where_the_verdict_stands() -> None:
+def test_conditions_are_not_sent_without_a_condition() -> None:
     assert "conditions" not in written(waiting(), StatusUpdate(phase=Phase.PLACING))
 
 
-def test_a_note_changes_the_message_and_nothing_else() -> None:
+def test_a_note_changes_only_the_message() -> None:
     assert placed(waiting(), StatusUpdate(note="released claim-x"), force=True) == PLACED | {
         "message": "released claim-x"
     }
 
 
-def test_a_note_gives_way_to_anything_else_that_changes() -> None:
+def test_a_note_is_dropped_if_something_else_changes() -> None:
     both = StatusUpdate(phase=Phase.PLACING, note="released claim-x")
     assert "conditions" not in written(waiting(), both)
 
 
-def test_a_note_is_said_beside_a_verdict_that_stands() -> None:
-    stands = StatusUpdate(
+def test_a_note_replaces_the_message_of_an_unchanged_condition() -> None:
+    unchanged = StatusUpdate(
         condition=PlacedUpdate(False, ReasonCode.WAITING_FOR_CAPACITY), note="released claim-x"
     )
     before = waiting(conditions=[PLACED | {"status": "False", "reason": "WaitingForCapacity"}])
-    assert placed(before, stands, force=True)["message"] == "released claim-x"
+    assert placed(before, unchanged, force=True)["message"] == "released claim-x"
 
 
-def test_a_note_on_a_worker_that_was_never_judged() -> None:
+def test_a_note_without_a_condition_creates_an_unknown_one() -> None:
     condition = placed(waiting(conditions=[]), StatusUpdate(note="released claim-x"), force=True)
     assert (condition["status"], condition["message"]) == ("Unknown", "released claim-x")
     assert condition["reason"]
@@ -204,19 +202,19 @@ def test_a_note_on_a_worker_that_was_never_judged() -> None:
 
 
 @pytest.mark.parametrize(
-    "outcome",
+    "update",
     [
         StatusUpdate(note="m" * 40_000),
         StatusUpdate(condition=PlacedUpdate(True, ReasonCode.PLACED, "m" * 40_000)),
     ],
 )
-def test_a_message_is_cut_at_what_the_api_server_takes(outcome: StatusUpdate) -> None:
-    message = placed(waiting(), outcome, force=True)["message"]
+def test_a_message_is_truncated_to_the_maximum_of_the_schema(update: StatusUpdate) -> None:
+    message = placed(waiting(), update, force=True)["message"]
     assert len(message) == 32_768
     assert message.endswith("m…")
 
 
-def test_a_reason_is_one_sentence_cut_at_what_the_schema_takes() -> None:
+def test_a_reason_is_truncated_to_the_maximum_of_the_schema() -> None:
     assert sentence(ReasonCode.POD_FAILED, "why") == "PodFailed: why"
     long = sentence(ReasonCode.POD_FAILED, "m" * 2000)
     assert len(long) == 1024
@@ -225,7 +223,7 @@ def test_a_reason_is_one_sentence_cut_at_what_the_schema_takes() -> None:
     assert truncate("m" * 1024, 1024) == "m" * 1024
 
 
-def test_what_the_status_names() -> None:
+def test_the_assignment_comes_from_the_status() -> None:
     assert assignment_of(waiting()) == Assignment("claim-a", "booking-1")
     assert assignment_of(workload()) == UNASSIGNED
 
@@ -239,11 +237,11 @@ def test_what_the_status_names() -> None:
         ("2026-01-01T01:00:00.123456789Z", NOW + timedelta(microseconds=123456)),
     ],
 )
-def test_times_of_the_api_are_read(text: str, time: datetime) -> None:
+def test_api_times_are_parsed(text: str, time: datetime) -> None:
     assert parse_timestamp(text) == time
 
 
-def test_times_are_written_in_utc_and_whole_seconds() -> None:
+def test_times_are_formatted_in_utc_and_whole_seconds() -> None:
     local = datetime(2026, 1, 1, 3, 0, 0, 999_999, tzinfo=timezone(timedelta(hours=2)))
     assert timestamp(local) == "2026-01-01T01:00:00Z"
     assert parse_timestamp(timestamp(local)) == local.astimezone(UTC).replace(microsecond=0)

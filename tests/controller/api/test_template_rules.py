@@ -1,4 +1,4 @@
-"""What a tenant's Pod template may not hold: it fails by a sentence, whatever junk it is made of."""
+"""Tests of template validation, including malformed documents."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ SPEC = "template.spec"
 WORKER = f"{SPEC}.containers[0]"
 
 
-def fault(document: object, **spec: Any) -> str:
-    """The code and sentence with which the template is refused, empty if it is not."""
+def violation(document: object, **spec: Any) -> str:
+    """Return the violation of a template, empty for a valid one."""
     try:
         PlacementRequests(0).validate(workload(template=document, **spec))
     except InvalidWorkloadError as error:
-        return error.detail if error.code is ReasonCode.INVALID_TEMPLATE else f"a fault of the spec: {error}"
+        return error.detail if error.code is ReasonCode.INVALID_TEMPLATE else f"an error in the spec: {error}"
     return ""
 
 
@@ -68,11 +68,11 @@ FORBIDDEN = {
         template(container("other"), initContainers=[container()]),
         f"{SPEC}.containers: none is named",
     ),
-    "the controller's account": (
+    "the controller's ServiceAccount": (
         template(serviceAccountName="open-rl-scheduler"),
         f"{SPEC}.serviceAccountName: 'open-rl-scheduler'",
     ),
-    "the controller's account, by the old field": (
+    "the controller's ServiceAccount, by the old field": (
         template(serviceAccount="open-rl-scheduler"),
         f"{SPEC}.serviceAccount: 'open-rl-scheduler'",
     ),
@@ -80,15 +80,15 @@ FORBIDDEN = {
 
 
 @pytest.mark.parametrize(("document", "sentence"), FORBIDDEN.values(), ids=FORBIDDEN)
-def test_what_is_forbidden_is_refused_by_a_sentence_that_names_it(document: object, sentence: str) -> None:
-    assert fault(document).startswith(sentence)
+def test_a_forbidden_field_is_named(document: object, sentence: str) -> None:
+    assert violation(document).startswith(sentence)
 
 
 ALLOWED = {
-    "the variables that are overwritten": template(
+    "overwritten variables": template(
         container(env=[{"name": "OPEN_RL_CLAIM_LEDGER", "value": "x"}, {"name": "OPEN_RL_ASSIGNMENT_ID"}])
     ),
-    "resources of the core": template(
+    "core resources": template(
         with_resources(
             requests={"memory": "1Gi", "hugepages-2Mi": "4Mi"}, limits={"ephemeral-storage": "1Gi"}
         )
@@ -96,8 +96,8 @@ ALLOWED = {
     "tolerations, overhead, another account": template(
         tolerations=[{"operator": "Exists"}], overhead={"cpu": 1}, serviceAccountName="mine"
     ),
-    "fields that nobody has heard of": template(container(novelty={"a": [1]}), novelty=True),
-    "nulls, which the API server takes for absent": template(
+    "unknown fields": template(container(novelty={"a": [1]}), novelty=True),
+    "nulls, which the API server treats as absent": template(
         {"name": "worker", "resources": None, "env": None, "restartPolicy": None},
         {
             "name": "b",
@@ -117,13 +117,13 @@ ALLOWED = {
 
 
 @pytest.mark.parametrize("document", ALLOWED.values(), ids=ALLOWED)
-def test_what_is_not_forbidden_is_allowed(document: object) -> None:
-    assert fault(document) == ""
+def test_everything_else_is_allowed(document: object) -> None:
+    assert violation(document) == ""
 
 
 def test_another_container_may_be_the_worker() -> None:
-    assert fault(template(container("main")), workerContainerName="main") == ""
-    assert fault(template(container()), workerContainerName="main").endswith("(spec.workerContainerName)")
+    assert violation(template(container("main")), workerContainerName="main") == ""
+    assert violation(template(container()), workerContainerName="main").endswith("(spec.workerContainerName)")
 
 
 JUNK: tuple[Any, ...] = (
@@ -159,20 +159,20 @@ WHERE: dict[str, Callable[[Any], Document]] = {
 
 
 @pytest.mark.parametrize("where", WHERE)
-def test_junk_is_refused_or_harmless_and_never_an_accident(where: str) -> None:
+def test_a_malformed_field_is_a_violation_or_harmless(where: str) -> None:
     for junk in JUNK:
-        fault(WHERE[where](junk))
-    assert fault(WHERE[where](["x"] if where != "labels" else 7)), "a list of text is wrong anywhere"
+        violation(WHERE[where](junk))
+    assert violation(WHERE[where](["x"] if where != "labels" else 7)), "a list of text is invalid everywhere"
 
 
-def test_a_template_without_a_spec_or_containers_is_refused() -> None:
+def test_a_template_needs_a_spec_and_containers() -> None:
     absent: tuple[Document, ...] = ({}, {"spec": None})
     for document in absent:
-        assert fault(document) == "template.spec: is required"
+        assert violation(document) == "template.spec: is required"
     empty: tuple[Document, ...] = ({}, {"containers": None}, {"containers": []})
     for spec in empty:
-        assert fault({"spec": spec}).startswith(f"{SPEC}.containers: none is named 'worker'")
-    assert fault({"spec": {"containers": [None]}}) == f"{WORKER}: must be an object"
+        assert violation({"spec": spec}).startswith(f"{SPEC}.containers: none is named 'worker'")
+    assert violation({"spec": {"containers": [None]}}) == f"{WORKER}: must be an object"
 
 
 FIELDS = (
@@ -197,6 +197,6 @@ JSON = st.recursive(
     spec=st.dictionaries(st.sampled_from(["containers", "initContainers", "tolerations"]), JSON), more=JSON
 )
 @settings(deadline=None)
-def test_no_document_is_an_accident(spec: dict[str, Any], more: Any) -> None:
-    fault({"spec": spec, "metadata": more})
-    fault(template({"name": "worker", "resources": more, "env": spec.get("containers")}))
+def test_no_document_causes_another_error(spec: dict[str, Any], more: Any) -> None:
+    violation({"spec": spec, "metadata": more})
+    violation(template({"name": "worker", "resources": more, "env": spec.get("containers")}))

@@ -1,4 +1,4 @@
-"""Durations follow Go's grammar exactly, and nothing is lost on the way."""
+"""Tests of durations in Go's syntax."""
 
 import pytest
 from hypothesis import given
@@ -22,20 +22,20 @@ WHOLE_PARTS = st.lists(
 
 
 @given(st.integers(0, 2**51))
-def test_what_is_written_is_read_back_to_the_nanosecond(nanoseconds: int) -> None:
+def test_a_formatted_duration_parses_to_the_same_nanosecond(nanoseconds: int) -> None:
     seconds = nanoseconds / 10**9
     assert parse_duration(format_duration(seconds)) == seconds
     assert parse_duration(format_duration(-seconds)) == -seconds
 
 
 @given(WHOLE_PARTS)
-def test_parts_add_up_whatever_their_order_and_number(parts: list[tuple[int, str]]) -> None:
+def test_parts_are_added_in_any_order_and_number(parts: list[tuple[int, str]]) -> None:
     expected = sum(number * NANOSECONDS[unit] for number, unit in parts)
     assert parse_duration("".join(f"{number}{unit}" for number, unit in parts)) == expected / 10**9
 
 
 @given(st.text(alphabet="0123456789.+-nuµmshdw eE_", max_size=12))
-def test_any_text_is_read_or_refused_with_value_error(text: str) -> None:
+def test_any_text_is_parsed_or_raises_value_error(text: str) -> None:
     try:
         seconds = parse_duration(text)
     except ValueError:
@@ -77,5 +77,5 @@ def test_refused(text: str) -> None:
         (0.3, "300ms"), (0.0015, "1.5ms"), (1e-6, "1us"), (1e-9, "1ns"), (-60.0, "-1m"), (0.1 + 0.2, "300ms"),
     ],
 )  # fmt: skip
-def test_written_short(seconds: float, text: str) -> None:
+def test_formatting(seconds: float, text: str) -> None:
     assert format_duration(seconds) == text

@@ -1,4 +1,4 @@
-"""Every setting is read from its flag, then its variable, then its default, and refused in one clear line."""
+"""Tests of the settings: their sources, types, defaults and error messages."""
 
 import pytest
 from hypothesis import given
@@ -35,7 +35,7 @@ CONTRACT = {
     "--log-level": ("", LogLevel.INFO),
     "--log-format": ("", None),
 }
-"""Contract §7, spelled out once more so that a slip in the table is noticed."""
+"""Contract §7. The copy detects an accidental change of the table."""
 
 
 def test_flags_variables_and_defaults_are_those_of_the_contract() -> None:
@@ -48,14 +48,14 @@ def test_flags_variables_and_defaults_are_those_of_the_contract() -> None:
     assert table == CONTRACT
 
 
-def test_a_flag_beats_the_environment_which_beats_the_default() -> None:
+def test_a_flag_overrides_the_environment_which_overrides_the_default() -> None:
     flag, variable = "--max-seats-per-claim", "OPEN_RL_MAX_SEATS_PER_CLAIM"
     assert resolve({flag: "3"}, {variable: "6"}).max_seats_per_claim == 3
     assert resolve({}, {variable: "6"}).max_seats_per_claim == 6
     assert resolve({}, {}).max_seats_per_claim == 0
 
 
-def test_a_flag_beats_even_a_variable_that_is_not_allowed() -> None:
+def test_a_flag_overrides_even_an_invalid_variable() -> None:
     assert (
         resolve({"--retry-interval": "1s"}, {"OPEN_RL_RECONCILE_INTERVAL": "5"}).retry_interval_seconds == 1.0
     )
@@ -74,7 +74,7 @@ def test_an_empty_flag_is_refused(flag: str) -> None:
         resolve({flag: ""}, {})
 
 
-def test_an_empty_kubeconfig_flag_goes_back_to_the_default() -> None:
+def test_an_empty_kubeconfig_flag_restores_the_default() -> None:
     assert resolve({"--kubeconfig": ""}, {"KUBECONFIG": "/somewhere"}).kubeconfig == ""
 
 
@@ -152,7 +152,7 @@ def test_accepted(flag: str, text: str, field: str, value: object) -> None:
         ("--log-format", "xml", "json or text"),
     ],
 )
-def test_a_bad_value_is_refused_in_one_line_that_names_it(setting: str, text: str, allowed: str) -> None:
+def test_an_invalid_value_is_refused_in_one_line(setting: str, text: str, allowed: str) -> None:
     flags, environ = ({setting: text}, {}) if setting.startswith("--") else ({}, {setting: text})
     with pytest.raises(InvalidSetting) as refusal:
         resolve(flags, environ)
@@ -163,14 +163,14 @@ def test_a_bad_value_is_refused_in_one_line_that_names_it(setting: str, text: st
     assert len(line) < 500
 
 
-def test_a_setting_made_in_code_is_held_to_the_same_rules() -> None:
+def test_settings_made_in_code_follow_the_same_rules() -> None:
     with pytest.raises(InvalidSetting, match='--max-seats-per-claim: "-1"'):
         Settings(max_seats_per_claim=-1)
     with pytest.raises(InvalidSetting, match="--leader-elect-renew-deadline"):
         Settings(renew_deadline_seconds=60.0)
 
 
-def test_the_election_order_names_the_setting_that_was_given() -> None:
+def test_an_invalid_election_time_names_the_given_setting() -> None:
     with pytest.raises(InvalidSetting, match=r"^--leader-elect-lease-duration: .* longer than"):
         resolve({"--leader-elect-lease-duration": "9s"}, {})
     with pytest.raises(InvalidSetting, match=r"^--leader-elect-renew-deadline: .* shorter than .*\(9s\)"):
@@ -191,22 +191,22 @@ def test_the_election_order_names_the_setting_that_was_given() -> None:
         },
     )
 )
-def test_what_the_settings_print_gives_the_same_settings_again(flags: dict[str, str]) -> None:
+def test_the_text_of_settings_parses_to_the_same_settings(flags: dict[str, str]) -> None:
     settings = resolve(flags, {})
-    printed = {option.flag: text for field, option in OPTIONS.items() if (text := settings.text_of(field))}
-    assert resolve(printed, {}).model_dump() == settings.model_dump()
+    texts = {option.flag: text for field, option in OPTIONS.items() if (text := settings.text_of(field))}
+    assert resolve(texts, {}).model_dump() == settings.model_dump()
 
 
-def test_the_lease_lives_with_the_controller_in_a_cluster_and_with_the_workers_elsewhere() -> None:
+def test_the_lease_namespace_is_the_controllers_in_a_cluster_else_the_workers() -> None:
     pod = {"POD_NAMESPACE": "open-rl-scheduler", "KUBERNETES_SERVICE_HOST": "10.0.0.1"}
     assert resolve({}, pod).lease_namespace == "open-rl-scheduler"
     assert resolve({"--kubeconfig": "/k"}, pod).lease_namespace == "openrl-system"
     assert resolve({"--context": "c"}, pod).lease_namespace == "openrl-system"
-    assert resolve({}, {"POD_NAMESPACE": "stray"}).lease_namespace == "openrl-system"
+    assert resolve({}, {"POD_NAMESPACE": "elsewhere"}).lease_namespace == "openrl-system"
     assert resolve({}, {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}).lease_namespace == "openrl-system"
 
 
-def test_an_error_found_later_names_the_setting_as_it_was_given() -> None:
+def test_a_later_error_names_the_given_setting() -> None:
     by_flag = resolve({"--kubeconfig": "/nope"}, {"KUBECONFIG": "/other"})
     assert str(by_flag.invalid("kubeconfig", "a file\nthat can be read")) == (
         '--kubeconfig: "/nope" is not allowed: a file that can be read'
@@ -214,7 +214,7 @@ def test_an_error_found_later_names_the_setting_as_it_was_given() -> None:
     assert str(resolve({}, {"KUBECONFIG": "/nope"}).invalid("kubeconfig", "x")).startswith("KUBECONFIG: ")
 
 
-def test_the_meaning_of_a_limit_of_one_is_said() -> None:
+def test_the_meaning_of_the_seat_limit() -> None:
     assert Settings(max_seats_per_claim=1).seat_limit_meaning == (
         "exclusive placement: no two workers share a GPU"
     )

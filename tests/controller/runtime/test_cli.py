@@ -1,4 +1,4 @@
-"""The edge of the process: what is printed, what is refused, and with which exit status."""
+"""Tests of the command line: output, errors and exit statuses."""
 
 import asyncio
 import io
@@ -27,8 +27,8 @@ TOO_LONG = "x" * 300
 EXPECTED = "a flag, or demo as the first word; see --help"
 
 
-class Outcome(NamedTuple):
-    """What a user sees of one call, and the settings it ran with."""
+class CallResult(NamedTuple):
+    """The visible result of a call, and the settings that it ran with."""
 
     status: int
     stdout: str
@@ -37,7 +37,7 @@ class Outcome(NamedTuple):
 
     @property
     def records(self) -> list[dict[str, object]]:
-        """The log, parsed."""
+        """The parsed log records."""
         return [json.loads(line) for line in self.stderr.splitlines()]
 
 
@@ -45,38 +45,36 @@ def call(
     *argv: str,
     environ: Mapping[str, str] | None = None,
     run: Callable[[Settings], Awaitable[int]] | None = None,
-) -> Outcome:
+) -> CallResult:
     seen: list[Settings] = []
     stdout, stderr = io.StringIO(), io.StringIO()
 
-    async def note(settings: Settings) -> int:
+    async def record(settings: Settings) -> int:
         seen.append(settings)
         return await run(settings) if run else 0
 
-    status = run_command(argv, environ or {}, note, stdout=stdout, stderr=stderr)
-    return Outcome(status, stdout.getvalue(), stderr.getvalue(), seen[0] if seen else None)
+    status = run_command(argv, environ or {}, record, stdout=stdout, stderr=stderr)
+    return CallResult(status, stdout.getvalue(), stderr.getvalue(), seen[0] if seen else None)
 
 
-def assert_refused(outcome: Outcome, line: str) -> None:
-    assert outcome == Outcome(2, "", f"open-rl-scheduler: {line}\n", None)
+def assert_refused(result: CallResult, line: str) -> None:
+    assert result == CallResult(2, "", f"open-rl-scheduler: {line}\n", None)
 
 
 def test_help_is_the_golden_text() -> None:
-    """To renew it: `open-rl-scheduler --help > tests/controller/golden/help.txt`."""
-    assert call("--help") == Outcome(0, (GOLDEN / "help.txt").read_text(), "", None)
+    """To update it: `open-rl-scheduler --help > tests/controller/golden/help.txt`."""
+    assert call("--help") == CallResult(0, (GOLDEN / "help.txt").read_text(), "", None)
 
 
 @pytest.mark.parametrize("columns", ["20", "300"])
-def test_help_has_at_most_80_columns_whatever_the_terminal(
-    columns: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_help_has_at_most_80_columns_on_every_terminal(columns: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", columns)
     text = call("-h").stdout
     assert text == (GOLDEN / "help.txt").read_text()
     assert max(map(len, text.splitlines())) <= 80
 
 
-def test_help_names_every_flag_and_variable_and_what_a_limit_of_one_means() -> None:
+def test_help_names_every_flag_and_variable_and_the_meaning_of_limit_one() -> None:
     text = " ".join(call("--help").stdout.split())
     for option in OPTIONS.values():
         assert option.flag in text
@@ -84,12 +82,12 @@ def test_help_names_every_flag_and_variable_and_what_a_limit_of_one_means() -> N
     assert "1 means exclusive placement: no two workers share a GPU" in text
 
 
-def test_help_wins_over_a_bad_value() -> None:
+def test_help_takes_precedence_over_an_invalid_value() -> None:
     assert call("--max-seats-per-claim=abc", "--help").status == 0
 
 
 def test_version_is_one_line() -> None:
-    assert call("--version") == Outcome(0, f"open-rl-scheduler {build_info()}\n", "", None)
+    assert call("--version") == CallResult(0, f"open-rl-scheduler {build_info()}\n", "", None)
 
 
 @pytest.mark.parametrize(
@@ -122,17 +120,17 @@ def test_version_is_one_line() -> None:
         (["--help=yes"], "--help: takes no value"),
     ],
 )
-def test_a_bad_command_line_is_one_line_and_status_2(argv: Sequence[str], line: str) -> None:
+def test_an_invalid_command_line_is_one_line_and_status_2(argv: Sequence[str], line: str) -> None:
     assert_refused(call(*argv), line)
 
 
-def test_where_no_command_is_installed_only_flags_are_expected(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_sub_commands_only_flags_are_expected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command_line, "command_names", list)
     assert_refused(call("demo"), '"demo" is not expected: there are only flags; see --help')
 
 
 @pytest.mark.parametrize("text", ["-1", "abc", "257", "1.5"])
-def test_a_bad_variable_is_named_as_the_variable(text: str) -> None:
+def test_an_invalid_variable_is_named(text: str) -> None:
     assert_refused(
         call(environ={"OPEN_RL_MAX_SEATS_PER_CLAIM": text}),
         f'OPEN_RL_MAX_SEATS_PER_CLAIM: "{text}" is not allowed: a whole number from 0 (no limit) to 256',
@@ -157,14 +155,14 @@ def test_booleans(argv: Sequence[str], leader_elect: bool) -> None:
     assert settings.leader_elect is leader_elect
 
 
-def test_no_variable_but_those_of_the_table_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_variables_of_the_table_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPEN_RL_MAX_SEATS_PER_CLAIM", "abc")
     monkeypatch.setenv("OPEN_RL_SCHEDULER_NAMESPACE", "elsewhere")
     assert call(environ={}).settings == Settings()
 
 
-def test_what_an_earlier_controllers_deployment_carries_is_ignored_with_one_warning() -> None:
-    outcome = call(
+def test_settings_of_an_earlier_controller_are_ignored_with_one_warning() -> None:
+    result = call(
         "--zap-devel",
         "--zap-log-level",
         "debug",
@@ -177,10 +175,10 @@ def test_what_an_earlier_controllers_deployment_carries_is_ignored_with_one_warn
         "--leader-elect",
         environ={"OPEN_RL_TPU_DEVICE_CLASS": "x", "OPEN_RL_TPU_DEVICE_DRIVER": ""},
     )
-    assert outcome.status == 0
-    assert outcome.settings is not None
-    assert (outcome.settings.max_seats_per_claim, outcome.settings.leader_elect) == (3, True)
-    (warning,) = [record for record in outcome.records if record["level"] == "warning"]
+    assert result.status == 0
+    assert result.settings is not None
+    assert (result.settings.max_seats_per_claim, result.settings.leader_elect) == (3, True)
+    (warning,) = [record for record in result.records if record["level"] == "warning"]
     assert warning["settings"] == [
         "--zap-devel",
         "--zap-log-level",
@@ -192,12 +190,12 @@ def test_what_an_earlier_controllers_deployment_carries_is_ignored_with_one_warn
     ]
 
 
-def test_nothing_ignored_nothing_warned() -> None:
-    outcome = call(environ={"OPEN_RL_TPU_DEVICE_CLASS": ""})
-    assert [record["level"] for record in outcome.records] == ["info"]
+def test_without_ignored_settings_there_is_no_warning() -> None:
+    result = call(environ={"OPEN_RL_TPU_DEVICE_CLASS": ""})
+    assert [record["level"] for record in result.records] == ["info"]
 
 
-def test_the_settings_and_what_the_limit_means_are_logged_at_start() -> None:
+def test_the_start_record_has_the_settings_and_the_meaning_of_the_limit() -> None:
     (start,) = call("--max-seats-per-claim=1").records
     assert start["msg"] == "Starting"
     assert start["seatLimit"] == "exclusive placement: no two workers share a GPU"
@@ -214,20 +212,20 @@ def test_it_runs_on_uvloop() -> None:
     assert call(run=run).status == 0
 
 
-def test_the_status_of_the_run_is_the_status_of_the_process() -> None:
+def test_the_status_of_run_is_the_exit_status() -> None:
     async def run(_: Settings) -> int:
         return 1
 
     assert call(run=run).status == 1
 
 
-def test_a_usage_error_of_the_run_is_shown_like_one_of_the_command_line() -> None:
+def test_a_usage_error_of_run_is_shown_like_an_invalid_flag() -> None:
     async def run(settings: Settings) -> int:
         raise ExceptionGroup("tasks", [settings.invalid("kubeconfig", "a file that can be read")])
 
-    outcome = call("--kubeconfig=/nope", run=run)
-    assert outcome.status == 2
-    assert outcome.stderr.splitlines()[1:] == [
+    result = call("--kubeconfig=/nope", run=run)
+    assert result.status == 2
+    assert result.stderr.splitlines()[1:] == [
         'open-rl-scheduler: --kubeconfig: "/nope" is not allowed: a file that can be read'
     ]
 
@@ -244,14 +242,14 @@ def test_a_usage_error_of_the_run_is_shown_like_one_of_the_command_line() -> Non
         ),
     ],
 )
-def test_a_connection_that_cannot_be_configured_is_a_usage_error(
+def test_an_invalid_cluster_configuration_is_a_usage_error(
     argv: Sequence[str], environ: Mapping[str, str], line: str
 ) -> None:
     async def run(_: Settings) -> int:
         raise ConfigurationError("kubeconfig: no such file")
 
-    outcome = call(*argv, environ=environ, run=run)
-    assert (outcome.status, outcome.stderr.splitlines()[1:]) == (2, [line])
+    result = call(*argv, environ=environ, run=run)
+    assert (result.status, result.stderr.splitlines()[1:]) == (2, [line])
 
 
 @pytest.mark.parametrize(
@@ -261,58 +259,58 @@ def test_a_connection_that_cannot_be_configured_is_a_usage_error(
         ("{folder}/empty", "{folder}/empty: current-context is not set; none is defined"),
         ("{folder}/empty/config", "{folder}/empty/config: cannot be read: Not a directory"),
         (TOO_LONG, f"{TOO_LONG}: cannot be read: File name too long"),
-        ("~no-such-user/config", "~no-such-user/config: cannot be read: its home directory is not known"),
+        ("~no-such-user/config", "~no-such-user/config: cannot be read: its home directory is unknown"),
     ],
 )
-def test_a_kubeconfig_that_cannot_work_is_refused_before_anything_is_logged(
+def test_an_unusable_kubeconfig_is_refused_before_the_first_log_record(
     path: str, line: str, tmp_path: Path
 ) -> None:
     (tmp_path / "empty").write_text("{}", encoding="utf-8")
-    kubeconfig, said = path.format(folder=tmp_path), line.format(folder=tmp_path)
+    kubeconfig, message = path.format(folder=tmp_path), line.format(folder=tmp_path)
     program = [sys.executable, "-c", "from controller.main import main; main()", f"--kubeconfig={kubeconfig}"]
-    ended = subprocess.run(program, cwd=ROOT, env={}, capture_output=True, text=True, check=False)
+    process = subprocess.run(program, cwd=ROOT, env={}, capture_output=True, text=True, check=False)
 
-    assert (ended.returncode, ended.stdout) == (2, "")
-    assert ended.stderr == f"open-rl-scheduler: --kubeconfig: kubeconfig {said}\n"
+    assert (process.returncode, process.stdout) == (2, "")
+    assert process.stderr == f"open-rl-scheduler: --kubeconfig: kubeconfig {message}\n"
 
 
 @pytest.mark.parametrize(
     "error", [Forbidden("leases is forbidden", status=403), LeadershipLost("not renewed")]
 )
-def test_an_error_that_is_no_defect_is_one_record_without_traceback_and_status_1(error: Exception) -> None:
+def test_an_expected_error_is_one_record_without_traceback_and_status_1(error: Exception) -> None:
     async def run(_: Settings) -> int:
         raise ExceptionGroup("tasks", [error])
 
-    outcome = call(run=run)
-    assert outcome.status == 1
-    record = outcome.records[-1]
+    result = call(run=run)
+    assert result.status == 1
+    record = result.records[-1]
     assert record["level"] == "error"
     assert record["err"] == f"{type(error).__name__}: {error}"
     assert "stacktrace" not in record
 
 
-def test_a_defect_is_one_record_with_its_traceback_and_status_1() -> None:
+def test_an_unexpected_error_is_one_record_with_traceback_and_status_1() -> None:
     async def run(_: Settings) -> int:
         raise LookupError("surprise")
 
-    outcome = call(run=run)
-    assert outcome.status == 1
-    assert len(outcome.records) == 2
-    assert outcome.records[-1]["err"] == "LookupError: surprise"
-    assert "in run" in str(outcome.records[-1]["stacktrace"])
+    result = call(run=run)
+    assert result.status == 1
+    assert len(result.records) == 2
+    assert result.records[-1]["err"] == "LookupError: surprise"
+    assert "in run" in str(result.records[-1]["stacktrace"])
 
 
 def test_an_interrupt_during_start_is_status_1_without_traceback() -> None:
     async def run(_: Settings) -> int:
         raise KeyboardInterrupt
 
-    outcome = call(run=run)
-    assert outcome.status == 1
-    assert len(outcome.records) == 2
+    result = call(run=run)
+    assert result.status == 1
+    assert len(result.records) == 2
 
 
 def complete(words: str, position: int) -> list[str]:
-    """Ask as bash does, in a process of its own: the shell's variables are the process's."""
+    """Request completion as bash does, in a process with the shell's variables."""
     code = (
         "import os, sys; from controller.runtime.cli import run_command;"
         "sys.exit(run_command([], os.environ, None, stdout=sys.stdout, stderr=sys.stderr))"
@@ -338,15 +336,15 @@ def test_a_shell_completes_flags_and_values() -> None:
 
 
 def test_a_shell_gets_its_completion_script() -> None:
-    outcome = call(environ={"_OPEN_RL_SCHEDULER_COMPLETE": "zsh_source"})
-    assert outcome.status == 0
-    assert outcome.stdout.startswith("#compdef open-rl-scheduler")
+    result = call(environ={"_OPEN_RL_SCHEDULER_COMPLETE": "zsh_source"})
+    assert result.status == 0
+    assert result.stdout.startswith("#compdef open-rl-scheduler")
 
 
 def test_an_unknown_shell_is_refused() -> None:
-    outcome = call(environ={"_OPEN_RL_SCHEDULER_COMPLETE": "dos_source"})
-    assert outcome.status == 2
-    assert "bash_source, zsh_source or fish_source" in outcome.stderr
+    result = call(environ={"_OPEN_RL_SCHEDULER_COMPLETE": "dos_source"})
+    assert result.status == 2
+    assert "bash_source, zsh_source or fish_source" in result.stderr
 
 
 def test_a_usage_error_is_an_exception_with_the_line_as_its_text() -> None:

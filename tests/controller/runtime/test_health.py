@@ -1,4 +1,4 @@
-"""Probes answer as the API server's own do, and the loop's monitor notices a loop that does not turn."""
+"""Tests of the probes and of the event loop monitor."""
 
 import io
 import json
@@ -21,7 +21,7 @@ LOCAL = BindAddress("127.0.0.1", 0)
 
 
 class Checks:
-    """A liveness and a readiness check whose reasons a test can set."""
+    """A liveness and a readiness check with settable results."""
 
     def __init__(self) -> None:
         self.loop: str | None = None
@@ -38,7 +38,7 @@ class Checks:
 
 
 class Client:
-    """Asks as the kubelet does."""
+    """An HTTP client that acts like the kubelet."""
 
     def __init__(self, session: ClientSession, base: str) -> None:
         self._session = session
@@ -58,7 +58,7 @@ def log(process_logging: None) -> io.StringIO:  # noqa: ARG001 - for its clean-u
 
 
 @pytest.mark.anyio
-async def test_all_is_well() -> None:
+async def test_passing_checks_return_ok() -> None:
     async with Checks().served() as client:
         assert await client.get("/healthz") == (200, "ok")
         assert await client.get("/readyz") == (200, "ok")
@@ -67,7 +67,7 @@ async def test_all_is_well() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_failing_check_fails_its_own_probe_only_and_withholds_the_reason() -> None:
+async def test_a_failing_check_fails_only_its_own_probe_and_withholds_the_reason() -> None:
     checks = Checks()
     checks.caches = "pods are not synced"
     async with checks.served() as client:
@@ -102,7 +102,7 @@ async def test_unknown_paths_are_not_found() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_failure_is_logged_once_with_its_reason_and_its_end_too(log: io.StringIO) -> None:
+async def test_a_failure_and_its_recovery_are_logged_once(log: io.StringIO) -> None:
     checks = Checks()
     async with checks.served() as client:
         for reason in (None, "1 of 3", "2 of 3", None, None):
@@ -117,7 +117,7 @@ async def test_a_failure_is_logged_once_with_its_reason_and_its_end_too(log: io.
 
 
 @pytest.mark.anyio
-async def test_a_port_in_use_is_an_error_of_the_setting_as_it_was_given() -> None:
+async def test_a_port_in_use_is_an_error_of_the_given_setting() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         settings = resolve({"--health-probe-bind-address": address}, {})
@@ -125,7 +125,7 @@ async def test_a_port_in_use_is_an_error_of_the_setting_as_it_was_given() -> Non
             async with serve(
                 health_application(liveness={}, readiness={}), settings, "health_probe_bind_address"
             ):
-                pytest.fail("it was served")
+                pytest.fail("the server started")
     assert str(refusal.value) == (
         f'--health-probe-bind-address: "{address}" is not allowed: '
         "it must be a free address of this host (Address already in use)"
@@ -133,7 +133,7 @@ async def test_a_port_in_use_is_an_error_of_the_setting_as_it_was_given() -> Non
 
 
 @pytest.mark.anyio
-async def test_every_interface_means_ipv4_too_and_the_port_is_free_again_afterwards() -> None:
+async def test_an_empty_host_includes_ipv4_and_the_port_is_released_afterwards() -> None:
     settings = Settings(health_probe_bind_address=BindAddress("", 0))
     app = health_application(liveness={}, readiness={})
     async with serve(app, settings, "health_probe_bind_address") as address, ClientSession() as session:
@@ -145,7 +145,7 @@ async def test_every_interface_means_ipv4_too_and_the_port_is_free_again_afterwa
 
 
 @pytest.mark.anyio
-async def test_off_serves_nothing() -> None:
+async def test_a_disabled_address_starts_no_server() -> None:
     settings = Settings(health_probe_bind_address=None)
     async with serve(
         health_application(liveness={}, readiness={}), settings, "health_probe_bind_address"
@@ -153,7 +153,7 @@ async def test_off_serves_nothing() -> None:
         assert address is None
 
 
-def test_the_loop_monitor_fails_while_the_loop_is_stuck_and_counts_the_lag() -> None:
+def test_the_loop_monitor_fails_while_the_loop_is_blocked_and_measures_the_lag() -> None:
     async def scenario() -> None:
         monitor = LoopMonitor(interval_seconds=1.0, tolerance_seconds=10.0)
         assert monitor.check() is not None
@@ -173,7 +173,7 @@ def test_the_loop_monitor_fails_while_the_loop_is_stuck_and_counts_the_lag() -> 
     run_virtual(scenario)
 
 
-def test_the_loop_monitor_fails_when_its_task_ended() -> None:
+def test_the_loop_monitor_fails_after_its_task_ended() -> None:
     async def scenario() -> None:
         monitor = LoopMonitor(interval_seconds=1.0, tolerance_seconds=10.0)
         await monitor.step()

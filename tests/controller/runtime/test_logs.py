@@ -113,7 +113,7 @@ def test_objects_are_written_as_references() -> None:
         "Seen",
         pod=Thing(Metadata("p", "ns")),
         node=Thing(Metadata("n", "")),
-        pods=[Thing(Metadata("b", "a"))],,
+        pods=[Thing(Metadata("b", "a"))],
     )
     record = only_record(stream)
     assert record["pod"] == {"name": "p", "namespace": "ns"}

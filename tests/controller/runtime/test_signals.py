@@ -1,4 +1,4 @@
-"""The first signal asks for a stop in order, the second ends the process, whatever the loop is doing."""
+"""Tests of shutdown signals: the first requests a stop, the second ends the process."""
 
 import os
 import signal
@@ -25,14 +25,14 @@ async def run(settings):
 
 sys.exit(run_command(["--log-format=json"], {{}}, run, stdout=sys.stdout, stderr=sys.stderr))
 """
-STOPS = "await stop.wait()"
-DRAINS_FOR_EVER = "await stop.wait(); print('draining', flush=True); await anyio.sleep_forever()"
-STUCK = "exec('while True: pass')"
+STOP = "await stop.wait()"
+DRAIN_FOREVER = "await stop.wait(); print('draining', flush=True); await anyio.sleep_forever()"
+BLOCKED_LOOP = "exec('while True: pass')"
 
 
 @contextmanager
 def program(body: str) -> Iterator[subprocess.Popen[str]]:
-    """A process that is up, with `body` as its run."""
+    """Start a process that runs `body`, and wait until it is up."""
     command = [sys.executable, "-c", PROGRAM.format(body=body)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
@@ -44,8 +44,8 @@ def program(body: str) -> Iterator[subprocess.Popen[str]]:
 
 
 @pytest.mark.parametrize("number", SIGNALS)
-def test_the_first_signal_is_a_request_and_the_process_ends_with_0(number: signal.Signals) -> None:
-    with program(STOPS) as process:
+def test_the_first_signal_requests_a_stop_with_status_0(number: signal.Signals) -> None:
+    with program(STOP) as process:
         process.send_signal(number)
         _, stderr = process.communicate(timeout=20)
         assert process.returncode == 0
@@ -53,8 +53,8 @@ def test_the_first_signal_is_a_request_and_the_process_ends_with_0(number: signa
 
 
 @pytest.mark.parametrize("number", SIGNALS)
-def test_a_second_signal_during_the_drain_ends_it_at_once_with_1(number: signal.Signals) -> None:
-    with program(DRAINS_FOR_EVER) as process:
+def test_a_second_signal_during_the_drain_ends_the_process_with_status_1(number: signal.Signals) -> None:
+    with program(DRAIN_FOREVER) as process:
         process.send_signal(signal.SIGTERM)
         assert process.stdout is not None
         assert process.stdout.readline() == "draining\n"
@@ -64,9 +64,9 @@ def test_a_second_signal_during_the_drain_ends_it_at_once_with_1(number: signal.
         assert "Traceback" not in stderr
 
 
-def test_a_second_signal_ends_even_a_process_whose_loop_is_stuck() -> None:
-    with program(STUCK) as process:
-        while process.poll() is None:  # the two are merged if the first was not delivered yet
+def test_a_second_signal_ends_a_process_with_a_blocked_loop() -> None:
+    with program(BLOCKED_LOOP) as process:
+        while process.poll() is None:  # pending signals of one kind are merged
             process.send_signal(signal.SIGTERM)
             try:
                 process.wait(timeout=0.05)
@@ -76,7 +76,7 @@ def test_a_second_signal_ends_even_a_process_whose_loop_is_stuck() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_signal_wakes_a_loop_that_has_nothing_to_do() -> None:
+async def test_a_signal_interrupts_an_idle_loop() -> None:
     command = ["sh", "-c", f"read line; kill -TERM {os.getpid()}"]
     with subprocess.Popen(command, stdin=subprocess.PIPE) as sender:  # noqa: ASYNC220 - started before the wait
         assert sender.stdin is not None
@@ -85,15 +85,15 @@ async def test_a_signal_wakes_a_loop_that_has_nothing_to_do() -> None:
             sender.stdin.flush()
             with anyio.fail_after(5) as scope:
                 await stop.wait()
-            assert anyio.current_time() < scope.deadline  # woken by the signal, not by the deadline
+            assert anyio.current_time() < scope.deadline  # the signal, not the deadline, ended the wait
 
 
 @pytest.mark.anyio
-async def test_former_handlers_come_back() -> None:
-    former = [signal.getsignal(number) for number in SIGNALS]
+async def test_the_previous_handlers_are_restored() -> None:
+    previous = [signal.getsignal(number) for number in SIGNALS]
     async with shutdown_signals() as stop:
         assert not stop.is_set()
         signal.raise_signal(signal.SIGTERM)
         with anyio.fail_after(5):
             await stop.wait()
-    assert [signal.getsignal(number) for number in SIGNALS] == former
+    assert [signal.getsignal(number) for number in SIGNALS] == previous
