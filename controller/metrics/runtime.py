@@ -21,9 +21,7 @@ def work_queue_metrics(controller: str, statistics: Callable[[], WorkQueueStatis
 
     def families() -> Iterator[Metric]:
         now = statistics()
-        depths: dict[LabelValues, float] = {(*labels, "0"): 0}
-        depths |= {(*labels, str(priority)): n for priority, n in sorted(now.depth_by_priority.items())}
-        yield numbers(m.QUEUE_DEPTH, depths)
+        yield number(m.QUEUE_DEPTH, now.depth, *labels, "0")
         yield number(m.QUEUE_ADDS, now.adds_total, *labels)
         yield number(m.QUEUE_RETRIES, now.retries_total, *labels)
         yield histogram(m.QUEUE_SECONDS, now.queue_seconds, *labels)

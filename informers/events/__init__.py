@@ -1,1 +1,1 @@
-"""Recording Kubernetes Events, with aggregation of repeats."""
+"""Kubernetes Events, with repeats aggregated into series."""

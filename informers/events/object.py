@@ -1,8 +1,8 @@
-"""The Event object (`events.k8s.io/v1`) as a recorder writes it: its body, and the patch of its series.
+"""The Event object (`events.k8s.io/v1`): the body that creates it, and the patch of its series.
 
-The API server fixes everything but `series` once an event exists, so a repeat can change nothing else. What
-it refuses is kept out here where it can be: notes that are too long, names that are none. Events are never
-read, so only their identity is decoded.
+The API server makes everything immutable except `series`, so a repeat can change nothing else. Values that
+the server would reject are prevented here if possible: notes that are too long, invalid names. Events are
+never read, so only their identity is decoded.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from informers.api import Object, Resource
 from informers.client.decoding import Metadata, struct_decoder
 
 NOTE_BYTES_MAX = 1024
-"""Of `note` (API reference of `events.k8s.io/v1`)."""
+"""Limit of `note` (API reference of `events.k8s.io/v1`)."""
 CODE_CHARACTERS_MAX = 128
-"""Of `reason`, `action` and `reportingInstance`, none of which may be empty (same reference)."""
+"""Limit of `reason`, `action` and `reportingInstance`, which must not be empty (same reference)."""
 
 NAMESPACE_OF_CLUSTER_SCOPE = "default"
-"""Where events about objects of cluster scope have to live."""
+"""Namespace of events about cluster-scoped objects."""
 
 _NAME_MAX = 253
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
@@ -33,7 +33,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class EventObject(msgspec.Struct, frozen=True):
-    """The answer to a write."""
+    """The response to a write."""
 
     metadata: Metadata
 
@@ -49,7 +49,7 @@ EVENTS: Resource[EventObject] = Resource(
 
 
 class EventType(Enum):
-    """`type`: there are only these two."""
+    """`type` of an event."""
 
     NORMAL = "Normal"
     WARNING = "Warning"
@@ -57,7 +57,7 @@ class EventType(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A reference to an object (`core/v1 ObjectReference`); parts that are not known stay empty."""
+    """A `core/v1 ObjectReference`; unknown parts are empty."""
 
     api_version: str
     kind: str
@@ -65,18 +65,18 @@ class Reference:
     namespace: str = ""
     uid: str = ""
     resource_version: str = field(default="", compare=False)
-    """Which version the event speaks of; two versions are one object."""
+    """Version that the event is about; not part of the object's identity."""
 
     @classmethod
     def of(cls, resource: Resource[Any], obj: Object) -> Self:
-        """The reference to an object that is at hand."""
+        """Return a reference to `obj`."""
         meta = obj.metadata
         return cls(
             resource.api_version, resource.kind, meta.name, meta.namespace, meta.uid, meta.resource_version
         )
 
     def body(self) -> dict[str, str]:
-        """As the API writes it."""
+        """Return the JSON form."""
         parts = {
             "apiVersion": self.api_version,
             "kind": self.kind,
@@ -90,28 +90,28 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class EventBody:
-    """What stays the same in an event and its repeats."""
+    """The part of an event that its repeats share."""
 
     regarding: Reference
     type: EventType
     reason: str
-    """Why: UpperCamelCase, specific, one of a few constants."""
+    """UpperCamelCase, specific, one of a few constants."""
     action: str
-    """What was done or tried; of the same form."""
+    """What was done or attempted; same form as `reason`."""
     note: str
-    """For people; cut to `NOTE_BYTES_MAX`."""
+    """Text for people; truncated to `NOTE_BYTES_MAX`."""
     related: Reference | None
     time: datetime
-    """When it happened first."""
+    """Time of the first occurrence."""
 
     @property
     def namespace(self) -> str:
-        """Where the event has to live."""
+        """Namespace of the event."""
         return self.regarding.namespace or NAMESPACE_OF_CLUSTER_SCOPE
 
 
 def event_body(event: EventBody, name: str, *, controller: str, instance: str) -> dict[str, Any]:
-    """The body that creates an event."""
+    """Return the body that creates an event."""
     body: dict[str, Any] = {
         "apiVersion": EVENTS.api_version,
         "kind": EVENTS.kind,
@@ -123,7 +123,7 @@ def event_body(event: EventBody, name: str, *, controller: str, instance: str) -
         "type": event.type.value,
         "reason": event.reason,
         "action": event.action,
-        "note": cut_note(event.note),
+        "note": truncate_note(event.note),
     }
     if event.related is not None:
         body["related"] = event.related.body()
@@ -131,14 +131,14 @@ def event_body(event: EventBody, name: str, *, controller: str, instance: str) -
 
 
 def series_body(count: int, last: datetime) -> dict[str, Any]:
-    """The part of an event, or the merge patch of one, that says how often it has happened (at least 2)."""
+    """Return the series of an event, as part of its body or as a merge patch; `count` is at least 2."""
     return {"series": {"count": count, "lastObservedTime": micro_time(last)}}
 
 
 def event_name(event: EventBody, random_bits: int) -> str:
-    """`<object>.<time><random>`: kubectl lists by name, and so in the order in which things happened.
+    """Return `<object>.<time><random>`, so that kubectl, which lists by name, shows events in order of time.
 
-    The kind stands for a name that no event may bear. `random_bits` are 32.
+    The kind replaces an object name that is invalid for an event. `random_bits` has 32 bits.
     """
     regarding = event.regarding
     stem = regarding.name if _SUBDOMAIN.fullmatch(regarding.name) else regarding.kind.lower()
@@ -146,8 +146,8 @@ def event_name(event: EventBody, random_bits: int) -> str:
     return f"{stem[: _NAME_MAX - len(unique) - 1].rstrip('-.')}.{unique}"
 
 
-def cut_note(note: str, bytes_max: int = NOTE_BYTES_MAX) -> str:
-    """Shorten a note to what the API takes, visibly, and between two characters."""
+def truncate_note(note: str, bytes_max: int = NOTE_BYTES_MAX) -> str:
+    """Truncate a note to the API limit, at a character boundary and with an ellipsis."""
     data = note.encode(errors="replace")
     if len(data) <= bytes_max:
         return data.decode()
@@ -156,5 +156,5 @@ def cut_note(note: str, bytes_max: int = NOTE_BYTES_MAX) -> str:
 
 
 def micro_time(time: datetime) -> str:
-    """`MicroTime`: RFC 3339, UTC, microseconds."""
+    """Format a `MicroTime`: RFC 3339, UTC, microseconds."""
     return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

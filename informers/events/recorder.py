@@ -1,15 +1,14 @@
-"""Kubernetes Events (`events.k8s.io/v1`): recorded at once, sent later, never at the expense of the work.
+"""Records Kubernetes Events (`events.k8s.io/v1`) without delaying the caller, and sends them later.
 
-`record` is synchronous and never fails, waits or blocks. What it records is a series: an event and its
-repeats within `finish_seconds`. Not events wait to be sent, but series of which the server knows too little,
-so that any number of repeats costs one write per `refresh_seconds`, and what is recorded while the server is
-away is told once it is back. A series waits at most once, and at most `pending_max` wait.
+`record` is synchronous and never fails, waits or blocks. It records a series: an event and its repeats within
+`finish_seconds`. The queue holds series whose state on the server is outdated, not single events. So any
+number of repeats costs one write per `refresh_seconds`, and events recorded while the server is unavailable
+are sent once it is back. A series is queued at most once, and at most `pending_max` are.
 
-Events are best effort: what cannot be sent is dropped and counted (`DropReason`), and a restart begins new
-series. So nothing may depend on them, and everything that somebody must act on belongs into the object's
-status.
+Events are best effort: events that cannot be sent are dropped and counted (`DropReason`), and a restart
+begins new series. Nothing may depend on them; whatever a user must act on belongs in the object's status.
 
-Needs the verbs create and patch on `events.events.k8s.io`, in the namespaces of the objects.
+Needs the verbs create and patch on `events.events.k8s.io` in the namespaces of the objects.
 """
 
 from __future__ import annotations
@@ -27,15 +26,7 @@ import anyio
 
 from informers.api import Api
 from informers.backoff import ExponentialBackoff, TokenBucket
-from informers.errors import (
-    AlreadyExists,
-    ApiError,
-    Conflict,
-    Forbidden,
-    NotFound,
-    ServerError,
-    TooManyRequests,
-)
+from informers.errors import AlreadyExists, ApiError, Conflict, Forbidden, NotFound
 from informers.events.object import (
     CODE_CHARACTERS_MAX,
     EVENTS,
@@ -53,55 +44,55 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class RecorderLimits:
-    """Rates and bounds; where client-go has one for events, the default is its own."""
+    """Rates and bounds; defaults are client-go's where it has one."""
 
     finish_seconds: float = 6 * 60.0
-    """A series without repeats for so long is finished: the next event begins another."""
+    """A series without repeats for this long is finished; the next event begins another."""
     refresh_seconds: float = 60.0
-    """Least time between two writes of one series: how old the count may be that people see."""
+    """Minimum time between two writes of one series, and so the maximum age of the visible count."""
     object_burst: int = 25
-    """Events about one object at once; repeats are not counted."""
+    """Burst of events about one object; repeats do not count."""
     object_refill_seconds: float = 5 * 60.0
-    """Time after which one more event about it is allowed."""
+    """Time after which one more event about an object is allowed."""
     writes_per_second: float = 10.0
     writes_burst: int = 10
     pending_max: int = 1000
-    """Series that wait to be sent."""
+    """Series waiting to be sent."""
     memory_max: int = 4096
-    """Series that are remembered, and objects whose allowance is."""
+    """Series in memory, and objects with a rate limit."""
     tries_max: int = 6
-    """How often one write is tried, if the server may take it later."""
+    """Attempts for one write that may succeed later."""
     retry_base_seconds: float = 1.0
     retry_limit_seconds: float = 30.0
 
 
 class DropReason(Enum):
-    """Why something was recorded that nobody will read: the label of a counter."""
+    """Why a recorded event was not sent: the label of a counter."""
 
     OBJECT_LIMIT = "object_limit"
     """Too many events about one object."""
     OVERFLOW = "overflow"
-    """Too many waited already."""
+    """Too many were waiting."""
     FORBIDDEN = "forbidden"
-    """403 or 404: no right to, or the namespace is gone or going."""
+    """403 or 404: not permitted, or the namespace is deleted or terminating."""
     REJECTED = "rejected"
-    """409, 422 and the like: this one will never be taken."""
+    """409, 422 and similar: the server will never accept this event."""
     RETRIES = "retries"
-    """The server could not take it, too often."""
+    """Too many failed attempts."""
     CLOSED = "closed"
-    """Recorded after the end, or not sent by then."""
+    """Recorded after closing, or not sent by then."""
     UNFORESEEN = "unforeseen"
-    """An error that nobody thought of; its traceback is in the log."""
+    """An unexpected error; its traceback is in the log."""
 
 
 @dataclass(frozen=True)
 class RecorderStatistics:
-    """Counters since the start, and gauges as of now; every `DropReason` is there from the start."""
+    """Counters since the start and current gauges; every `DropReason` is counted from 0."""
 
     recorded_total: int
     created_total: int
     refreshed_total: int
-    """Writes of a series that went on."""
+    """Updates of existing series."""
     dropped_total: Mapping[DropReason, int]
     pending: int
     series: int
@@ -111,8 +102,8 @@ class RecorderStatistics:
 class EventRecorder:
     """Records events about any object, and sends them while `run` runs.
 
-    `reporting_controller` is a qualified name such as `example.com/controller`, `reporting_instance` that of
-    the process (its Pod); `now` gives the times that people read.
+    `reporting_controller` is a qualified name such as `example.com/controller`, `reporting_instance` the name
+    of the process (its Pod). `now` provides the times shown to people.
 
     Raises:
         ValueError: one of the names is empty, or the instance has more than 128 characters.
@@ -139,8 +130,8 @@ class EventRecorder:
         self._now = now
         self._rng = rng
         self._limits = limits
-        self._memory = EventSeriesCache(finish_seconds=limits.finish_seconds, series_max=limits.memory_max)
-        self._allowances = ObjectRateLimits(
+        self._series = EventSeriesCache(finish_seconds=limits.finish_seconds, series_max=limits.memory_max)
+        self._rate_limits = ObjectRateLimits(
             burst=limits.object_burst,
             refill_seconds=limits.object_refill_seconds,
             objects_max=limits.memory_max,
@@ -149,16 +140,16 @@ class EventRecorder:
         self._retries: ExponentialBackoff[Series] = ExponentialBackoff(
             rng, base_seconds=limits.retry_base_seconds, limit_seconds=limits.retry_limit_seconds
         )
-        # (due, sequence, series): each series that is `scheduled` once, but for the one being sent.
+        # (due, sequence, series): each `scheduled` series once, except the one being sent.
         self._due: list[tuple[float, int, Series]] = []
         self._sequence = count()
         self._sending: Series | None = None
-        self._wake = anyio.Event()
+        self._changed = anyio.Event()
         self._closing = False
-        # Both are there once `run` was called; cancelling the scope ends it.
+        # Both are set by `run`; cancelling the scope ends it.
         self._scope: anyio.CancelScope | None = None
         self._stopped: anyio.Event | None = None
-        # A warning was logged, and nothing was accepted since.
+        # A warning was logged and no write has succeeded since.
         self._warned = False
         self._recorded = 0
         self._created = 0
@@ -166,7 +157,7 @@ class EventRecorder:
         self._dropped = dict.fromkeys(DropReason, 0)
 
     def __repr__(self) -> str:
-        state = "closed" if self._closing else f"pending={self._pending()} series={len(self._memory)}"
+        state = "closed" if self._closing else f"pending={self._pending()} series={len(self._series)}"
         return f"<EventRecorder {self._controller} {self._instance} {state}>"
 
     # Recording ---------------------------------------------------------------------------------------
@@ -182,47 +173,47 @@ class EventRecorder:
         related: Reference | None = None,
         distinct: str = "",
     ) -> None:
-        """Say that something happened to `regarding`. Never raises; to be called in the event loop.
+        """Record an event about `regarding`. Never raises; call it on the event loop.
 
-        An event of the same object, type, reason, action, `related` and `distinct` within `finish_seconds`
-        is a repeat: it is counted, and its note is not shown. So `distinct` names what makes a note another
-        statement, and not only another wording.
+        An event with the same object, type, reason, action, `related` and `distinct` within `finish_seconds`
+        is a repeat: it is counted, and its note is not shown. So `distinct` must name what makes two notes
+        different statements rather than different wordings.
         """
         try:
             event = EventBody(regarding, type_, reason, action, note, related, self._now())
             self._recorded += 1
             self._observe(event, SeriesKey.of(event, distinct), anyio.current_time())
         except Exception:
-            # Telling must never fail those who act.
-            logger.exception("%r: event %s about %s was not recorded", self, reason, regarding)
+            # An event must never make the caller fail.
+            logger.exception("Failed to record event", extra={"reason": reason, "regarding": regarding})
             self._dropped[DropReason.UNFORESEEN] += 1
 
     def _observe(self, event: EventBody, key: SeriesKey, now: float) -> None:
         if self._closing:
             self._dropped[DropReason.CLOSED] += 1
             return
-        series = self._memory.find(key, now)
+        series = self._series.find(key, now)
         full = self._pending() >= self._limits.pending_max
         if series is not None:
             series.repeat(now, event.time)
-            self._memory.keep(series)
+            self._series.keep(series)
             if series.scheduled:
                 return
         if full:
             self._dropped[DropReason.OVERFLOW] += 1
             return
         if series is None:
-            if not self._allowances.take(object_key(event.regarding), now):
+            if not self._rate_limits.take(object_key(event.regarding), now):
                 self._dropped[DropReason.OBJECT_LIMIT] += 1
                 return
             series = Series(key, event, now, event.time)
-            self._memory.keep(series)
-        self._schedule(series, max(now, series.told_at + self._limits.refresh_seconds))
+            self._series.keep(series)
+        self._schedule(series, max(now, series.written_at + self._limits.refresh_seconds))
 
     def _schedule(self, series: Series, due: float) -> None:
         series.scheduled = True
         heappush(self._due, (due, next(self._sequence), series))
-        self._wake.set()
+        self._changed.set()
 
     def _pending(self) -> int:
         return len(self._due) + (self._sending is not None)
@@ -230,7 +221,7 @@ class EventRecorder:
     # Sending -----------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Send what is recorded, one write at a time, until `aclose` or cancelled. To be awaited once."""
+        """Send recorded events, one write at a time, until `aclose` or cancellation. May be awaited once."""
         self._stopped = anyio.Event()
         try:
             with anyio.CancelScope() as self._scope:
@@ -240,67 +231,67 @@ class EventRecorder:
             self._stopped.set()
 
     async def aclose(self, deadline_seconds: float) -> bool:
-        """Record no more, try once to send what waits, and end `run`, after the deadline by cancelling it.
+        """Stop recording, try once to send each pending series, and end `run` at the deadline at the latest.
 
-        Returns whether everything that waited was sent or refused; the rest is dropped.
+        Returns true if every pending series was sent or rejected; the rest is dropped.
         """
         self._closing = True
-        self._wake.set()
+        self._changed.set()
         if self._stopped is not None and self._scope is not None:
             with anyio.move_on_after(deadline_seconds):
                 await self._stopped.wait()
             self._scope.cancel()
             await self._stopped.wait()
-        left = self._pending()
-        if left:
-            logger.warning("%r: %d events were not sent before the end", self, left)
-        self._dropped[DropReason.CLOSED] += left
+        unsent = self._pending()
+        if unsent:
+            logger.warning("Dropped unsent events", extra={"series": unsent})
+        self._dropped[DropReason.CLOSED] += unsent
         self._due.clear()
         self._sending = None
-        return not left
+        return not unsent
 
     def statistics(self) -> RecorderStatistics:
-        """Counters since the start, and gauges as of now."""
+        """Return counters since the start and current gauges."""
         return RecorderStatistics(
             recorded_total=self._recorded,
             created_total=self._created,
             refreshed_total=self._refreshed,
             dropped_total=dict(self._dropped),
             pending=self._pending(),
-            series=len(self._memory),
-            objects=len(self._allowances),
+            series=len(self._series),
+            objects=len(self._rate_limits),
         )
 
     async def _step(self) -> bool:
-        """Send one series; false when closed and nothing is left."""
-        if not await self._next_is_due():
+        """Send one series; false if closed and none is left."""
+        if not await self._wait_until_due():
             return False
         series = self._sending = heappop(self._due)[-1]
         await anyio.sleep(self._bucket.take(anyio.current_time()))
-        told = series.count
+        sent = series.count
         try:
-            await self._send(series, told)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is settled as data
+            await self._send(series, sent)
+        except Exception as error:  # noqa: BLE001 - handled by `_settle_error`
             self._settle_error(series, error)
         else:
-            self._settle(series, told)
+            self._settle(series, sent)
         self._sending = None
         return True
 
-    async def _next_is_due(self) -> bool:
-        """Wait until the first in line is due; false if there will be none. Closing, all are due."""
+    async def _wait_until_due(self) -> bool:
+        """Wait until a series is due; false if none will be. While closing, all are due."""
         while not self._closing:
             wait_seconds = self._due[0][0] - anyio.current_time() if self._due else None
             if wait_seconds is not None and wait_seconds <= 0:
                 return True
-            self._wake = anyio.Event()
+            self._changed = anyio.Event()
             with anyio.move_on_after(wait_seconds):
-                await self._wake.wait()
+                await self._changed.wait()
         return bool(self._due)
 
-    async def _send(self, series: Series, told: int) -> None:
+    async def _send(self, series: Series, sent: int) -> None:
         event = series.event
-        repeats = series_body(told, series.last) if told > 1 else {}
+        repeats = series_body(sent, series.last) if sent > 1 else {}
         if series.on_server:
             await self._api.patch(EVENTS, series.name, repeats, event.namespace)
             self._refreshed += 1
@@ -310,22 +301,22 @@ class EventRecorder:
         await self._api.create(EVENTS, body | repeats, event.namespace)
         self._created += 1
 
-    def _settle(self, series: Series, told: int) -> None:
-        """The server knows of `told` events of this series: the next write is due if there are more."""
+    def _settle(self, series: Series, sent: int) -> None:
+        """Record that the server has `sent` events of this series, and schedule the others."""
         self._warned = False
         series.on_server = True
-        self._end(series)
-        if series.count > told:
-            self._schedule(series, series.told_at + self._limits.refresh_seconds)
+        self._finish(series)
+        if series.count > sent:
+            self._schedule(series, series.written_at + self._limits.refresh_seconds)
 
     def _settle_error(self, series: Series, error: Exception) -> None:
         match error:
             case NotFound() if series.on_server:
-                # It outlived its time on the server, or somebody deleted it: the series goes on in another.
-                series.on_server, series.unanswered, series.name = False, False, ""
+                # It expired on the server, or was deleted: the series continues in a new Event.
+                series.on_server, series.may_exist, series.name = False, False, ""
                 self._schedule(series, anyio.current_time())
-            case AlreadyExists() if series.unanswered:
-                # It was created by an attempt whose answer was lost, with at least one event.
+            case AlreadyExists() if series.may_exist:
+                # A create whose response was lost took effect, with at least one event.
                 self._created += 1
                 self._settle(series, 1)
             case Forbidden() | NotFound():
@@ -335,35 +326,43 @@ class EventRecorder:
             case ApiError():
                 self._drop(series, DropReason.REJECTED, logging.DEBUG, error)
             case _:
-                logger.error("%r: sending an event failed unforeseen", self, exc_info=error)
+                logger.error("Failed to send event unexpectedly", exc_info=error)
                 self._drop(series, DropReason.UNFORESEEN, logging.DEBUG, error)
 
     def _retry(self, series: Series, error: ApiError) -> None:
-        series.unanswered = not series.on_server
-        delay_seconds = self._retries.fail(series)
+        series.may_exist = not series.on_server
+        delay_seconds = max(self._retries.fail(series), error.retry_after_seconds or 0.0)
         if self._closing or self._retries.failures(series) >= self._limits.tries_max:
             self._drop(series, DropReason.RETRIES, self._warning_once(), error)
             return
-        if isinstance(error, (TooManyRequests, ServerError)):
-            delay_seconds = max(delay_seconds, error.retry_after_seconds or 0.0)
-        logger.debug("%r: %s again in %.3f s: %s", self, series.name, delay_seconds, error)
+        context = {
+            "event_name": series.name,
+            "err": str(error),
+            "retry_after_seconds": round(delay_seconds, 3),
+        }
+        logger.debug("Failed to send event", extra=context)
         self._schedule(series, anyio.current_time() + delay_seconds)
 
-    def _drop(self, series: Series, why: DropReason, level: int, error: Exception) -> None:
-        """Give up this write. A later repeat may tell of the whole series."""
-        self._dropped[why] += 1
-        logger.log(level, "%r: event %s was dropped: %s: %s", self, series.name, type(error).__name__, error)
-        if not series.on_server and not series.unanswered:
+    def _drop(self, series: Series, reason: DropReason, level: int, error: Exception) -> None:
+        """Give up this write. A later repeat may still send the whole series."""
+        self._dropped[reason] += 1
+        context = {
+            "event_name": series.name,
+            "cause": reason.value,
+            "err": f"{type(error).__name__}: {error}",
+        }
+        logger.log(level, "Dropped event", extra=context)
+        if not series.on_server and not series.may_exist:
             series.name = ""
-        self._end(series)
+        self._finish(series)
 
     def _warning_once(self) -> int:
-        """The level for a trouble that all writes share: worth a warning until one is accepted again."""
+        """Return the level for an error common to all writes: one warning until a write succeeds."""
         level = logging.DEBUG if self._warned else logging.WARNING
         self._warned = True
         return level
 
-    def _end(self, series: Series) -> None:
+    def _finish(self, series: Series) -> None:
         self._retries.forget(series)
-        series.told_at = anyio.current_time()
+        series.written_at = anyio.current_time()
         series.scheduled = False

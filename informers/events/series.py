@@ -1,8 +1,8 @@
-"""What an event recorder remembers: the series that go on, and how much each object may still say.
+"""State of an event recorder: the active series, and the rate limit of each object.
 
-The invariant: memory is bounded, whatever is recorded. The least recently heard of are forgotten first; a
-forgotten series starts anew, a forgotten object has its whole allowance back. Pure: times are handed in, in
-seconds of any monotonic clock.
+Invariant: memory is bounded for any input. The least recently recorded entries are dropped first. A dropped
+series starts anew, a dropped object has its full burst again. Pure: callers pass times, in seconds of any
+monotonic clock.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from informers.events.object import EventBody, EventType, Reference
 
 @dataclass(frozen=True, slots=True)
 class SeriesKey:
-    """What tells one event from another: everything but its note and its time."""
+    """Identity of an event: everything except its note and its time."""
 
     object: str
     type: EventType
@@ -28,41 +28,41 @@ class SeriesKey:
 
     @classmethod
     def of(cls, event: EventBody, distinct: str) -> SeriesKey:
-        """The key of an event; `distinct` is whatever else makes it another one."""
+        """Return the key of an event; `distinct` separates events that are otherwise equal."""
         subject = object_key(event.regarding)
         return cls(subject, event.type, event.reason, event.action, event.related, distinct)
 
 
 @dataclass(slots=True, eq=False)
 class Series:
-    """An event with its repeats, and what the API server has been told of it."""
+    """An event with its repeats, and its state on the API server."""
 
     key: SeriesKey
     event: EventBody
     observed_at: float
-    """When it was last recorded."""
+    """Time of the last record."""
     last: datetime
-    """The same by the wall clock."""
+    """Wall clock time of the last record."""
     count: int = 1
     name: str = ""
-    """Of the object; empty before it is first sent."""
+    """Name of the Event object; empty before the first write."""
     on_server: bool = False
-    """The object was created."""
-    unanswered: bool = False
-    """A create was sent and failed in a way that may have taken effect."""
-    told_at: float = -math.inf
-    """When it was last sent, accepted or not."""
+    """Whether the Event object was created."""
+    may_exist: bool = False
+    """Whether a failed create may have taken effect."""
+    written_at: float = -math.inf
+    """Time of the last write, successful or not."""
     scheduled: bool = False
-    """It waits to be sent or is being sent; never twice."""
+    """Whether a write waits or is in flight; at most one."""
 
     def repeat(self, now: float, wall: datetime) -> None:
-        """It happened again."""
+        """Count a repeat."""
         self.count += 1
         self.observed_at, self.last = now, wall
 
 
 class EventSeriesCache:
-    """The series that go on: each ends `finish_seconds` after its last event, `series_max` are kept."""
+    """Active series: each ends `finish_seconds` after its last event; at most `series_max` are kept."""
 
     def __init__(self, *, finish_seconds: float, series_max: int) -> None:
         self._finish_seconds = finish_seconds
@@ -71,13 +71,13 @@ class EventSeriesCache:
         self._series: OrderedDict[SeriesKey, Series] = OrderedDict()
 
     def __repr__(self) -> str:
-        return f"<SeriesMemory {len(self._series)}/{self._series_max}>"
+        return f"<EventSeriesCache {len(self._series)}/{self._series_max}>"
 
     def __len__(self) -> int:
         return len(self._series)
 
     def find(self, key: SeriesKey, now: float) -> Series | None:
-        """The series that goes on under this key; what has ended is forgotten on the way."""
+        """Return the active series with this key, if any, and drop finished series."""
         while self._series:
             oldest, series = next(iter(self._series.items()))
             if now - series.observed_at < self._finish_seconds:
@@ -86,7 +86,7 @@ class EventSeriesCache:
         return self._series.get(key)
 
     def keep(self, series: Series) -> None:
-        """Remember a series that was just heard of."""
+        """Add a series that was just recorded, or mark it as the most recent."""
         self._series[series.key] = series
         self._series.move_to_end(series.key)
         if len(self._series) > self._series_max:
@@ -94,23 +94,23 @@ class EventSeriesCache:
 
 
 class ObjectRateLimits:
-    """Per object, `burst` events at once and one more every `refill_seconds`; `objects_max` are kept."""
+    """Per object, `burst` events at once and one more every `refill_seconds`; keeps `objects_max` objects."""
 
     def __init__(self, *, burst: int, refill_seconds: float, objects_max: int) -> None:
         self._burst_seconds = burst * refill_seconds
         self._refill_seconds = refill_seconds
         self._objects_max = objects_max
-        # Per object, when its bucket is full again: a burst of refills ahead of now, it is empty.
+        # Per object, the time at which its bucket is full again; a burst of refills before that it is empty.
         self._full_at: OrderedDict[str, float] = OrderedDict()
 
     def __repr__(self) -> str:
-        return f"<Allowances {len(self._full_at)}/{self._objects_max}>"
+        return f"<ObjectRateLimits {len(self._full_at)}/{self._objects_max}>"
 
     def __len__(self) -> int:
         return len(self._full_at)
 
     def take(self, subject: str, now: float) -> bool:
-        """Take one from the allowance of an object; false, and nothing taken, if there is none left."""
+        """Take a token of an object; false, without effect, if none is left."""
         full_at = max(self._full_at.get(subject, now), now) + self._refill_seconds
         if full_at - now > self._burst_seconds:
             return False
@@ -122,5 +122,5 @@ class ObjectRateLimits:
 
 
 def object_key(reference: Reference) -> str:
-    """Which object: its UID, or what is known of one without."""
+    """Return the UID of an object, or its kind, namespace and name without one."""
     return reference.uid or f"{reference.kind}/{reference.namespace}/{reference.name}"

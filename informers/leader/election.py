@@ -1,17 +1,17 @@
-"""Leader election on a Lease: at most one process works, judged by each one's own monotonic clock.
+"""Leader election on a Lease: at most one process works, judged by each process's own monotonic clock.
 
-The argument: a leader counts from the moment at which it *sent* its last renewal that succeeded, and stops
-its work `renew_deadline` after that. Others count from the moment at which they *saw* the record change, so
-later, and wait `lease` seconds, so longer. A claim is a write on the version that was read: of two claims one
-fails. Clocks may be wrong by any amount; only their rates must agree to within lease / renew deadline. A
-cancelled or unanswered request may still take effect: it is then found in the record.
+Why it is safe: a leader counts from the time at which it *sent* its last successful renewal, and stops its
+work `renew_deadline` after that. Candidates count from the time at which they *saw* the record change, which
+is later, and wait `lease` seconds, which is longer. A claim is a write on the version that was read, so one
+of two concurrent claims fails. Clocks may be wrong by any amount; only their rates must agree to within
+lease / renew deadline. A cancelled or unanswered request may still take effect; the record shows it later.
 
-The work is stopped by cancellation, and has what is left of the lease to clean up. Nothing can stop work that
-ignores this, or call back a request that was sent. So this saves work; it does not fence: every write needs
-its own precondition, and `may_write` asked before it.
+The work is cancelled on loss and has the rest of the lease for cleanup. Nothing can stop work that ignores
+the cancellation, or recall a sent request. So election saves work but does not fence: every write needs its
+own precondition, and a check of `may_write` before it.
 
-Give the elector an `Api` with connections of its own, so that no other traffic can starve the renewals. It
-needs the verbs get, create and patch on its lease.
+Give the elector an `Api` with its own connections, so that no other traffic can starve the renewals. It needs
+the verbs get, create and patch on its lease.
 """
 
 from __future__ import annotations
@@ -32,32 +32,32 @@ from informers.leader.lease import LEASES, Lease, claim_patch, new_lease, releas
 
 logger = logging.getLogger(__name__)
 
-# Candidates try again after one retry period and up to this part of it more: they must not step together.
+# Candidates retry after one retry period plus up to this fraction of it, so that they do not synchronize.
 ACQUIRE_JITTER = 0.2
-# A request gets half the time in which a renewal must succeed: one that hangs leaves room for a second.
+# A request gets at most half the renew deadline, so that a second attempt fits after one that hangs.
 ATTEMPT_SECONDS_MIN = 1.0
 
 
 class LeadershipLost(Exception):
-    """Raised by `LeaderElector.run` after the work was stopped because the lease could not be kept."""
+    """Raised by `LeaderElector.run` after the lease was lost and the work was stopped."""
 
 
 @dataclass(frozen=True, slots=True)
 class ElectionSettings:
-    """Times of the election in seconds; the defaults are those of client-go's users."""
+    """Times of the election in seconds, by default those of Kubernetes components."""
 
     lease_seconds: float = 15.0
-    """How long others wait after the last sign of life; written to the lease in whole seconds, rounded up."""
+    """Time that candidates wait after the last renewal; written to the lease rounded up to seconds."""
     renew_deadline_seconds: float = 10.0
-    """How long the leader works on after the last renewal that succeeded."""
+    """Time that the leader continues after its last successful renewal."""
     retry_period_seconds: float = 2.0
-    """Time between two attempts to renew or to acquire."""
+    """Time between two attempts to acquire or renew."""
 
     def validate(self) -> None:
-        """Refuse times with which a leader could outlive its lease, or not renew it in time.
+        """Reject times with which a leader could outlive its lease or fail to renew it in time.
 
         Raises:
-            ValueError: with one message that names the rule and the values.
+            ValueError: with the rule and the values.
         """
         lease, renew, retry = self.lease_seconds, self.renew_deadline_seconds, self.retry_period_seconds
         if not (math.inf > lease > renew > (1 + ACQUIRE_JITTER) * retry > 0):
@@ -71,15 +71,15 @@ class ElectionStatistics:
 
     identity: str
     holder: str
-    """Holder of the lease as last seen, empty if free or never seen."""
+    """Last known holder of the lease, empty if it is free or was never read."""
     leading: bool
     terms_total: int
-    """Times that this process became the leader."""
+    """Times that this process became leader."""
     slowpath_total: int
-    """Renewals that had to read the lease again."""
+    """Renewals that had to read the lease first."""
     failed_attempts_total: int
     seconds_since_renewal: float
-    """Infinite before the first."""
+    """Infinite before the first renewal."""
 
 
 class _Attempt(Enum):
@@ -91,8 +91,8 @@ class _Attempt(Enum):
 class LeaderElector:
     """Runs work while it holds the lease `namespace/name`.
 
-    Its identity is `host` and a suffix from `unique_suffix` (a UUID in production): two processes on one host
-    are two. `wall_clock` gives the times that are written, and decides nothing.
+    Its identity is `host` and a suffix from `unique_suffix` (a UUID in production), so two processes on one
+    host differ. `wall_clock` provides the written times and decides nothing.
     """
 
     def __init__(
@@ -118,21 +118,21 @@ class LeaderElector:
         self._lease_seconds = math.ceil(settings.lease_seconds)
         self._attempt_seconds = max(ATTEMPT_SECONDS_MIN, settings.renew_deadline_seconds / 2)
 
-        # The lease as last read or written, and the monotonic time at which its record was seen to change.
+        # The lease as last read or written, and the monotonic time of the last observed change of its record.
         self._observed: Lease | None = None
         self._observed_at = -math.inf
-        # Monotonic time at which our last claim that succeeded was sent.
+        # Monotonic time at which the last successful claim was sent.
         self._renewed_at = -math.inf
-        # A claim was sent, and nothing seen since then says that the lease is someone else's.
+        # A claim was sent, and no other holder has been seen since.
         self._may_hold = False
-        # From winning the lease until the work has ended; `_lost` says why, once it had to be stopped.
+        # From acquiring the lease until the work has ended; `_lost` is the reason if it had to be stopped.
         self._leading = False
         self._lost: str | None = None
 
         self._terms = 0
         self._slowpath = 0
         self._failed_attempts = 0
-        self._complaint = ""  # What the last attempt failed of: said again only when it changes.
+        self._last_error = ""  # of the last attempt, logged again only if it changes
 
     def __repr__(self) -> str:
         role = "leader" if self._leading else "standby"
@@ -140,15 +140,15 @@ class LeaderElector:
 
     @property
     def leading(self) -> bool:
-        """The lease was won and the work has not ended."""
+        """Whether the lease was acquired and the work has not ended."""
         return self._leading
 
     def may_write(self) -> bool:
-        """Leading, and the last renewal is recent enough. To be asked before each guarded write."""
+        """Whether a guarded write is allowed: leading, with a recent enough renewal."""
         return self._leading and anyio.current_time() < self._renew_by
 
     def healthy(self, tolerance_seconds: float) -> bool:
-        """False if the work goes on although the lease ran out more than `tolerance_seconds` ago.
+        """Return false if the work continues more than `tolerance_seconds` after the lease expired.
 
         For a liveness probe: the process then ignores its loss, or its event loop is stuck.
         """
@@ -156,7 +156,7 @@ class LeaderElector:
         return not self._leading or anyio.current_time() <= expired_at + tolerance_seconds
 
     def statistics(self) -> ElectionStatistics:
-        """Counters since the start, and gauges as of now."""
+        """Return counters since the start and current gauges."""
         return ElectionStatistics(
             identity=self.identity,
             holder=self._holder,
@@ -168,13 +168,13 @@ class LeaderElector:
         )
 
     async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
-        """Wait for the lease, run `lead` while it is kept, and release it once `lead` has ended.
+        """Acquire the lease, run `lead` while it is held, and release it once `lead` has ended.
 
-        If `lead` returns or raises, so does this. Cancelling this cancels `lead`, and renewals go on until it
-        has ended. A standby that is cancelled never calls it.
+        Returns or raises what `lead` does. Cancelling this cancels `lead`, and renewals continue until it has
+        ended. A cancelled standby never calls `lead`.
 
         Raises:
-            LeadershipLost: the lease could not be kept; `lead` was cancelled and has ended.
+            LeadershipLost: the lease was lost; `lead` was cancelled and has ended.
         """
         self._lost = None
         try:
@@ -185,7 +185,7 @@ class LeaderElector:
                 with anyio.CancelScope(shield=True):
                     await self._release()
 
-    # Acquiring and keeping ---------------------------------------------------------------------------
+    # Acquiring and renewing --------------------------------------------------------------------------
 
     @property
     def _holder(self) -> str:
@@ -196,7 +196,7 @@ class LeaderElector:
         return self._renewed_at + self._settings.renew_deadline_seconds
 
     async def _acquire(self) -> None:
-        # An answer may come so late that the time in which it lets us work is over.
+        # A response may arrive so late that the renew deadline has already passed.
         while await self._attempt(self._claim) is not _Attempt.OURS or anyio.current_time() >= self._renew_by:
             jitter = 1 + ACQUIRE_JITTER * self._rng.random()
             await anyio.sleep(self._settings.retry_period_seconds * jitter)
@@ -204,22 +204,22 @@ class LeaderElector:
     async def _lead(self, lead: Callable[[], Awaitable[None]]) -> None:
         self._leading = True
         self._terms += 1
-        logger.info("%s: became the leader of %s/%s", self.identity, self._namespace, self._name)
+        logger.info("Became leader", extra=self._context())
         error: Exception | None = None
         async with anyio.create_task_group() as tasks:
-            # Shielded: when we are cancelled, renewals go on until the work has ended.
+            # Shielded: on cancellation, renewals continue until the work has ended.
             renewals, work = anyio.CancelScope(shield=True), anyio.CancelScope()
             tasks.start_soon(self._keep_renewing, renewals, work)
             try:
                 with work:
                     await lead()
-            except Exception as raised:  # noqa: BLE001 - raised below, where no task group wraps it
+            except Exception as raised:  # noqa: BLE001 - raised below, outside of the task group
                 error = raised
             finally:
                 self._leading = False
                 renewals.cancel()
         if self._lost is not None:
-            logger.error("%s: lost %s/%s: %s", self.identity, self._namespace, self._name, self._lost)
+            logger.error("Lost leadership", extra=self._context(reason=self._lost))
             raise LeadershipLost(self._lost) from error
         if error is not None:
             raise error
@@ -235,11 +235,11 @@ class LeaderElector:
                     work.cancel()
 
     async def _renew(self) -> str | None:
-        """One retry period and one attempt, cut short at the renew deadline; says why leadership is lost."""
+        """Wait one retry period and renew, bounded by the renew deadline; returns why leadership is lost."""
         attempt = _Attempt.FAILED
         with anyio.CancelScope(deadline=self._renew_by):
             await anyio.sleep(self._settings.retry_period_seconds)
-            # After a pause of the whole process it is too late to ask, even where the lease is still ours.
+            # After a pause of the whole process it is too late to renew, even if we still hold the lease.
             if anyio.current_time() < self._renew_by:
                 attempt = await self._attempt(self._claim)
         if attempt is _Attempt.NOT_OURS:
@@ -251,22 +251,22 @@ class LeaderElector:
     # One attempt -------------------------------------------------------------------------------------
 
     async def _attempt(self, request: Callable[[], Awaitable[_Attempt]]) -> _Attempt:
-        """Make one `request` in bounded time. Whatever goes wrong is a failed attempt."""
+        """Make one `request` in bounded time. Any error is a failed attempt."""
         try:
             with anyio.fail_after(self._attempt_seconds):
-                answer = await request()
+                result = await request()
         except (ApiError, TimeoutError) as error:
-            complaint = f"{type(error).__name__}: {error}"
-            level = logging.DEBUG if complaint == self._complaint else logging.WARNING
-            logger.log(level, "%s: attempt failed: %s", self.identity, complaint)
-            self._complaint = complaint
+            err = f"{type(error).__name__}: {error}"
+            level = logging.DEBUG if err == self._last_error else logging.WARNING
+            logger.log(level, "Election attempt failed", extra=self._context(err=err))
+            self._last_error = err
         except Exception:
-            logger.exception("%s: attempt failed in an unforeseen way", self.identity)
+            logger.exception("Election attempt failed unexpectedly", extra=self._context())
         else:
-            if self._complaint:
-                logger.info("%s: well again after: %s", self.identity, self._complaint)
-            self._complaint = ""
-            return answer
+            if self._last_error:
+                logger.info("Recovered election", extra=self._context(err=self._last_error))
+            self._last_error = ""
+            return result
         self._failed_attempts += 1
         return _Attempt.FAILED
 
@@ -284,59 +284,57 @@ class LeaderElector:
         if lease.holder == self.identity:
             return await self._write(lease)
         self._may_hold = False
-        # A leader whose name is gone has lost: others may have worked since, even if nobody holds it now.
+        # A leader whose name was removed has lost: others may have led since, even if the lease is free now.
         if self._leading or self._held_by_another():
             return _Attempt.NOT_OURS
         return await self._write(lease)
 
     async def _write(self, lease: Lease) -> _Attempt:
-        sent_at = anyio.current_time()
         body = claim_patch(lease, self.identity, self._lease_seconds, self._wall_clock())
-        self._may_hold = True
-        self._observe(await self._api.patch(LEASES, self._name, body, self._namespace))
-        self._renewed_at = sent_at
-        return _Attempt.OURS
+        return await self._send(self._api.patch(LEASES, self._name, body, self._namespace))
 
     async def _create(self) -> _Attempt:
-        """Make the lease where there is none; one deleted by hand does not end its holder's time."""
+        """Create the missing lease; deleting it by hand does not end its holder's time."""
         if not self._leading and self._held_by_another():
             return _Attempt.NOT_OURS
-        sent_at = anyio.current_time()
         body = new_lease(self._name, self.identity, self._lease_seconds, self._wall_clock())
+        return await self._send(self._api.create(LEASES, body, self._namespace))
+
+    async def _send(self, claim: Awaitable[Lease]) -> _Attempt:
+        sent_at = anyio.current_time()
         self._may_hold = True
-        self._observe(await self._api.create(LEASES, body, self._namespace))
+        self._observe(await claim)
         self._renewed_at = sent_at
         return _Attempt.OURS
 
     def _held_by_another(self) -> bool:
-        """Whether the record last seen has another holder whose time is not over."""
+        """Whether the last known record has another holder and has not expired."""
         if self._observed is None or self._holder in {"", self.identity}:
             return False
         lease_seconds = self._observed.spec.lease_duration_seconds or self._lease_seconds
         return anyio.current_time() < self._observed_at + lease_seconds
 
     def _observe(self, lease: Lease) -> None:
-        """Note the record. Only a change of it counts as a sign of life, not one of labels."""
+        """Store the record. Only a change of the record counts as a renewal, not one of labels."""
         known = self._observed
         if known is None or (known.metadata.uid, known.spec) != (lease.metadata.uid, lease.spec):
             self._observed_at = anyio.current_time()
         if known is None or known.holder != lease.holder:
-            holder = "this process" if lease.holder == self.identity else lease.holder or "nobody"
-            logger.info("%s: %s/%s is held by %s", self.identity, self._namespace, self._name, holder)
+            logger.info("Observed lease holder", extra=self._context(holder=lease.holder))
         self._observed = lease
 
-    # Giving up ---------------------------------------------------------------------------------------
+    # Releasing ---------------------------------------------------------------------------------------
 
     async def _release(self) -> None:
-        """Free the lease if it is still ours, so that a successor need not wait for it to run out."""
+        """Release the lease if we still hold it, so that a successor need not wait for its expiry."""
         with anyio.move_on_after(self._settings.renew_deadline_seconds):
             while self._may_hold:
-                if await self._attempt(self._give_up) is _Attempt.FAILED:
+                if await self._attempt(self._release_once) is _Attempt.FAILED:
                     await anyio.sleep(self._settings.retry_period_seconds)
         if self._may_hold:
-            logger.warning("%s: could not release %s/%s", self.identity, self._namespace, self._name)
+            logger.warning("Failed to release lease", extra=self._context())
 
-    async def _give_up(self) -> _Attempt:
+    async def _release_once(self) -> _Attempt:
         try:
             lease = await self._api.get(LEASES, self._name, self._namespace)
             if lease.holder == self.identity:
@@ -344,6 +342,9 @@ class LeaderElector:
                 lease = await self._api.patch(LEASES, self._name, body, self._namespace)
             self._observe(lease)
         except NotFound:
-            pass  # Deleted by hand: nothing is held.
+            pass  # Deleted by hand: there is nothing to release.
         self._may_hold = False
         return _Attempt.NOT_OURS
+
+    def _context(self, **values: object) -> dict[str, object]:
+        return {"lease": f"{self._namespace}/{self._name}", "identity": self.identity, **values}

@@ -1,8 +1,8 @@
-"""The Lease object (`coordination.k8s.io/v1`) as leader election uses it, and the two writes that it makes.
+"""The Lease object (`coordination.k8s.io/v1`) of leader election, and the writes to it.
 
-Times are written for people to read (RFC 3339, UTC, microseconds) and never read back: nobody's wall clock
-decides anything. Writes are merge patches on the version that was read, so that labels, owners and fields
-unknown here survive, and no write lands on a record that its writer has not seen.
+Times are written for people (RFC 3339, UTC, microseconds) and never read back: no wall clock decides
+anything. Writes are merge patches on the version that was read. So labels, owners and unknown fields survive,
+and no write overwrites a record that its writer has not read.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from informers.api import Resource
 
 
 class LeaseMetadata(msgspec.Struct, frozen=True, rename="camel"):
-    """The metadata that identify a lease and its version."""
+    """Identity and version of a lease."""
 
     name: str
     namespace: str = ""
@@ -25,7 +25,7 @@ class LeaseMetadata(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class LeaseSpec(msgspec.Struct, frozen=True, rename="camel"):
-    """Who holds the lease. An absent or empty holder means that it is free."""
+    """The record of the holder. The lease is free if the holder is absent or empty."""
 
     holder_identity: str | None = None
     lease_duration_seconds: int | None = None
@@ -55,12 +55,12 @@ LEASES: Resource[Lease] = Resource(
     decode=msgspec.json.Decoder(Lease).decode,
 )
 
-# What a released lease is said to last: nobody waits for it, but the field must be positive.
+# Duration of a released lease: nobody waits for it, but the field must be positive.
 RELEASED_SECONDS = 1
 
 
 def new_lease(name: str, identity: str, lease_seconds: int, now: datetime) -> dict[str, Any]:
-    """The body that creates a lease held by `identity`."""
+    """Return the body that creates a lease held by `identity`."""
     return {
         "apiVersion": LEASES.api_version,
         "kind": LEASES.kind,
@@ -70,12 +70,12 @@ def new_lease(name: str, identity: str, lease_seconds: int, now: datetime) -> di
 
 
 def claim_patch(lease: Lease, identity: str, lease_seconds: int, now: datetime) -> dict[str, Any]:
-    """The patch by which `identity` takes `lease` over, or renews it where it holds it already."""
+    """Return the patch by which `identity` acquires or renews `lease`."""
     return _on_version(lease, _claim(lease.spec, identity, lease_seconds, now))
 
 
 def release_patch(lease: Lease, now: datetime) -> dict[str, Any]:
-    """The patch by which the holder gives `lease` up: no holder, so that nobody has to wait."""
+    """Return the patch by which the holder releases `lease`, so that no candidate has to wait."""
     spec = {"holderIdentity": None, "leaseDurationSeconds": RELEASED_SECONDS, "renewTime": _micro_time(now)}
     return _on_version(lease, spec)
 
@@ -83,7 +83,7 @@ def release_patch(lease: Lease, now: datetime) -> dict[str, Any]:
 def _claim(previous: LeaseSpec, identity: str, lease_seconds: int, now: datetime) -> dict[str, Any]:
     renew_time = _micro_time(now)
     if renew_time == previous.renew_time:
-        # A write that changes nothing is no sign of life: whatever the clock says, the record must change.
+        # Candidates detect a renewal by a change of the record, so every write must change it.
         renew_time = _micro_time(now + timedelta(microseconds=1))
     spec: dict[str, Any] = {
         "holderIdentity": identity,

@@ -1,1 +1,1 @@
-"""The rate-limited work queue and the workers that read it."""
+"""The rate-limited work queue, and the workers that reconcile its keys."""

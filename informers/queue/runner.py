@@ -1,11 +1,11 @@
-"""Workers that take keys from a queue, reconcile them, and decide when each is due again.
+"""Workers that take keys from a queue, reconcile them, and requeue them.
 
-A reconcile says with `Result` that it is content, or by when it wants to be called again; whatever it
-raises is counted and retried after a back-off, and never ends a worker or another key's run. What a result
-or an error means for the key is decided in one synchronous step (`_settle`) before the key is given back, so
-that nothing comes in between. A worker ends only when the queue shuts down or when it is cancelled.
+A reconcile returns a `Result`, optionally with a time by which it wants to run again. An exception is
+counted and retried after a back-off; it never ends a worker or another key's run. One synchronous step
+(`_settle`) applies a result or error to the key before `done`, so that nothing happens in between. A worker
+ends only when the queue shuts down or when it is cancelled.
 
-Not done here: reading objects, writing status, or deciding which events concern which key.
+Not done here: reading objects, writing status, mapping events to keys.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ K = TypeVar("K", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a reconcile that did not fail wants.
+    """The result of a successful reconcile.
 
-    Without `requeue_after_seconds` the key is due again at its next change only. With it, it is due after
-    that time at the latest; a change in between drops the wish, so that every reconcile has to ask again.
+    Without `requeue_after_seconds` the key runs again at its next change only. With it, the key runs after
+    that time at the latest. A change before that drops the request, so every reconcile must repeat it.
 
     Raises:
-        ValueError: the time is not a number.
+        ValueError: the time is NaN.
     """
 
     requeue_after_seconds: float | None = None
@@ -49,15 +49,15 @@ class Result:
 
 
 class TerminalError(Exception):
-    """Raised by a reconcile for what no retry can mend: the key is due again at its next change only."""
+    """Raised by a reconcile if no retry can help: the key runs again at its next change only."""
 
 
 class ReconcileTimeout(Exception):
-    """A reconcile was cancelled because it took longer than its time limit. It is retried like any error."""
+    """A reconcile exceeded its timeout and was cancelled. It is retried like any error."""
 
 
-class StrayCancellation(Exception):
-    """A reconcile let out a cancellation that was not meant for it (such as that of a task it awaited)."""
+class LeakedCancellation(Exception):
+    """A reconcile raised a cancellation of something else, such as a task that it awaited."""
 
 
 class ResultLabel(Enum):
@@ -66,13 +66,13 @@ class ResultLabel(Enum):
     SUCCESS = "success"
     ERROR = "error"
     REQUEUE = "requeue"
-    """A quiet error, by default a conflict: to be done again from fresh data, not worth a word."""
+    """A quiet error, by default a conflict: retried with current data, not logged as an error."""
     REQUEUE_AFTER = "requeue_after"
 
 
 @dataclass(frozen=True)
 class RunnerStatistics:
-    """What controller-runtime reports as `controller_runtime_*`; all outcomes are there from the start."""
+    """The values of `controller_runtime_*` metrics; every result is counted from 0."""
 
     reconciles_total: Mapping[ResultLabel, int]
     terminal_errors_total: int
@@ -85,15 +85,15 @@ class RunnerStatistics:
 
     @property
     def errors_total(self) -> int:
-        """All errors but quiet ones."""
+        """Errors except quiet ones."""
         return self.reconciles_total[ResultLabel.ERROR]
 
 
 class ReconcileRunner(Generic[K]):
     """Runs `reconcile(key)` for the keys of `queue`, at most `max_concurrent_reconciles` at a time.
 
-    `timeout_seconds` limits each run: it is cancelled and retried. `quiet` are the errors that are retried
-    without a line in the log. `run` may be awaited once.
+    A run over `timeout_seconds` is cancelled and retried. `quiet` errors are retried and logged at debug
+    level only. `run` may be awaited once.
     """
 
     def __init__(
@@ -112,22 +112,22 @@ class ReconcileRunner(Generic[K]):
         self._max_concurrent_reconciles = max_concurrent_reconciles
         self._timeout_seconds = timeout_seconds
         self._quiet = quiet
-        # Both are there once `run` was called; cancelling the scope ends the workers.
+        # Both are set by `run`; cancelling the scope ends the workers.
         self._workers: anyio.CancelScope | None = None
         self._stopped: anyio.Event | None = None
-        # Workers between taking a key and giving it back.
+        # Workers between `get` and `done`.
         self._active = 0
-        self._outcomes = dict.fromkeys(ResultLabel, 0)
+        self._results = dict.fromkeys(ResultLabel, 0)
         self._terminal_errors = 0
         self._timeouts = 0
         self._seconds = Histogram()
 
     def __repr__(self) -> str:
         workers = f"active={self._active}/{self._max_concurrent_reconciles}"
-        return f"<ReconcileRunner {self._queue.name!r} {workers} errors={self._outcomes[ResultLabel.ERROR]}>"
+        return f"<ReconcileRunner {self._queue.name!r} {workers} errors={self._results[ResultLabel.ERROR]}>"
 
     async def run(self) -> None:
-        """Work until the queue shuts down; being cancelled cancels the running reconciles."""
+        """Work until the queue shuts down; cancelling it cancels the running reconciles."""
         self._stopped = anyio.Event()
         try:
             async with anyio.create_task_group() as workers:
@@ -138,22 +138,23 @@ class ReconcileRunner(Generic[K]):
             self._stopped.set()
 
     async def stop(self, deadline_seconds: float) -> bool:
-        """Take no more keys, let running reconciles finish, and cancel those that run after the deadline.
+        """Take no more keys, let running reconciles finish, and cancel the rest at the deadline.
 
-        Returns when `run` has ended, with whether all finished by themselves.
+        Returns when `run` has ended, true if all reconciles finished by themselves.
         """
         drained = await self._queue.drain(deadline_seconds)
         if self._workers is not None and not drained:
-            logger.warning("%r: cancelling what still runs after %g s", self, deadline_seconds)
+            context = {"queue": self._queue.name, "deadline_seconds": deadline_seconds}
+            logger.warning("Cancelled reconciles at the stop deadline", extra=context)
             self._workers.cancel()
         if self._stopped is not None:
             await self._stopped.wait()
         return drained
 
     def statistics(self) -> RunnerStatistics:
-        """Counters since the start, and gauges as of now."""
+        """Return counters since the start and current gauges."""
         return RunnerStatistics(
-            reconciles_total=dict(self._outcomes),
+            reconciles_total=dict(self._results),
             terminal_errors_total=self._terminal_errors,
             timeouts_total=self._timeouts,
             reconcile_seconds=self._seconds.statistics(),
@@ -163,11 +164,11 @@ class ReconcileRunner(Generic[K]):
 
     async def _work(self) -> None:
         while await self._step():
-            # A reconcile that finds nothing to wait for must not keep the loop from everything else.
+            # A reconcile that never waits must not block the event loop.
             await anyio.lowlevel.checkpoint()
 
     async def _step(self) -> bool:
-        """Reconcile one key; false when there will be no more."""
+        """Reconcile one key; false if the queue is shut down."""
         try:
             key = await self._queue.get()
         except QueueShutDown:
@@ -183,54 +184,55 @@ class ReconcileRunner(Generic[K]):
         return True
 
     async def _attempt(self, key: K) -> Result | Exception:
-        """Run the reconcile; an error is an answer like any other, only our own cancellation is raised."""
+        """Run the reconcile and return its result or error; only our own cancellation is raised."""
         try:
             with anyio.move_on_after(self._timeout_seconds):
                 return await self._reconcile(key)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is settled as data
+        except Exception as error:  # noqa: BLE001 - returned for `_settle`
             return error
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 raise
-            return StrayCancellation("the reconcile let out a cancellation from inside")
+            return LeakedCancellation("the reconcile raised a cancellation of something else")
         return ReconcileTimeout(f"no result after {self._timeout_seconds:g} s")
 
-    def _settle(self, key: K, outcome: Result | Exception) -> None:
-        """Count the outcome and say when the key is due again."""
-        if isinstance(outcome, Result):
+    def _settle(self, key: K, result: Result | Exception) -> None:
+        """Count the result and requeue the key."""
+        if isinstance(result, Result):
             self._queue.forget(key)
-            if outcome.requeue_after_seconds is None:
-                self._outcomes[ResultLabel.SUCCESS] += 1
+            if result.requeue_after_seconds is None:
+                self._results[ResultLabel.SUCCESS] += 1
             else:
-                self._outcomes[ResultLabel.REQUEUE_AFTER] += 1
-                self._queue.add_after(key, outcome.requeue_after_seconds)
-        elif isinstance(outcome, self._quiet):
-            self._outcomes[ResultLabel.REQUEUE] += 1
+                self._results[ResultLabel.REQUEUE_AFTER] += 1
+                self._queue.add_after(key, result.requeue_after_seconds)
+        elif isinstance(result, self._quiet):
+            self._results[ResultLabel.REQUEUE] += 1
             delay_seconds = self._queue.add_rate_limited(key)
-            logger.debug("%s %s: again in %.3f s: %s", self._queue.name, key, delay_seconds, outcome)
+            context = {"retry_after_seconds": round(delay_seconds, 3), "err": str(result)}
+            logger.debug("Requeued key", extra=self._context(key) | context)
         else:
-            self._settle_error(key, outcome)
+            self._settle_error(key, result)
 
     def _settle_error(self, key: K, error: Exception) -> None:
-        self._outcomes[ResultLabel.ERROR] += 1
+        self._results[ResultLabel.ERROR] += 1
         if isinstance(error, TerminalError):
             self._terminal_errors += 1
             self._queue.forget(key)
-            logger.error("%s %s: failed for good: %s", self._queue.name, key, error)
+            logger.error("Reconcile failed permanently", extra=self._context(key) | {"err": str(error)})
             return
         if isinstance(error, ReconcileTimeout):
             self._timeouts += 1
         delay_seconds = self._queue.add_rate_limited(key)
-        # What the API server says is in its message; only of an unforeseen error the place is news.
-        foreseen = isinstance(error, (ApiError, ReconcileTimeout))
-        logger.error(
-            "%s %s: failed (%d in a row), again in %.3f s: %s: %s",
-            self._queue.name,
-            key,
-            self._queue.failures(key),
-            delay_seconds,
-            type(error).__name__,
-            error,
-            exc_info=None if foreseen else error,
-        )
+        context: dict[str, object] = {
+            "failures": self._queue.failures(key),
+            "retry_after_seconds": round(delay_seconds, 3),
+            "err": f"{type(error).__name__}: {error}",
+        }
+        # The message of an API error says everything; an unexpected error also needs its traceback.
+        expected = isinstance(error, (ApiError, ReconcileTimeout))
+        exc_info = None if expected else error
+        logger.error("Reconcile failed", extra=self._context(key) | context, exc_info=exc_info)
+
+    def _context(self, key: K) -> dict[str, object]:
+        return {"queue": self._queue.name, "key": str(key)}

@@ -47,10 +47,9 @@ BUILD = BuildInfo(version="1.2.3", commit="abc", date="2026-01-01", python="3.11
 NONE = Histogram((0.1, 1.0)).statistics()
 
 QUEUE = WorkQueueStatistics(
-    depth_by_priority={},
+    depth=0,
     delayed=0,
     running=0,
-    waiting_getters=0,
     failing=0,
     adds_total=0,
     retries_total=0,
@@ -190,9 +189,7 @@ async def test_what_components_say_is_what_a_scrape_shows() -> None:
     source = Source()
     await source.scrape()
     observed = HistogramStatistics(bounds=(0.1, 1.0), counts=(1, 2, 3), sum=12.5)
-    source.queue = replace(
-        QUEUE, depth_by_priority={-100: 7, 0: 2}, adds_total=9, queue_seconds=observed, unfinished_seconds=1.5
-    )
+    source.queue = replace(QUEUE, depth=2, adds_total=9, queue_seconds=observed, unfinished_seconds=1.5)
     source.runner = replace(
         RUNNER,
         reconciles_total={outcome: index for index, outcome in enumerate(ResultLabel)},
@@ -202,7 +199,6 @@ async def test_what_components_say_is_what_a_scrape_shows() -> None:
     lines = (await source.scrape()).splitlines()
     queue = 'controller="workload",name="workload"'
     for line in (
-        f'workqueue_depth{{{queue},priority="-100"}} 7.0',
         f'workqueue_depth{{{queue},priority="0"}} 2.0',
         f"workqueue_adds_total{{{queue}}} 9.0",
         f"workqueue_queue_duration_seconds_bucket{{{queue.replace(',', ',le=LE,')}}} 1.0",

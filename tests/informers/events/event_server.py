@@ -1,4 +1,4 @@
-"""Events on a server with the API server's own rules and failures by a script, and a recorder for it."""
+"""An event server with the API server's rules and scripted failures, and a recorder for it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ENDLESS = 1e9
 
 
 def clock() -> datetime:
-    """A wall clock that goes with the virtual one."""
+    """A wall clock in step with the virtual clock."""
     return EPOCH + timedelta(seconds=anyio.current_time())
 
 
@@ -32,14 +32,14 @@ def at(seconds: float) -> str:
 
 @dataclass(frozen=True)
 class Lost:
-    """The request takes effect and its answer is `error`."""
+    """The request takes effect and its response is `error`."""
 
     error: Exception
 
 
 @dataclass(frozen=True)
 class Slow:
-    """The answer takes so long."""
+    """The response takes this long."""
 
     seconds: float
 
@@ -53,12 +53,12 @@ class Request:
     verb: str
     name: str
     count: int
-    """Of the series, 1 without."""
+    """Count of the series, 1 without a series."""
 
 
 @dataclass
 class EventServer:
-    """Each request takes the next entry of `script`, and succeeds when there is none."""
+    """Each request takes the next entry of `script`; requests after the last one succeed."""
 
     script: list[Reply] = field(default_factory=list)
     always: Reply = None
@@ -125,14 +125,14 @@ class EventServer:
 
 def _validate(event: Json) -> None:
     series = event.get("series")
-    sound = (
+    valid = (
         len(event["note"].encode()) <= 1024
         and 0 < len(event["reason"]) <= 128
         and 0 < len(event["action"]) <= 128
         and event["type"] in {"Normal", "Warning"}
         and (series is None or (series["count"] >= 2 and series["lastObservedTime"]))
     )
-    if not sound:
+    if not valid:
         raise Invalid("an event like this is not allowed", status=422)
 
 
@@ -161,7 +161,7 @@ def thing(name: str = "thing", uid: str = "") -> Reference:
     return Reference("example.com/v1", "Thing", name, "space", uid or f"uid-{name}")
 
 
-def say(
+def record(
     recorder: EventRecorder,
     regarding: Reference | None = None,
     *,

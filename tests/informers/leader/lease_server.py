@@ -1,4 +1,4 @@
-"""A server with one lease, ways to reach it that fail on demand, and processes that contend for it."""
+"""A server with one lease, clients that fail on demand, and processes that compete for the lease."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ FAULTS = [
 
 
 class LeaseServer:
-    """One lease with the server's rules of version and merge patch; keeps all its states and requests.
+    """One lease with the server's version and merge patch rules; records its states and requests.
 
-    A request is handled by the server's own task, as on a network: cancelling the caller does not undo it.
+    A separate task handles each request, as on a network: cancelling the caller does not undo it.
     """
 
     def __init__(self) -> None:
@@ -90,7 +90,7 @@ class LeaseServer:
         return self.commit({**self.object, "metadata": dict(self.object["metadata"]), "spec": spec})
 
     def take(self, holder: str | None) -> None:
-        """Write another holder by hand."""
+        """Write another holder, as an administrator would."""
         assert self.object is not None
         self.patch({"metadata": self.object["metadata"], "spec": {"holderIdentity": holder}})
 
@@ -102,7 +102,7 @@ class LeaseServer:
 
 
 class Client:
-    """One way to the server; `before` and `after` are what happens to a request around its effect."""
+    """A client of the server; `before` and `after` run around the effect of each request."""
 
     def __init__(self, server: LeaseServer) -> None:
         self.server = server
@@ -112,23 +112,23 @@ class Client:
     async def _send(self, verb: str, handle: Callable[[], bytes]) -> Lease:
         self.server.requests.append((anyio.current_time(), verb))
         answered = anyio.Event()
-        outcome: list[bytes | Exception] = []
+        response: list[bytes | Exception] = []
 
         async def serve() -> None:
             try:
                 await self.before(verb)
                 answer = handle()
                 await self.after(verb)
-                outcome.append(answer)
-            except Exception as error:  # noqa: BLE001 - goes to the caller
-                outcome.append(error)
+                response.append(answer)
+            except Exception as error:  # noqa: BLE001 - raised in the caller
+                response.append(error)
             answered.set()
 
         self.server.tasks.start_soon(serve)
         await answered.wait()
-        if isinstance(outcome[0], Exception):
-            raise outcome[0]
-        return LEASES.decode(outcome[0])
+        if isinstance(response[0], Exception):
+            raise response[0]
+        return LEASES.decode(response[0])
 
     async def get(self, _resource: Resource[Lease], name: str, namespace: str = "") -> Lease:
         assert (name, namespace) == ("controller", "ns")
@@ -195,7 +195,7 @@ def make_elector(
 
 
 class Process:
-    """An elector with its way to the server and work that notes when it starts and ends."""
+    """An elector with its client, and work that records when it starts and ends."""
 
     def __init__(
         self,
@@ -229,19 +229,19 @@ class Process:
         with self.scope:
             try:
                 await self.elector.run(self.lead)
-            except Exception as error:  # noqa: BLE001 - the tests look at it
+            except Exception as error:  # noqa: BLE001 - asserted by tests
                 self.result = error
         self.finished.set()
 
     def start(self) -> Process:
-        """Start it, or start it again after it has finished."""
+        """Start, or start again after the process has finished."""
         self.scope, self.finished = anyio.CancelScope(), anyio.Event()
         self.client.server.tasks.start_soon(self.run)
         return self
 
 
 async def leader(server: LeaseServer, host: str = "a", *, within_seconds: float = 0.5) -> Process:
-    """A process that has won the lease."""
+    """Return a process that has acquired the lease."""
     process = Process(server, host).start()
     await anyio.sleep(within_seconds)
     assert process.elector.leading

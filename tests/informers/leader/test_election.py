@@ -1,4 +1,4 @@
-"""Who may hold the lease and what is written to it: settings, identity, expiry, record, roles."""
+"""Acquiring the lease and its record: settings, identity, expiry, roles."""
 
 from __future__ import annotations
 
@@ -43,12 +43,14 @@ def anyio_backend() -> VirtualBackend:
         (float("inf"), 10, 2),
     ],
 )
-def test_E2_senseless_times_are_refused_with_one_plain_message(settings: tuple[float, float, float]) -> None:
+def test_E2_invalid_settings_are_rejected_with_one_clear_message(
+    settings: tuple[float, float, float],
+) -> None:
     with pytest.raises(ValueError, match=r"lease duration > renew deadline > 1\.2 x retry period > 0, got"):
         make_elector(Client(LeaseServer()), settings=ElectionSettings(*settings))
 
 
-async def test_E2_a_lease_of_part_seconds_is_written_rounded_up() -> None:
+async def test_E2_a_fractional_lease_duration_is_rounded_up() -> None:
     async with lease_server() as server:
         elector = make_elector(Client(server), settings=ElectionSettings(2.5, 1.5, 0.5))
         await elector.run(done)
@@ -56,7 +58,7 @@ async def test_E2_a_lease_of_part_seconds_is_written_rounded_up() -> None:
         assert first["leaseDurationSeconds"] == 3
 
 
-async def test_E11_one_name_in_two_processes_is_two_identities() -> None:
+async def test_E11_two_processes_with_one_name_have_two_identities() -> None:
     async with lease_server() as server:
         first = await leader(server)
         twin = Process(server)
@@ -69,7 +71,7 @@ async def test_E11_one_name_in_two_processes_is_two_identities() -> None:
 
 
 @pytest.mark.parametrize("hours", [-1, 1])
-async def test_E1_a_wrong_wall_clock_neither_takes_nor_keeps_a_lease(hours: int) -> None:
+async def test_E1_a_wrong_wall_clock_neither_acquires_nor_keeps_a_lease(hours: int) -> None:
     async with lease_server() as server:
         first = await leader(server)
         second = Process(server, "b", wall_offset=timedelta(hours=hours)).start()
@@ -82,7 +84,7 @@ async def test_E1_a_wrong_wall_clock_neither_takes_nor_keeps_a_lease(hours: int)
         assert last_renewal + 15 <= second.started[0] <= last_renewal + 15 + 2.5 + 2.4
 
 
-async def test_E1_a_change_of_labels_is_no_sign_of_life() -> None:
+async def test_E1_a_change_of_labels_is_not_a_renewal() -> None:
     async with lease_server() as server:
         first = await leader(server)
         second = Process(server, "b").start()
@@ -94,7 +96,7 @@ async def test_E1_a_change_of_labels_is_no_sign_of_life() -> None:
         assert second.elector.leading
 
 
-async def test_E1_a_leader_whose_wall_clock_stands_still_still_shows_that_it_lives() -> None:
+async def test_E1_a_leader_with_a_stopped_wall_clock_still_renews() -> None:
     async with lease_server() as server:
         first = Process(server)
         first.elector._wall_clock = lambda: datetime(2026, 1, 1, tzinfo=UTC)
@@ -106,7 +108,7 @@ async def test_E1_a_leader_whose_wall_clock_stands_still_still_shows_that_it_liv
         assert not second.started
 
 
-async def test_E1_the_duration_that_the_holder_wrote_counts() -> None:
+async def test_E1_the_lease_duration_of_the_holder_applies() -> None:
     async with lease_server() as server:
         server.create(
             {"metadata": {"name": "controller"}, "spec": {"holderIdentity": "x", "leaseDurationSeconds": 40}}
@@ -126,7 +128,7 @@ async def test_times_in_the_record_come_from_the_injected_clock_in_utc() -> None
         assert server.spec["acquireTime"] == server.spec["renewTime"] == "2026-01-02T01:00:00.000042Z"
 
 
-async def test_E12_candidates_try_with_jitter() -> None:
+async def test_E12_candidates_retry_with_jitter() -> None:
     async with lease_server() as server:
         await leader(server)
         server.requests.clear()
@@ -138,7 +140,7 @@ async def test_E12_candidates_try_with_jitter() -> None:
         assert len({round(gap, 6) for gap in gaps}) == len(gaps)
 
 
-async def test_E12_a_lease_deleted_by_hand_is_made_again_by_its_leader() -> None:
+async def test_E12_a_lease_deleted_by_hand_is_recreated_by_its_leader() -> None:
     async with lease_server() as server:
         first = await leader(server)
         second = Process(server, "b").start()
@@ -170,7 +172,7 @@ async def test_E14_transitions_count_takeovers_only() -> None:
             assert re.fullmatch(r"2026-01-01T00:\d\d:\d\d\.\d{6}Z", server.spec[field])
 
 
-async def test_E14_a_takeover_keeps_what_others_wrote_to_the_lease() -> None:
+async def test_E14_a_takeover_keeps_labels_and_fields_of_others() -> None:
     async with lease_server() as server:
         server.create({"metadata": {"name": "controller", "labels": {"app": "x"}}, "spec": {"strategy": "s"}})
         await leader(server)
@@ -179,7 +181,7 @@ async def test_E14_a_takeover_keeps_what_others_wrote_to_the_lease() -> None:
         assert server.spec["strategy"] == "s"
 
 
-async def test_statistics_and_repr_tell_the_role(caplog: pytest.LogCaptureFixture) -> None:
+async def test_statistics_and_repr_show_the_role(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     async with lease_server() as server:
         process = Process(server)
@@ -191,7 +193,6 @@ async def test_statistics_and_repr_tell_the_role(caplog: pytest.LogCaptureFixtur
         statistics = process.elector.statistics()
         assert (statistics.leading, statistics.holder, statistics.terms_total) == (True, "a_1", 1)
         assert statistics.seconds_since_renewal == pytest.approx(1)
-        assert caplog.messages == [
-            "a_1: ns/controller is held by this process",
-            "a_1: became the leader of ns/controller",
-        ]
+        assert caplog.messages == ["Observed lease holder", "Became leader"]
+        observed, became = map(vars, caplog.records)
+        assert (observed["holder"], observed["lease"], became["identity"]) == ("a_1", "ns/controller", "a_1")

@@ -1,4 +1,4 @@
-"""Failing requests, and that the work stops before the lease can be taken (E3 to E7, E13, E17, E18)."""
+"""Failing requests; the work stops before another process can lead (E3 to E7, E13, E17, E18)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def anyio_backend() -> VirtualBackend:
     return VIRTUAL_BACKEND
 
 
-async def test_E3_requests_that_hang_are_cut_off_and_the_work_stops_at_the_renew_deadline(
+async def test_E3_hanging_requests_time_out_and_the_work_stops_at_the_renew_deadline(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with lease_server() as server:
@@ -44,17 +44,20 @@ async def test_E3_requests_that_hang_are_cut_off_and_the_work_stops_at_the_renew
         assert process.ended[0] == pytest.approx(last + 10)
         assert isinstance(process.result, LeadershipLost)
         assert str(process.result) == "no renewal succeeded for 10 s"
-        # Each attempt is given up after half the renew deadline, and the next one made.
+        # Each attempt times out after half the renew deadline, and another follows.
         tried = [at for at, _ in server.requests if at > last]
         assert tried == pytest.approx([last + 2, last + 9])
-        assert "a_1: attempt failed: TimeoutError" in caplog.text
+        failed = next(vars(record) for record in caplog.records if "failed" in record.message)
+        assert (failed["message"], failed["identity"]) == ("Election attempt failed", "a_1")
+        assert failed["err"].startswith("TimeoutError")
         assert "Traceback" not in caplog.text
 
 
-async def test_what_goes_wrong_again_and_again_is_said_once_until_an_attempt_succeeds(
+async def test_a_repeated_error_is_logged_once_until_an_attempt_succeeds(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    complaint = "a_1: attempt failed: Forbidden: no right to leases"
+    err = "Forbidden: no right to leases"
+    failed = "Election attempt failed"
     forbidden = failing(Forbidden("no right to leases"))
     async with lease_server() as server:
         process = Process(server)
@@ -62,17 +65,17 @@ async def test_what_goes_wrong_again_and_again_is_said_once_until_an_attempt_suc
         process.start()
         await anyio.sleep(60)
         assert len(server.requests) > 10
-        assert caplog.messages == [complaint]
+        assert [(record.message, vars(record)["err"]) for record in caplog.records] == [(failed, err)]
         caplog.set_level(logging.INFO)
         process.client.before = nothing
         await anyio.sleep(10)
-        assert "a_1: well again after: Forbidden: no right to leases" in caplog.messages
+        assert ("Recovered election", err) in [(r.message, vars(r).get("err")) for r in caplog.records]
         process.client.before = forbidden
         await process.finished.wait()
-        assert caplog.messages.count(complaint) == 2
+        assert caplog.messages.count(failed) == 2
 
 
-async def test_E3_an_attempt_has_at_least_a_second() -> None:
+async def test_E3_an_attempt_has_at_least_one_second() -> None:
     async with lease_server() as server:
         client = Client(server)
 
@@ -87,7 +90,7 @@ async def test_E3_an_attempt_has_at_least_a_second() -> None:
 
 
 @pytest.mark.parametrize("error", FAULTS, ids=lambda error: type(error).__name__)
-async def test_E4_every_failure_is_a_failed_attempt_of_a_standby(error: Exception) -> None:
+async def test_E4_every_error_is_a_failed_attempt_of_a_standby(error: Exception) -> None:
     async with lease_server() as server:
         process = Process(server)
         process.client.before = failing(error)
@@ -113,7 +116,7 @@ async def test_E4_a_leader_survives_failures_shorter_than_the_renew_deadline(err
         assert process.elector.statistics().failed_attempts_total >= 20
 
 
-async def test_E4_a_renewal_that_took_effect_unanswered_does_not_confuse_the_next() -> None:
+async def test_E4_a_renewal_with_a_lost_response_does_not_affect_the_next() -> None:
     async with lease_server() as server:
         process = await leader(server)
         process.client.after = failing(OutcomeUnknown("reset"))
@@ -125,7 +128,7 @@ async def test_E4_a_renewal_that_took_effect_unanswered_does_not_confuse_the_nex
         assert server.spec["leaseTransitions"] == 0
 
 
-async def test_E4_a_claim_that_took_effect_unanswered_is_found_and_used() -> None:
+async def test_E4_a_claim_with_a_lost_response_is_detected_and_used() -> None:
     async with lease_server() as server:
         process = Process(server)
         process.client.after = failing(OutcomeUnknown("reset"))
@@ -137,7 +140,7 @@ async def test_E4_a_claim_that_took_effect_unanswered_is_found_and_used() -> Non
         assert process.elector.leading
 
 
-async def test_E5_the_work_has_stopped_before_another_can_take_the_lease() -> None:
+async def test_E5_the_work_stops_before_another_process_can_acquire_the_lease() -> None:
     async with lease_server() as server:
         first = await leader(server)
         second = Process(server, "b").start()
@@ -149,7 +152,7 @@ async def test_E5_the_work_has_stopped_before_another_can_take_the_lease() -> No
         assert second.started[0] - first.ended[0] <= 15 - 10 + 2 * 2.4
 
 
-async def test_E5_a_slow_answer_does_not_stretch_the_time_to_work() -> None:
+async def test_E5_a_slow_response_does_not_extend_the_renew_deadline() -> None:
     async def answer_late(_verb: str) -> None:
         await anyio.sleep(4)
 
@@ -163,7 +166,7 @@ async def test_E5_a_slow_answer_does_not_stretch_the_time_to_work() -> None:
         assert process.ended[0] == pytest.approx(renewal_sent_at + 10)
 
 
-async def test_E5_a_lease_that_someone_else_holds_stops_the_work_at_once() -> None:
+async def test_E5_a_lease_held_by_another_stops_the_work_at_once() -> None:
     async with lease_server() as server:
         process = await leader(server)
         server.take("x")
@@ -173,7 +176,7 @@ async def test_E5_a_lease_that_someone_else_holds_stops_the_work_at_once() -> No
         assert server.holder == "x"
 
 
-async def test_E5_a_lease_that_someone_emptied_stops_the_work_too() -> None:
+async def test_E5_a_lease_emptied_by_another_stops_the_work_too() -> None:
     async with lease_server() as server:
         process = await leader(server)
         server.take(None)
@@ -181,7 +184,7 @@ async def test_E5_a_lease_that_someone_emptied_stops_the_work_too() -> None:
         assert str(process.result) == "the lease is held by nobody"
 
 
-async def test_E5_an_error_of_work_that_is_being_stopped_is_kept_as_the_cause() -> None:
+async def test_E5_an_error_raised_while_stopping_is_kept_as_the_cause() -> None:
     async def fail_when_stopped() -> None:
         try:
             await anyio.sleep_forever()
@@ -199,7 +202,7 @@ async def test_E5_an_error_of_work_that_is_being_stopped_is_kept_as_the_cause() 
         assert isinstance(process.result.__cause__, RuntimeError)
 
 
-async def test_E5_a_loser_can_run_again_and_lead_again() -> None:
+async def test_E5_a_former_leader_can_run_and_lead_again() -> None:
     async with lease_server() as server:
         process = await leader(server)
         process.client.before = hang
@@ -212,7 +215,7 @@ async def test_E5_a_loser_can_run_again_and_lead_again() -> None:
         assert server.spec["leaseTransitions"] == 0
 
 
-async def test_E6_the_work_is_called_and_stopped_once_a_term() -> None:
+async def test_E6_the_work_is_called_and_stopped_once_per_term() -> None:
     async with lease_server() as server:
         process = await leader(server)
         await anyio.sleep(100)
@@ -229,7 +232,7 @@ async def test_E7_work_that_returns_ends_leadership_and_releases() -> None:
         assert server.holder == ""
 
 
-async def test_E7_work_that_fails_ends_leadership_and_releases_and_its_error_comes_out_bare() -> None:
+async def test_E7_failing_work_ends_leadership_releases_and_raises_its_own_error() -> None:
     async def fail() -> None:
         await anyio.sleep(5)
         raise KeyError("bug")
@@ -241,15 +244,15 @@ async def test_E7_work_that_fails_ends_leadership_and_releases_and_its_error_com
         assert server.holder == ""
 
 
-async def test_renewals_that_end_by_a_stray_cancellation_end_the_work() -> None:
+async def test_renewals_ended_by_a_leaked_cancellation_end_the_work() -> None:
     async with lease_server() as server:
         process = await leader(server)
 
-        async def stray() -> str | None:
+        async def leak() -> str | None:
             await anyio.lowlevel.checkpoint()
             raise anyio.get_cancelled_exc_class()
 
-        process.elector._renew = stray  # type: ignore[method-assign]
+        process.elector._renew = leak  # type: ignore[method-assign]
         await process.finished.wait()
         assert isinstance(process.result, LeadershipLost)
         assert process.ended
@@ -272,7 +275,7 @@ async def test_E13_writes_are_allowed_only_inside_the_renew_deadline() -> None:
         assert not process.elector.may_write()  # but may not write.
 
 
-async def test_E13_a_claim_answered_after_its_time_is_not_acted_upon() -> None:
+async def test_E13_a_claim_answered_after_the_renew_deadline_is_not_used() -> None:
     async with lease_server() as server:
         client = Client(server)
 
@@ -286,7 +289,7 @@ async def test_E13_a_claim_answered_after_its_time_is_not_acted_upon() -> None:
         assert elector.statistics().terms_total == 0
 
 
-async def test_E17_a_block_past_the_renew_deadline_ends_leadership() -> None:
+async def test_E17_a_loop_blocked_past_the_renew_deadline_ends_leadership() -> None:
     async with lease_server() as server:
         first = await leader(server)
         second = Process(server, "b").start()
@@ -297,7 +300,7 @@ async def test_E17_a_block_past_the_renew_deadline_ends_leadership() -> None:
         await anyio.sleep(0.01)
         assert first.ended
         assert isinstance(first.result, LeadershipLost)
-        assert [verb for _, verb in server.requests] in ([], ["get"])  # Of the standby: not one more renewal.
+        assert [verb for _, verb in server.requests] in ([], ["get"])  # From the standby: no further renewal.
         assert not second.started
 
 

@@ -1,4 +1,4 @@
-"""The reconcile loop, R1 to R7: what results and errors mean for a key, time limits, shutdown."""
+"""The reconcile loop, R1 to R7: results, errors, timeouts, shutdown."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import logging
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
 import anyio
 import anyio.lowlevel
@@ -15,7 +16,8 @@ import pytest
 from informers.backoff import RetryLimiter
 from informers.errors import Conflict, ServerError
 from informers.queue.runner import ReconcileRunner, Result, TerminalError
-from informers.queue.workqueue import PRIORITY_LOW, WorkQueue
+from informers.queue.workqueue import WorkQueue
+from tests.informers.queue.queues import LATE
 from tests.virtualtime import VIRTUAL_BACKEND, VirtualBackend
 
 pytestmark = pytest.mark.anyio
@@ -32,7 +34,7 @@ def queue() -> WorkQueue[str]:
 
 
 class Script:
-    """A reconcile that does what its n-th step says, then succeeds; keeps the times of its calls."""
+    """A reconcile that performs scripted steps, then succeeds; records the times of its calls."""
 
     def __init__(self, *steps: Result | Exception | Callable[[], Awaitable[object]]) -> None:
         self.steps = list(steps)
@@ -55,31 +57,31 @@ class Script:
 
 @asynccontextmanager
 async def running(runner: ReconcileRunner[str]) -> AsyncIterator[None]:
-    """Run it for the time of the block; ends by stopping it, so that an error of the runner comes out."""
+    """Run it during the block, then stop it, so that an error of the runner is raised."""
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(runner.run)
         yield
         await runner.stop(0)
 
 
-def outcomes(runner: ReconcileRunner[str]) -> dict[str, int]:
-    return {outcome.value: count for outcome, count in runner.statistics().reconciles_total.items()}
+def results(runner: ReconcileRunner[str]) -> dict[str, int]:
+    return {label.value: count for label, count in runner.statistics().reconciles_total.items()}
 
 
-def errors(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
+def errors(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
+    return [vars(record) for record in caplog.records if record.levelno >= logging.ERROR]
 
 
 async def test_all_results_are_counted_from_zero(queue: WorkQueue[str]) -> None:
     runner = ReconcileRunner(queue, Script())
-    assert outcomes(runner) == {"success": 0, "error": 0, "requeue": 0, "requeue_after": 0}
+    assert results(runner) == {"success": 0, "error": 0, "requeue": 0, "requeue_after": 0}
 
 
 # Results and errors ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("error", [ServerError("no"), ValueError("no"), ExceptionGroup("no", [OSError()])])
-async def test_R1_an_error_is_retried_after_a_back_off_with_one_line_in_the_log(
+async def test_R1_an_error_is_retried_after_a_backoff_and_logged_once(
     queue: WorkQueue[str], caplog: pytest.LogCaptureFixture, error: Exception
 ) -> None:
     reconcile = Script(error, error, error)
@@ -89,23 +91,29 @@ async def test_R1_an_error_is_retried_after_a_back_off_with_one_line_in_the_log(
         await anyio.sleep(10)
     gaps = [later - earlier for earlier, later in zip(reconcile.times, reconcile.times[1:], strict=False)]
     assert gaps == pytest.approx([0.005, 0.01, 0.02], rel=0.25)
-    assert outcomes(runner) == {"success": 1, "error": 3, "requeue": 0, "requeue_after": 0}
+    assert results(runner) == {"success": 1, "error": 3, "requeue": 0, "requeue_after": 0}
     assert len(errors(caplog)) == 3
-    assert errors(caplog)[2].startswith("test a: failed (3 in a row), again in 0.0")
+    logged = errors(caplog)[2]
+    assert logged["message"] == "Reconcile failed"
+    assert (logged["queue"], logged["key"], logged["failures"]) == ("test", "a", 3)
+    assert logged["retry_after_seconds"] == pytest.approx(0.02, rel=0.25)
+    assert logged["err"] == f"{type(error).__name__}: {error}"
     assert ("Traceback" in caplog.text) != isinstance(error, ServerError)
 
 
-async def test_R1_a_retry_keeps_the_priority_of_the_run(queue: WorkQueue[str]) -> None:
+async def test_R1_a_retry_keeps_the_order_of_the_run(queue: WorkQueue[str]) -> None:
     release = anyio.Event()
     reconcile = Script(ValueError("no"), release.wait)
-    queue.add("a", priority=PRIORITY_LOW)
+    queue.add("a", order=LATE)
     async with running(ReconcileRunner(queue, reconcile)):
         await anyio.sleep(0.001)
         queue.add("b")
         await anyio.sleep(1)
-        assert queue.statistics().depth_by_priority == {0: 0, PRIORITY_LOW: 1}
+        assert queue.statistics().depth == 1
+        queue.add("c")
         release.set()
         await anyio.sleep(1)
+    assert [key for key, _ in reconcile.calls] == ["a", "b", "c", "a"]
 
 
 @pytest.mark.parametrize("result", [Result(), Result(requeue_after_seconds=1000)])
@@ -118,22 +126,22 @@ async def test_R2_success_forgets_the_failures(queue: WorkQueue[str], result: Re
         assert queue.failures("a") == 0
 
 
-async def test_R2_requeue_after_is_kept_and_asked_for_each_time(queue: WorkQueue[str]) -> None:
+async def test_R2_requeue_after_must_be_requested_each_time(queue: WorkQueue[str]) -> None:
     reconcile = Script(Result(requeue_after_seconds=10), Result(requeue_after_seconds=10))
     runner = ReconcileRunner(queue, reconcile)
     queue.add("a")
     async with running(runner):
         await anyio.sleep(100)
     assert reconcile.times == pytest.approx([0, 10, 20])
-    assert outcomes(runner) == {"success": 1, "error": 0, "requeue": 0, "requeue_after": 2}
+    assert results(runner) == {"success": 1, "error": 0, "requeue": 0, "requeue_after": 2}
 
 
-def test_a_requeue_time_that_is_no_number_is_refused_where_it_is_made() -> None:
+def test_a_requeue_time_that_is_not_a_number_is_rejected() -> None:
     with pytest.raises(ValueError, match="not a number"):
         Result(requeue_after_seconds=float("nan"))
 
 
-async def test_R3_an_error_of_one_key_disturbs_no_other(queue: WorkQueue[str]) -> None:
+async def test_R3_an_error_of_one_key_affects_no_other(queue: WorkQueue[str]) -> None:
     done: list[str] = []
 
     async def reconcile(key: str) -> Result:
@@ -153,7 +161,7 @@ async def test_R3_an_error_of_one_key_disturbs_no_other(queue: WorkQueue[str]) -
         assert runner.statistics().errors_total > 100
 
 
-async def test_R3_a_cancellation_from_inside_a_reconcile_is_an_error_like_any_other(
+async def test_R3_a_cancellation_raised_inside_a_reconcile_is_an_ordinary_error(
     queue: WorkQueue[str],
 ) -> None:
     async def await_a_cancelled_task() -> None:
@@ -166,17 +174,17 @@ async def test_R3_a_cancellation_from_inside_a_reconcile_is_an_error_like_any_ot
     queue.add("a")
     async with running(runner):
         await anyio.sleep(1)
-        assert outcomes(runner) == {"success": 1, "error": 1, "requeue": 0, "requeue_after": 0}
+        assert results(runner) == {"success": 1, "error": 1, "requeue": 0, "requeue_after": 0}
 
 
-async def test_R3_cancelling_the_runner_is_no_error_and_gives_the_key_back(
+async def test_R3_cancelling_the_runner_is_not_an_error_and_returns_the_key(
     queue: WorkQueue[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     runner = ReconcileRunner(queue, Script(anyio.sleep_forever))
     queue.add("a")
     with anyio.move_on_after(1):
         await runner.run()
-    assert outcomes(runner)["error"] == 0
+    assert results(runner)["error"] == 0
     assert not errors(caplog)
     assert queue.statistics().running == 0
     assert runner.statistics().active_workers == 0
@@ -191,7 +199,9 @@ async def test_R4_a_terminal_error_is_not_retried_until_the_next_change(
     async with running(runner):
         await anyio.sleep(10_000)
         assert len(reconcile.calls) == 2
-        assert errors(caplog)[1] == "test a: failed for good: the template is wrong"
+        logged = errors(caplog)[1]
+        assert logged["message"] == "Reconcile failed permanently"
+        assert (logged["key"], logged["err"]) == ("a", "the template is wrong")
         assert queue.failures("a") == 0
         queue.add("a")
         await anyio.sleep(1)
@@ -200,7 +210,7 @@ async def test_R4_a_terminal_error_is_not_retried_until_the_next_change(
     assert runner.statistics().errors_total == 2
 
 
-async def test_R4_a_change_during_a_run_that_fails_for_good_is_reconciled(queue: WorkQueue[str]) -> None:
+async def test_R4_a_change_during_a_run_that_fails_permanently_is_reconciled(queue: WorkQueue[str]) -> None:
     async def change_then_fail() -> None:
         queue.add("a")
         raise TerminalError("for the old state")
@@ -212,7 +222,7 @@ async def test_R4_a_change_during_a_run_that_fails_for_good_is_reconciled(queue:
     assert len(reconcile.calls) == 2
 
 
-async def test_R5_a_reconcile_over_its_time_limit_is_cancelled_counted_and_retried(
+async def test_R5_a_reconcile_over_its_timeout_is_cancelled_counted_and_retried(
     queue: WorkQueue[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     reconcile = Script(anyio.sleep_forever)
@@ -225,7 +235,7 @@ async def test_R5_a_reconcile_over_its_time_limit_is_cancelled_counted_and_retri
     assert reconcile.times == pytest.approx([0, 30.005], abs=0.002)
     statistics = runner.statistics()
     assert (statistics.timeouts_total, statistics.errors_total) == (1, 1)
-    assert "no result after 30 s" in errors(caplog)[0]
+    assert "no result after 30 s" in errors(caplog)[0]["err"]
     assert statistics.reconcile_seconds.sum == pytest.approx(30)
 
 
@@ -247,17 +257,17 @@ async def test_R7_a_conflict_is_retried_soon_and_quietly(
         await anyio.sleep(1)
     assert reconcile.times == pytest.approx([0, 0.005], abs=0.002)
     assert not errors(caplog)
-    assert outcomes(runner) == {"success": 1, "error": 0, "requeue": 1, "requeue_after": 0}
+    assert results(runner) == {"success": 1, "error": 0, "requeue": 1, "requeue_after": 0}
 
 
-async def test_R7_what_is_quiet_is_for_the_owner_to_say(
+async def test_R7_the_caller_chooses_the_quiet_errors(
     queue: WorkQueue[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     runner = ReconcileRunner(queue, Script(Conflict("no"), KeyError("not yet")), quiet=(KeyError,))
     queue.add("a")
     async with running(runner):
         await anyio.sleep(1)
-    assert outcomes(runner) == {"success": 1, "error": 1, "requeue": 1, "requeue_after": 0}
+    assert results(runner) == {"success": 1, "error": 1, "requeue": 1, "requeue_after": 0}
     assert len(errors(caplog)) == 1
 
 
@@ -282,7 +292,7 @@ async def test_Q4_all_workers_are_used_and_no_more(queue: WorkQueue[str]) -> Non
         await anyio.sleep(0.5)
         assert repr(runner) == "<ReconcileRunner 'test' active=4/4 errors=0>"
         await anyio.sleep(4.6)
-        assert outcomes(runner)["success"] == 20
+        assert results(runner)["success"] == 20
     assert peak == 4
 
 
@@ -302,7 +312,7 @@ async def test_a_reconcile_that_never_waits_does_not_block_the_loop(queue: WorkQ
         assert 10 < runs < 110
 
 
-def test_no_workers_is_refused(queue: WorkQueue[str]) -> None:
+def test_zero_workers_are_rejected(queue: WorkQueue[str]) -> None:
     with pytest.raises(ValueError, match="at least 1"):
         ReconcileRunner(queue, Script(), max_concurrent_reconciles=0)
 
@@ -310,7 +320,7 @@ def test_no_workers_is_refused(queue: WorkQueue[str]) -> None:
 # Shutdown --------------------------------------------------------------------------------------------
 
 
-async def test_Q14_stop_takes_no_more_keys_and_lets_running_ones_finish(queue: WorkQueue[str]) -> None:
+async def test_Q14_stop_takes_no_more_keys_and_lets_running_reconciles_finish(queue: WorkQueue[str]) -> None:
     finished: list[str] = []
 
     async def reconcile(key: str) -> Result:
@@ -329,7 +339,7 @@ async def test_Q14_stop_takes_no_more_keys_and_lets_running_ones_finish(queue: W
     assert finished == ["a", "b"]
 
 
-async def test_Q14_stop_cancels_what_runs_past_the_deadline(
+async def test_Q14_stop_cancels_reconciles_at_the_deadline(
     queue: WorkQueue[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     cleaned_up = False

@@ -1,4 +1,4 @@
-"""What a key is worth in the queue: dedup, order, delays, state (Q1 to Q7, Q16 to Q18, Q20)."""
+"""Dedup, order, delays and state of keys in the queue (Q1 to Q7, Q16 to Q18, Q20)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import anyio
 import pytest
 
 from informers.backoff import ExponentialBackoff, RetryLimiter, TokenBucket
-from informers.queue.workqueue import DELAY_MAX_SECONDS, PRIORITY_LOW, WorkQueue
-from tests.informers.queue.queues import make_queue, take_all, take_timed
+from informers.queue.workqueue import DELAY_MAX_SECONDS, WorkQueue
+from tests.informers.queue.queues import LATE, make_queue, take_all, take_timed
 from tests.virtualtime import VIRTUAL_BACKEND, VirtualBackend, block
 
 pytestmark = pytest.mark.anyio
@@ -67,7 +67,7 @@ async def test_Q3_no_two_workers_ever_hold_one_key() -> None:
         for _ in range(16):
             tasks.start_soon(worker)
         for number in range(1000):
-            queue.add(("ns", "".join(["na", "me"])))  # Equal by value, a new string each time.
+            queue.add(("ns", "".join(["na", "me"])))  # An equal value, a new string each time.
             await anyio.sleep(0.001 * (number % 3))
         await anyio.sleep(1)
         tasks.cancel_scope.cancel()
@@ -75,46 +75,48 @@ async def test_Q3_no_two_workers_ever_hold_one_key() -> None:
     assert not held
 
 
-async def test_done_of_a_key_that_is_not_in_work_is_a_fault(queue: WorkQueue[str]) -> None:
+async def test_done_for_a_key_that_is_not_running_raises(queue: WorkQueue[str]) -> None:
     queue.add("a")
-    with pytest.raises(RuntimeError, match="'a' is done, but was not in work"):
+    with pytest.raises(RuntimeError, match="'a' is done, but was not running"):
         queue.done("a")
 
 
 # Order -----------------------------------------------------------------------------------------------
 
 
-async def test_Q5_first_come_first_served_inside_a_priority(queue: WorkQueue[str]) -> None:
+async def test_Q5_keys_without_an_order_run_first_in_first_out(queue: WorkQueue[str]) -> None:
     for key in "cab":
         queue.add(key)
     assert await take_all(queue) == ["c", "a", "b"]
 
 
-async def test_Q5_higher_priority_first(queue: WorkQueue[str]) -> None:
-    queue.add("low", priority=PRIORITY_LOW)
-    queue.add("normal")
-    queue.add("high", priority=1)
-    assert await take_all(queue) == ["high", "normal", "low"]
+async def test_Q5_keys_run_in_the_order_of_the_caller_and_those_without_one_first(
+    queue: WorkQueue[str],
+) -> None:
+    queue.add("last", order=(2.0,))
+    queue.add("middle", order=(1.0,))
+    queue.add("first")
+    assert await take_all(queue) == ["first", "middle", "last"]
 
 
-async def test_Q5_a_raised_key_goes_to_the_end_of_its_new_level(queue: WorkQueue[str]) -> None:
-    queue.add("raised", priority=PRIORITY_LOW)
+async def test_Q5_a_key_that_moves_ahead_runs_after_keys_of_its_new_order(queue: WorkQueue[str]) -> None:
+    queue.add("moved", order=LATE)
     queue.add("a")
     queue.add("b")
-    queue.add("raised")
+    queue.add("moved")
     queue.add("c")
-    assert await take_all(queue) == ["a", "b", "raised", "c"]
+    assert await take_all(queue) == ["a", "b", "moved", "c"]
 
 
-async def test_Q5_a_lower_add_does_not_lower_a_waiting_key(queue: WorkQueue[str]) -> None:
-    queue.add("a", priority=1)
-    queue.add("b")
-    queue.add("a", priority=PRIORITY_LOW)
+async def test_Q5_an_add_with_a_later_order_does_not_move_a_waiting_key_back(queue: WorkQueue[str]) -> None:
+    queue.add("a")
+    queue.add("b", order=LATE)
+    queue.add("a", order=(2.0,))
     assert await take_all(queue) == ["a", "b"]
-    assert queue.statistics().depth_by_priority == {0: 0, 1: 0}
+    assert queue.statistics().depth == 0
 
 
-async def test_Q5_delayed_keys_are_ordered_by_when_they_become_ready(queue: WorkQueue[str]) -> None:
+async def test_Q5_delayed_keys_run_in_the_order_in_which_they_become_ready(queue: WorkQueue[str]) -> None:
     queue.add_after("late", 3)
     queue.add_after("early", 1)
     await anyio.sleep(2)
@@ -123,16 +125,15 @@ async def test_Q5_delayed_keys_are_ordered_by_when_they_become_ready(queue: Work
     assert await take_all(queue) == ["early", "middle", "late"]
 
 
-async def test_Q5_the_callers_order_ranks_keys_of_one_priority(queue: WorkQueue[str]) -> None:
+async def test_Q5_orders_compare_element_by_element(queue: WorkQueue[str]) -> None:
     queue.add("young", order=(200.0, "young"))
     queue.add("twin-b", order=(100.0, "twin-b"))
     queue.add("twin-a", order=(100.0, "twin-a"))
-    queue.add("high", priority=1, order=(300.0, "high"))
     queue.add("event")
-    assert await take_all(queue) == ["high", "event", "twin-a", "twin-b", "young"]
+    assert await take_all(queue) == ["event", "twin-a", "twin-b", "young"]
 
 
-async def test_Q5_a_waiting_key_keeps_the_better_of_its_orders(queue: WorkQueue[str]) -> None:
+async def test_Q5_a_waiting_key_keeps_the_smallest_of_its_orders(queue: WorkQueue[str]) -> None:
     queue.add("a", order=(2.0,))
     queue.add("b", order=(3.0,))
     queue.add("b", order=(1.0,))
@@ -191,7 +192,7 @@ async def test_a_delay_that_ends_during_the_run_waits_for_done(queue: WorkQueue[
     assert await take_timed(queue, 1) == [("a", 5.0)]
 
 
-async def test_a_dropped_delay_does_not_cut_a_later_one_short(queue: WorkQueue[str]) -> None:
+async def test_a_dropped_delay_does_not_shorten_a_later_one(queue: WorkQueue[str]) -> None:
     queue.add_after("a", 1)
     queue.add("a")
     await take_all(queue)
@@ -200,7 +201,7 @@ async def test_a_dropped_delay_does_not_cut_a_later_one_short(queue: WorkQueue[s
 
 
 @pytest.mark.parametrize("delay", [0, -1, float("-inf")])
-async def test_a_delay_of_nothing_is_an_immediate_add(queue: WorkQueue[str], delay: float) -> None:
+async def test_a_delay_of_zero_or_less_is_an_immediate_add(queue: WorkQueue[str], delay: float) -> None:
     queue.add_after("a", delay)
     assert await take_all(queue) == ["a"]
 
@@ -211,7 +212,7 @@ async def test_Q17_huge_delays_are_clamped(queue: WorkQueue[str], delay: float) 
     assert await take_timed(queue, 1) == [("a", DELAY_MAX_SECONDS)]
 
 
-async def test_Q17_a_delay_that_is_no_number_is_refused(queue: WorkQueue[str]) -> None:
+async def test_Q17_a_delay_that_is_not_a_number_is_rejected(queue: WorkQueue[str]) -> None:
     with pytest.raises(ValueError, match="'a' is not a number"):
         queue.add_after("a", float("nan"))
 
@@ -226,7 +227,7 @@ async def test_Q18_jumps_of_the_wall_clock_change_nothing(
     assert await take_timed(queue, 1) == [("a", 10.0)]
 
 
-async def test_delays_that_ended_during_a_block_are_served_in_their_order(queue: WorkQueue[str]) -> None:
+async def test_delays_that_ended_while_the_loop_was_blocked_run_in_their_order(queue: WorkQueue[str]) -> None:
     for key, delay in {"c": 3.0, "a": 1.0, "b": 2.0}.items():
         queue.add_after(key, delay)
     block(12)
@@ -267,25 +268,25 @@ async def test_Q16_a_million_superseded_adds_leave_nothing_behind(queue: WorkQue
     assert queue.statistics().failing == 0
 
 
-async def test_Q16_the_loop_holds_one_timer_however_many_keys_are_delayed(queue: WorkQueue[str]) -> None:
+async def test_Q16_the_queue_uses_one_timer_for_any_number_of_delayed_keys(queue: WorkQueue[str]) -> None:
     before = len(asyncio.get_running_loop()._timers)  # type: ignore[attr-defined]
     for number in range(1000):
         queue.add_after(str(number), 1000 + number)
     assert len(asyncio.get_running_loop()._timers) == before + 1  # type: ignore[attr-defined]
 
 
-async def test_Q20_statistics_follow_a_key_through_its_life() -> None:
+async def test_Q20_statistics_follow_a_key_from_add_to_done() -> None:
     limiter = RetryLimiter(ExponentialBackoff[str](random.Random(1), jitter=0), TokenBucket())
     queue = WorkQueue("test", limiter)
     queue.add("a")
-    queue.add("b", priority=PRIORITY_LOW)
+    queue.add("b", order=LATE)
     await anyio.sleep(2)
     await queue.get()
     await anyio.sleep(3)
     await queue.get()
     await anyio.sleep(1)
     statistics = queue.statistics()
-    assert (statistics.running, statistics.depth_by_priority) == (2, {0: 0, PRIORITY_LOW: 0})
+    assert (statistics.running, statistics.depth) == (2, 0)
     assert (statistics.unfinished_seconds, statistics.longest_running_seconds) == (5.0, 4.0)
     assert statistics.queue_seconds.sum == 7.0
     queue.add_rate_limited("a")
@@ -309,4 +310,4 @@ async def test_the_queue_is_fast_with_any_number_of_delayed_keys(queue: WorkQueu
     for number in range(20_000):
         queue.add(str(number % 500))
         queue.done(await queue.get())
-    assert 20_000 / (time.perf_counter() - started) > 20_000  # 50,000 with room for a busy machine.
+    assert 20_000 / (time.perf_counter() - started) > 20_000  # 50,000 when the machine is idle.

@@ -1,4 +1,4 @@
-"""Retries, priorities and ageing: nobody is starved (Q8 to Q12, Q19)."""
+"""Retries, order and ageing: no key starves (Q8 to Q12, Q19)."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections import Counter
 import anyio
 import pytest
 
-from informers.queue.workqueue import AGED_TURN, PRIORITY_LOW, WorkQueue
-from tests.informers.queue.queues import make_queue, take_all, take_timed
+from informers.queue.workqueue import AGED_TURN, WorkQueue
+from tests.informers.queue.queues import LATE, make_queue, take_all, take_timed
 from tests.virtualtime import VIRTUAL_BACKEND, VirtualBackend
 
 pytestmark = pytest.mark.anyio
@@ -36,7 +36,7 @@ async def test_Q8_retries_back_off_and_forget_resets(queue: WorkQueue[str]) -> N
     assert queue.add_rate_limited("a") <= 0.005
 
 
-async def test_Q9_a_storm_of_retries_does_not_delay_a_fresh_event(queue: WorkQueue[str]) -> None:
+async def test_Q9_a_storm_of_retries_does_not_delay_a_new_event(queue: WorkQueue[str]) -> None:
     for number in range(1000):
         queue.add_rate_limited(f"failed-{number}")
     queue.add("event")
@@ -47,23 +47,23 @@ async def test_Q9_a_storm_of_retries_does_not_delay_a_fresh_event(queue: WorkQue
     assert len(queue) == 1000
 
 
-async def test_Q10_a_live_event_overtakes_ten_thousand_initial_adds(queue: WorkQueue[str]) -> None:
+async def test_Q10_an_event_overtakes_ten_thousand_keys_of_a_later_order(queue: WorkQueue[str]) -> None:
     for number in range(10_000):
-        queue.add(f"initial-{number}", priority=PRIORITY_LOW)
-    await anyio.sleep(1000)  # However long those have waited.
+        queue.add(f"initial-{number}", order=LATE)
+    await anyio.sleep(1000)  # Their age does not matter.
     queue.add("initial-7777")
     queue.add("event")
     turns = [await queue.get() for _ in range(4)]
     assert {"initial-7777", "event"} <= set(turns)
 
 
-async def test_Q11_a_low_key_is_served_within_a_bounded_time_under_endless_load() -> None:
+async def test_Q11_a_key_of_a_late_order_runs_within_a_bounded_time_under_endless_load() -> None:
     queue = make_queue(ageing_seconds=30)
-    queue.add("low", priority=PRIORITY_LOW)
+    queue.add("late", order=LATE)
     served: dict[str, float] = {}
     number = 0
-    while "low" not in served:
-        for _ in range(2):  # Twice what one worker at 10 a second can do.
+    while "late" not in served:
+        for _ in range(2):  # Twice the capacity of one worker at 10 a second.
             queue.add(f"live-{number}")
             number += 1
         key = await queue.get()
@@ -71,56 +71,57 @@ async def test_Q11_a_low_key_is_served_within_a_bounded_time_under_endless_load(
         served[key] = anyio.current_time()
         queue.done(key)
         assert anyio.current_time() < 60, "starved"
-    assert 30 <= served["low"] <= 30 + 0.1 * (AGED_TURN + 1)
+    assert 30 <= served["late"] <= 30 + 0.1 * (AGED_TURN + 1)
 
 
-async def test_Q11_aged_keys_get_no_more_than_their_share_of_turns() -> None:
+async def test_Q11_aged_keys_get_at_most_their_share_of_turns() -> None:
     queue = make_queue(ageing_seconds=30)
     for number in range(100):
-        queue.add(f"low-{number}", priority=PRIORITY_LOW)
+        queue.add(f"late-{number}", order=LATE)
     await anyio.sleep(60)
     for number in range(80):
         queue.add(f"live-{number}")
     turns = [(await queue.get())[:3] for _ in range(80)]
-    assert Counter(turns) == {"liv": 70, "low": 10}
+    assert Counter(turns) == {"liv": 70, "lat": 10}
 
 
-async def test_Q11_a_key_served_for_its_age_queues_up_again_like_any_other() -> None:
+async def test_Q11_a_key_that_ran_because_of_its_age_waits_again_like_any_other() -> None:
     queue = make_queue(ageing_seconds=1)
-    queue.add("aged", priority=PRIORITY_LOW)
+    queue.add("aged", order=LATE)
     await anyio.sleep(2)
     for number in range(AGED_TURN):
         queue.add(f"live-{number}")
     turns = [await queue.get() for _ in range(AGED_TURN)]
     assert turns[-1] == "aged"
     queue.done("aged")
-    queue.add("low", priority=PRIORITY_LOW)
-    queue.add("aged", priority=PRIORITY_LOW)
-    assert await take_all(queue) == [f"live-{AGED_TURN - 1}", "low", "aged"]
+    queue.add("late", order=LATE)
+    queue.add("aged", order=LATE)
+    assert await take_all(queue) == [f"live-{AGED_TURN - 1}", "late", "aged"]
 
 
-async def test_Q12_a_retry_keeps_the_rank_of_its_run_unless_told_otherwise(queue: WorkQueue[str]) -> None:
-    queue.add("low", priority=PRIORITY_LOW)
+async def test_Q12_a_retry_keeps_the_order_of_its_run_unless_another_is_given(queue: WorkQueue[str]) -> None:
+    queue.add("late", order=LATE)
     await queue.get()
-    queue.add_rate_limited("low")
-    queue.done("low")
-    queue.add("other", priority=PRIORITY_LOW, order=(1.0,))
+    queue.add_rate_limited("late")
+    queue.done("late")
+    queue.add("later", order=(2.0,))
     await queue.get()
-    queue.add_after("other", 0.001)
-    queue.done("other")
+    queue.add_after("later", 0.001)
+    queue.done("later")
     await anyio.sleep(1)
-    assert queue.statistics().depth_by_priority == {0: 0, PRIORITY_LOW: 2}
+    assert queue.statistics().depth == 2
     queue.add("normal")
-    assert await take_all(queue) == ["normal", "low", "other"]
-    queue.add("low", priority=PRIORITY_LOW)
+    assert await take_all(queue) == ["normal", "late", "later"]
+    queue.add("late", order=LATE)
     await queue.get()
-    queue.add_after("low", 1, priority=5)
+    queue.add_after("late", 1, order=(3.0,))
     await anyio.sleep(2)
-    queue.done("low")
-    assert queue.statistics().depth_by_priority[5] == 1
+    queue.done("late")
+    queue.add("later", order=(2.0,))
+    assert await take_all(queue) == ["later", "late"]
 
 
-async def test_Q19_a_key_that_is_always_added_again_keeps_no_other_out(queue: WorkQueue[str]) -> None:
+async def test_Q19_a_key_that_is_always_added_again_does_not_starve_others(queue: WorkQueue[str]) -> None:
     for key in ["hot", *"abcdefghij"]:
         queue.add(key)
     turns = []
@@ -132,7 +133,7 @@ async def test_Q19_a_key_that_is_always_added_again_keeps_no_other_out(queue: Wo
     assert set(turns[:12]) == {"hot", *"abcdefghij"}
 
 
-async def test_Q19_not_even_one_with_the_best_order() -> None:
+async def test_Q19_a_hot_key_with_the_first_order_does_not_starve_others() -> None:
     queue = make_queue(ageing_seconds=1)
     queue.add("other", order=(2.0, "other"))
     turns = []

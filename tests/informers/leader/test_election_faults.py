@@ -1,4 +1,4 @@
-"""Two processes, one lease, and a thousand rounds of bad luck (E10)."""
+"""Two processes, one lease, and a thousand rounds of random faults (E10)."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from tests.virtualtime import block, run_virtual
 
 
 class Link:
-    """A way to the server that fails as its round likes. Half of the rounds also cut it off now and then."""
+    """A connection to the server with random faults. Half of the rounds also interrupt it for a while."""
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
-        # Each round has its own mix of faults, with some kinds left out.
+        # Each round has its own mix of faults, without some kinds.
         self.slow, self.dead, self.refused, self.lost, self.cut = (
             rng.choice((0.0, 0.05, 0.3)) for _ in range(5)
         )
@@ -51,13 +51,13 @@ class Link:
 
 
 class Chaos:
-    """Two processes that contend for one lease for two minutes."""
+    """Two processes that compete for one lease for two minutes."""
 
     def __init__(self, seed: int, seen: Counter[str]) -> None:
         self.rng = random.Random(seed)
         self.seen = seen
         self.inside: str | None = None
-        # Half of the rounds leave little time between stopping and being replaced.
+        # Half of the rounds leave little time between the stop of the work and the takeover.
         self.settings = self.rng.choice((SETTINGS, ElectionSettings(15, 14.5, 2)))
         self.touched, self.paused = (self.rng.choice((0.0, 0.05, 0.3)) for _ in range(2))
 
@@ -109,7 +109,7 @@ class Chaos:
 
 
 @pytest.mark.timeout(240)
-def test_E10_never_two_in_the_guarded_section_in_a_thousand_rounds_of_faults() -> None:
+def test_E10_never_two_leaders_in_a_thousand_rounds_of_faults() -> None:
     logging.disable(logging.CRITICAL)
     seen: Counter[str] = Counter()
     try:
