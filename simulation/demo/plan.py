@@ -34,8 +34,8 @@ class DemoPlan:
 
     def __str__(self) -> str:
         """Describe the demo, for its first line."""
-        fleet = f"{count_of(self.nodes, 'node')}, each with {count_of(self.gpus, 'GPU')} of {self.gpu_memory}"
-        return f"{self.mix.total} workers for {fleet}"
+        node = f"{count_of(self.gpus, 'GPU')} of {self.gpu_memory} per node"
+        return f"{self.mix.total} workers on {count_of(self.nodes, 'node')} ({node})"
 
     @property
     def devices(self) -> int:

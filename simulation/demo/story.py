@@ -65,7 +65,7 @@ class Story:
     async def _fill(self) -> None:
         if self._mix.exclusive:
             self._step(
-                f"Create {abbreviate_names(self._mix.exclusive)}: exclusive, so each gets its own GPUs"
+                f"Create {abbreviate_names(self._mix.exclusive)}: exclusive workers never share their GPUs"
             )
             await self._submit(self._mix.exclusive)
             await self._wait_for_all(self._mix.exclusive, State.RUNNING)
@@ -77,7 +77,7 @@ class Story:
 
     async def _overfill(self) -> None:
         self._step(
-            f"Create {abbreviate_names(self._mix.late)}: the fleet is full; the reasons say why they wait"
+            f"Create {abbreviate_names(self._mix.late)}: the fleet is full, and the table shows why they wait"
         )
         await self._submit(self._mix.late)
         view = await self._wait_for_all(self._mix.late, State.WAITING)

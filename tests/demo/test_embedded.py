@@ -24,7 +24,7 @@ def test_the_demo_runs_to_its_end_and_leaves_nothing_behind(tmp_path: Path) -> N
 
     assert (answer.returncode, answer.stderr) == (0, "")
     steps = re.findall(r"^\d\. (.*)", answer.stdout, re.MULTILINE)
-    assert steps[0] == "Create lora-1: exclusive, so each gets its own GPUs"
+    assert steps[0] == "Create lora-1: exclusive workers never share their GPUs"
     assert steps[-1] == "Uncordon gpu-node-0: waiting workers get its GPUs"
     assert "WaitingForCapacity: no free device or seat of 30Gi; shared claims hold at most 2 workers" in (
         " ".join(answer.stdout.split())
