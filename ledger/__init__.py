@@ -1,5 +1,5 @@
-"""Who sits on which claim: the seat protocol, correct with any number of controllers at once.
+"""The seats on shared claims: a booking protocol that is correct with any number of controllers.
 
-`names` and `state` say what stands in the API, `transitions` decide what may become of it, and `book`
-carries that out by compare-and-swap over the port in `api`. Nothing here knows a Kubernetes client.
+`names` and `state` define the API objects, `transitions` the rules, and `book` applies the rules by
+compare-and-swap through the protocol in `api`. The package does not depend on a Kubernetes client.
 """

@@ -1,11 +1,9 @@
-"""The port: what the seat protocol needs of an API server and its caches, and how a call can fail.
+"""The calls that the seat protocol needs from an API server and its caches, and how they fail.
 
-The implementation maps its client's errors to the four below in one place; everything else (no rights,
-no connection, an unreadable object) propagates unchanged and means that nothing more is decided now.
-
-`LedgerOutcomeUnknown` must be raised for every write whose answer is missing *or says nothing about the
-write* (time-out, lost connection, 5xx): it may have taken effect, and may still. A write that is sent again
-underneath this port may come back as `LedgerConflict` or `LedgerExists` because of itself; that is fine.
+An implementation maps its client's errors to the four errors below. All other errors (no permission, no
+connection, an unreadable object) propagate unchanged and end the operation. A write must raise
+`LedgerOutcomeUnknown` if its answer is missing *or does not state its effect* (timeout, lost connection,
+5xx). A write that the implementation resends may raise `LedgerConflict` or `LedgerExists` by itself.
 """
 
 from __future__ import annotations
@@ -18,68 +16,56 @@ from ledger.transitions import LivePod
 
 
 class LedgerError(Exception):
-    """A call on a ledger did not do what it was asked to. Each means: read again, decide again."""
+    """A failed call on a ledger. The caller reads and decides again."""
 
 
 class LedgerConflict(LedgerError):
-    """The ledger is not at the version (or UID) that the write was decided from."""
+    """The ledger's version or UID is not the one that the write names."""
 
 
 class LedgerExists(LedgerError):
-    """A ledger of this name is there already."""
+    """A ledger with this name exists."""
 
 
 class LedgerMissing(LedgerError):
-    """There is no ledger of this name."""
+    """No ledger with this name exists."""
 
 
 class LedgerOutcomeUnknown(LedgerError):
-    """No answer came: the write took effect, or did not, or still may."""
+    """A write without an answer: it has taken effect, has failed, or may still take effect."""
 
 
 class LedgerApi(Protocol):
-    """Calls in the workers' namespace. `name` is the ledger's name, unless it says claim."""
+    """Calls in the workers' namespace. `name` is the name of a ledger.
+
+    `create` may raise `LedgerExists`, `write_seats` and `delete` may raise `LedgerConflict` or
+    `LedgerMissing`, and every write may raise `LedgerOutcomeUnknown`.
+    """
 
     def cached(self, name: str) -> ClaimLedger | None:
-        """The ledger as the cache shows it, which may be old. `None`: it shows none."""
+        """Return the ledger in the cache, which may be stale, or None if the cache has none."""
 
     def live_pods(self, claim: str) -> Sequence[LivePod]:
-        """The Pods on the claim that have not ended, as the cache shows them, with or without a seat."""
+        """Return the cached Pods on the claim that have not ended, with or without a seat."""
 
     async def read(self, name: str) -> ClaimLedger | None:
-        """The ledger past every cache. `None`: there is none."""
+        """Return the ledger by a live read, or None if there is none."""
 
     async def create(self, claim: str, seats: Sequence[Seat]) -> ClaimLedger:
-        """Create a claim's ledger (`state.ledger_document`).
-
-        Raises:
-            LedgerExists, OutcomeUnknown.
-        """
+        """Create a claim's ledger (`state.ledger_document`)."""
 
     async def write_seats(self, ledger: ClaimLedger, seats: Sequence[Seat]) -> ClaimLedger:
-        """Write the seats, on exactly this version of the ledger (`state.seats_patch`).
-
-        Raises:
-            LedgerConflict, LedgerMissing, OutcomeUnknown.
-        """
+        """Write the seats on exactly this version of the ledger (`state.seats_patch`)."""
 
     async def delete(self, ledger: ClaimLedger) -> None:
-        """Delete exactly this version of exactly this ledger (preconditions UID and resourceVersion).
-
-        Raises:
-            LedgerConflict, LedgerMissing, OutcomeUnknown.
-        """
+        """Delete exactly this version of this ledger (preconditions on UID and resourceVersion)."""
 
     async def read_claim_uid(self, claim: str, ledger_uid: str) -> str | None:
-        """UID of the claim of this name that the ledger with this UID owns. `None`: there is none.
+        """Return the UID of the claim with this name that this ledger owns, or None if there is none.
 
-        It is first asked while the ledger exists. A cache may answer with a claim that it shows as owned: an
-        old answer only leaves the claim to garbage collection. It may not answer `None`.
+        The first call comes while the ledger exists. A cached claim suffices, because garbage collection
+        deletes the current one if the cache is stale. A result of None needs a live read.
         """
 
     async def delete_claim(self, claim: str, uid: str) -> None:
-        """Delete the claim with exactly this UID. One that is gone, or another of its name, is no error.
-
-        Raises:
-            OutcomeUnknown.
-        """
+        """Delete the claim with this UID. Do nothing if it does not exist."""

@@ -1,12 +1,12 @@
-"""Booking and releasing seats by compare-and-swap: the effectful half of contract §4.
+"""Booking and releasing seats by compare-and-swap (contract §4).
 
-The first try starts from the cached ledger, so that an undisturbed booking is one request. Every further
-try starts from a fresh read and asks everything again: the rules, the live Pods, the caller's own check.
-Tries are bounded; there is no waiting in here, and no clock.
+The first try uses the cached ledger, so a booking without contention costs one request. Every further try
+starts with a live read and checks everything again: the rules, the live Pods, and the caller's recheck. The
+number of tries is bounded. This module does not wait and has no clock.
 
-Invariants: every write is conditional on the version it was decided from; an answer that is missing is
-resolved by reading back, never guessed; a claim is deleted after its ledger, and a ledger only on a
-version that showed it empty. Reservations, the worker's status and its Pod are the caller's business.
+Invariants: every write is conditional on the version that it was decided on. A missing answer is resolved by
+a read. A ledger is deleted only on a version without seats, and its claim only after it. The caller handles
+reservations, the worker's status and its Pod.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field, replace
-from enum import Enum
 
 from ledger.api import LedgerApi, LedgerConflict, LedgerError, LedgerOutcomeUnknown
 from ledger.names import ledger_name
@@ -35,12 +34,12 @@ MAX_TRIES = 5
 """Writes that one booking or release attempts before it is contended."""
 
 Recheck = Callable[[ClaimLedger], Refusal | None]
-"""The caller's own check (host memory, node, device) against a version that is about to be written."""
+"""The caller's check (host memory, node, device) before a write on this version."""
 
 
 @dataclass(frozen=True, slots=True)
 class Booked:
-    """The worker has this seat; `wrote` where this call booked it."""
+    """The worker has this seat. `wrote` is True if this call wrote it."""
 
     ledger: ClaimLedger
     seat: Seat
@@ -49,30 +48,30 @@ class Booked:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The ledger does not take the worker. A write without an answer may still land: then it is a stray."""
+    """The ledger refuses the worker. A write without an answer may still leave an unrecorded seat."""
 
     refusal: Refusal
 
 
 @dataclass(frozen=True, slots=True)
 class Contended:
-    """Others changed the ledger in every try: retry later with back-off, and cut no claim because of it."""
+    """Other writers changed the ledger in every try. Retry with back-off, and create no claim meanwhile."""
 
     claim: str
 
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """None of the named seats is there any more. `retired`: neither is the ledger."""
+    """The named seats do not exist any more. `retired` is True if the ledger does not either."""
 
     retired: bool
     ledger: ClaimLedger | None = field(default=None, compare=False, repr=False)
-    """The ledger as it was left: it may hold other bookings of the same workers."""
+    """The remaining ledger. It may have other seats of the same workers."""
 
 
 @dataclass(slots=True)
 class SeatBookStatistics:
-    """Counts since the start."""
+    """Counts since the start of the process."""
 
     booked: int = 0
     """Bookings that wrote a seat."""
@@ -84,45 +83,31 @@ class SeatBookStatistics:
     conflicts: int = 0
     """Writes that lost to another writer."""
     unanswered: int = 0
-    """Writes whose answer was lost and read back."""
+    """Writes whose answer was lost."""
     released: int = 0
     """Seats removed."""
     retired: int = 0
     """Ledgers deleted."""
 
 
-class _Miss(Enum):
-    """Why a write has no result."""
-
-    BEATEN = "beaten"
-    """Another writer came first, or the same write, sent twice beneath the port."""
-    UNANSWERED = "unanswered"
-    """It took effect, or did not, or still may."""
-
-
 @dataclass(slots=True)
-class _Ticket:
-    """One booking under way."""
+class _Booking:
+    """A booking in progress."""
 
     claim: str
-    booking: SeatRequest
+    request: SeatRequest
     purpose: BookingPurpose
-    assignment_id: str
+    ref: SeatRef
+    """Identity of the seat that the booking writes."""
     recheck: Recheck | None
     unanswered: bool = False
-    """A write of ours may have taken effect, or still may."""
-
-    @property
-    def ref(self) -> SeatRef:
-        """The seat that this ticket writes."""
-        return SeatRef(self.booking.workload, self.booking.workload_uid, self.assignment_id)
+    """Whether a write of this booking has taken effect without an answer, or still may."""
 
 
 class SeatBook:
-    """The seats of all claims of one namespace. Calls may run concurrently, also on one claim.
+    """The seats of all claims in one namespace. Calls may run concurrently, also on one claim.
 
-    `new_assignment_id` returns an ID that was never used before (a UUID). `lock(claim)` is held during each
-    call on that claim.
+    `new_assignment_id` returns a unique ID (a UUID). `lock(claim)` is held during each call on that claim.
     """
 
     def __init__(
@@ -137,177 +122,162 @@ class SeatBook:
         self._statistics = SeatBookStatistics()
 
     def statistics(self) -> SeatBookStatistics:
-        """A copy of the counts."""
+        """Return a copy of the counts."""
         return replace(self._statistics)
 
     def __repr__(self) -> str:
-        counts = self._statistics
-        return (
-            f"<SeatBook booked={counts.booked} adopted={counts.adopted} refused={counts.refused} "
-            f"contended={counts.contended} released={counts.released} retired={counts.retired}>"
-        )
+        return f"<SeatBook {self._statistics}>"
 
     async def join(
-        self, claim: str, booking: SeatRequest, *, recheck: Recheck
+        self, claim: str, request: SeatRequest, *, recheck: Recheck
     ) -> Booked | Refused | Contended:
-        """Take a seat on a claim that others hold.
+        """Book a seat on a claim of other workers.
 
-        `recheck` must not count the worker's own seat or reservation against it. A refusal may rest on the
-        cache alone: the caller chooses another claim.
+        `recheck` must not count the worker's own seat or reservation. A refusal may rest on the cache alone:
+        the caller chooses another claim.
         """
-        return await self._settle(claim, booking, BookingPurpose.JOIN, recheck)
+        return await self._book(claim, request, BookingPurpose.JOIN, recheck)
 
-    async def create(self, claim: str, booking: SeatRequest) -> Booked | Refused | Contended:
-        """Open the ledger of the worker's own, new claim, with the worker's seat in it.
+    async def create(self, claim: str, request: SeatRequest) -> Booked | Refused | Contended:
+        """Create the ledger of the worker's own new claim, with the worker's seat.
 
-        A ledger that already holds it (from before a crash) is gone on from. `RefusalReason.FOREIGN`: only
-        others hold a claim of this name, take the next (`names.founding_claim_name`).
+        If the ledger already has the seat (from before a crash), the booking continues with it. On
+        `RefusalReason.FOREIGN` the caller takes the next name (`names.own_claim_name`).
         """
-        return await self._settle(claim, booking, BookingPurpose.CREATE, None)
+        return await self._book(claim, request, BookingPurpose.CREATE, None)
 
     async def repair(
-        self, claim: str, booking: SeatRequest, *, recheck: Recheck | None = None
+        self, claim: str, request: SeatRequest, *, recheck: Recheck | None = None
     ) -> Booked | Refused | Contended:
-        """Get a lost seat back under the recorded assignment, on a live claim whose ledger may be gone too.
+        """Restore a lost seat under its recorded assignment, on a live claim whose ledger may be lost too.
 
-        After a ledger was created here (`Booked.ledger` has a UID that the claim's owner reference has not)
-        the caller re-points the claim first thing. `recheck` is skipped where there is no ledger.
+        If this call created the ledger (`Booked.ledger` has another UID than the claim's owner reference),
+        the caller updates the owner reference first. A missing ledger skips `recheck`.
         """
-        return await self._settle(claim, booking, BookingPurpose.REPAIR, recheck)
+        return await self._book(claim, request, BookingPurpose.REPAIR, recheck)
 
     async def release(self, claim: str, releases: Collection[SeatRef]) -> Released | Contended:
-        """Give back exactly these seats; where no seat is left, retire the ledger and the claim it owned.
+        """Release exactly these seats. If no seat remains, retire the ledger and the claim that it owns.
 
-        The caller vouches, by a read past the cache, that no Pod of these UIDs is on the claim any more or
-        that it has ended. One may come all the same while a write is tried again (a create that lands late):
-        once the cache shows it, its seat stays, and the release is `Contended`. Naming no seat retires a
-        ledger that has none, and nothing else. May be called again at any time: it goes on from wherever an
-        earlier call stopped.
+        The caller guarantees by a live read that no Pod of these UIDs is on the claim, or that it has ended.
+        A late create may still add one while a write is retried. Once the cache shows the Pod, its seat stays
+        and the release is `Contended`. A release of no seats retires an empty ledger and does nothing else. A
+        repeated call continues where an earlier one stopped.
         """
         async with self._lock(claim):
-            return await self._release(claim, releases)
+            name = ledger_name(claim)
+            ledger = self._api.cached(name)
+            if ledger is None or not all(ledger.holds(ref) for ref in releases):
+                # The cache may not show a seat yet.
+                ledger = await self._api.read(name)
+            for _ in range(MAX_TRIES):
+                if ledger is None:
+                    return Released(retired=True)
+                step = release(ledger, releases)
+                if isinstance(step, NothingToRelease):
+                    return Released(retired=False, ledger=ledger)
+                if isinstance(step, SeatsRemain):
+                    if self._has_live_pod(claim, step.removed):
+                        break
+                    written = await self._write(claim, ledger, step.seats)
+                    if isinstance(written, LedgerError):
+                        ledger = await self._api.read(name)
+                        continue
+                    self._statistics.released += len(step.removed)
+                    ledger = written
+                if ledger.seats or keeps_claim(self._api.live_pods(claim), releases):
+                    return Released(retired=False, ledger=ledger)
+                ledger = await self._retire(claim, ledger)
+            self._statistics.contended += 1
+            return Contended(claim)
 
-    async def _release(self, claim: str, releases: Collection[SeatRef]) -> Released | Contended:
-        name = ledger_name(claim)
-        ledger = self._api.cached(name)
-        if ledger is None or not all(ledger.holds(ref) for ref in releases):
-            # A cache that does not show a seat yet must not leave it behind.
-            ledger = await self._api.read(name)
-        for _ in range(MAX_TRIES):
-            if ledger is None:
-                return Released(retired=True)
-            step = release(ledger, releases)
-            if isinstance(step, NothingToRelease):
-                return Released(retired=False, ledger=ledger)
-            if isinstance(step, SeatsRemain):
-                if self._has_come_back(claim, step.removed):
-                    break
-                written = await self._write(claim, ledger, step.seats)
-                if isinstance(written, _Miss):
-                    ledger = await self._api.read(name)
-                    continue
-                self._statistics.released += len(step.removed)
-                ledger = written
-            if ledger.seats or keeps_claim(self._api.live_pods(claim), releases):
-                return Released(retired=False, ledger=ledger)
-            ledger = await self._retire(claim, ledger)
+    def _has_live_pod(self, claim: str, releases: Collection[SeatRef]) -> bool:
+        """Return whether the cache shows a Pod on the claim of a worker whose seat is about to be removed."""
+        uids = {ref.workload_uid for ref in releases}
+        return any(pod.workload_uid in uids for pod in self._api.live_pods(claim))
+
+    async def _book(
+        self, claim: str, request: SeatRequest, purpose: BookingPurpose, recheck: Recheck | None
+    ) -> Booked | Refused | Contended:
+        async with self._lock(claim):
+            assignment_id = request.recorded_assignment_id or self._new_assignment_id()
+            ref = SeatRef(request.workload, request.workload_uid, assignment_id)
+            result = await self._try(_Booking(claim, request, purpose, ref, recheck))
+        if isinstance(result, Booked):
+            self._statistics.booked += result.wrote
+            self._statistics.adopted += not result.wrote
+            return result
+        if isinstance(result, Refused):
+            self._statistics.refused += 1
+            return result
         self._statistics.contended += 1
         return Contended(claim)
 
-    def _has_come_back(self, claim: str, leaving: Collection[SeatRef]) -> bool:
-        """Whether the cache shows a Pod on the claim of a worker that is about to lose its seat there."""
-        uids = {ref.workload_uid for ref in leaving}
-        return any(pod.workload_uid in uids for pod in self._api.live_pods(claim))
-
-    async def _settle(
-        self, claim: str, booking: SeatRequest, purpose: BookingPurpose, recheck: Recheck | None
-    ) -> Booked | Refused | Contended:
-        async with self._lock(claim):
-            assignment_id = booking.recorded_assignment_id or self._new_assignment_id()
-            return await self._book(_Ticket(claim, booking, purpose, assignment_id, recheck))
-
-    async def _book(self, ticket: _Ticket) -> Booked | Refused | Contended:
-        """Decide and write until one version of the ledger holds the seat, or refuses it."""
-        name = ledger_name(ticket.claim)
+    async def _try(self, booking: _Booking) -> Booked | Refused | Grant:
+        """Decide and write until a version has the seat or refuses it. A final `Grant` means contention."""
+        name = ledger_name(booking.claim)
         ledger = self._api.cached(name)
-        decision = self._decide(ledger, ticket)
-        if isinstance(decision, Refused) and ticket.purpose is not BookingPurpose.JOIN:
-            # Being refused here costs the worker its name or its Pod: not because of what a cache shows.
+        decision = self._decide(ledger, booking)
+        if isinstance(decision, Refused) and booking.purpose is not BookingPurpose.JOIN:
+            # This refusal would cost the worker its claim's name or its Pod. A stale cache must not cause it.
             ledger = await self._api.read(name)
-            decision = self._decide(ledger, ticket)
+            decision = self._decide(ledger, booking)
         for _ in range(MAX_TRIES):
             if isinstance(decision, Booked | Refused):
                 break
-            written = await self._write(ticket.claim, ledger, decision.seats)
-            if not isinstance(written, _Miss):
-                decision = self._booked(written, ticket, wrote=True)
-                break
-            ticket.unanswered |= written is _Miss.UNANSWERED
+            written = await self._write(booking.claim, ledger, decision.seats)
+            if not isinstance(written, LedgerError):
+                return self._booked(written, booking, wrote=True)
+            booking.unanswered |= isinstance(written, LedgerOutcomeUnknown)
             ledger = await self._api.read(name)
-            decision = self._decide(ledger, ticket)
-        return self._counted(decision, ticket)
+            decision = self._decide(ledger, booking)
+        return decision
 
-    def _decide(self, ledger: ClaimLedger | None, ticket: _Ticket) -> Booked | Refused | Grant:
-        """What one version of the ledger means for a booking: settled, or something to write on it."""
-        if ticket.unanswered and ledger is not None and ledger.holds(ticket.ref):
-            return self._booked(ledger, ticket, wrote=True)
+    def _decide(self, ledger: ClaimLedger | None, booking: _Booking) -> Booked | Refused | Grant:
+        """Return what one version of the ledger means for the booking: a result, or seats to write."""
+        if booking.unanswered and ledger is not None and ledger.holds(booking.ref):
+            return self._booked(ledger, booking, wrote=True)
         grant = book(
             ledger,
-            ticket.booking,
-            self._api.live_pods(ticket.claim),
-            purpose=ticket.purpose,
-            assignment_id=ticket.assignment_id,
+            booking.request,
+            self._api.live_pods(booking.claim),
+            purpose=booking.purpose,
+            assignment_id=booking.ref.assignment_id,
         )
         if isinstance(grant, Refusal):
             return Refused(grant)
         if ledger is not None and not grant.writes:
-            # A fresh assignment that is there already is a write of ours, sent twice beneath the port.
-            return self._booked(ledger, ticket, wrote=not ticket.booking.recorded_assignment_id)
-        if ledger is not None and ticket.recheck is not None:
-            refusal = ticket.recheck(ledger)
-            if refusal is not None:
-                return Refused(refusal)
-        return grant
+            # If the assignment is fresh, an earlier copy of this booking's write has taken effect.
+            return self._booked(ledger, booking, wrote=not booking.request.recorded_assignment_id)
+        refusal = booking.recheck(ledger) if ledger is not None and booking.recheck is not None else None
+        return grant if refusal is None else Refused(refusal)
 
-    def _booked(self, ledger: ClaimLedger, ticket: _Ticket, *, wrote: bool) -> Booked:
-        """The booking as a ledger shows it, after a read as after a write."""
+    def _booked(self, ledger: ClaimLedger, booking: _Booking, *, wrote: bool) -> Booked:
+        """Return the booking with the seat as the ledger shows it."""
         for seat in ledger.seats:
-            if seat.ref == ticket.ref:
+            if seat.ref == booking.ref:
                 return Booked(ledger, seat, wrote)
-        raise AssertionError(f"{ledger} took the seat {ticket.ref} and does not show it")
-
-    def _counted(self, decision: Booked | Refused | Grant, ticket: _Ticket) -> Booked | Refused | Contended:
-        """Count how a booking ended; one that still has something to write is contended."""
-        if isinstance(decision, Booked):
-            self._statistics.booked += decision.wrote
-            self._statistics.adopted += not decision.wrote
-            return decision
-        if isinstance(decision, Refused):
-            self._statistics.refused += 1
-            return decision
-        self._statistics.contended += 1
-        return Contended(ticket.claim)
+        raise AssertionError(f"{ledger} accepted the seat {booking.ref} and does not show it")
 
     async def _write(
         self, claim: str, ledger: ClaimLedger | None, seats: Sequence[Seat]
-    ) -> ClaimLedger | _Miss:
-        """Write seats on exactly this version, or create the ledger with them where there is none."""
+    ) -> ClaimLedger | LedgerError:
+        """Write seats on exactly this version, or create a ledger with them. Return the error on failure."""
         try:
             if ledger is None:
                 return await self._api.create(claim, seats)
             return await self._api.write_seats(ledger, seats)
-        except LedgerOutcomeUnknown:
-            self._statistics.unanswered += 1
-            return _Miss.UNANSWERED
-        except LedgerError:
-            self._statistics.conflicts += 1
-            return _Miss.BEATEN
+        except LedgerError as error:
+            unanswered = isinstance(error, LedgerOutcomeUnknown)
+            self._statistics.unanswered += unanswered
+            self._statistics.conflicts += not unanswered
+            return error
 
     async def _retire(self, claim: str, empty: ClaimLedger) -> ClaimLedger | None:
-        """Delete a ledger on the version that showed it empty, then the claim that it owned.
+        """Delete a ledger on the version that showed it empty, then the claim that it owns.
 
-        Returns the ledger as it stands where it was not deleted: a booking that came first keeps it. The
-        claim's UID is read while the ledger exists: later the name may be another founder's.
+        Return the current ledger if it was not deleted because a booking came first. The claim's UID is read
+        while the ledger exists: afterwards another creator may use the name.
         """
         claim_uid = await self._api.read_claim_uid(claim, empty.metadata.uid)
         try:
@@ -324,7 +294,7 @@ class SeatBook:
         return None
 
     async def _delete_claim(self, claim: str, uid: str, ledger_uid: str) -> None:
-        """Delete the claim of a ledger that is gone. One that never answers is left to garbage collection."""
+        """Delete the claim of a deleted ledger. Without an answer, leave it to garbage collection."""
         for _ in range(MAX_TRIES):
             try:
                 return await self._api.delete_claim(claim, uid)

@@ -1,8 +1,7 @@
-"""Names and labels of claims and ledgers (contract §2.3): the one home of these facts.
+"""Names and labels of claims and ledgers (contract §2.3).
 
-A ledger is found by its claim's name and a claim by its ledger's, without reading either; other
-OpenRL components and running clusters rely on these spellings. Nothing here says whether an object
-exists or is ours: a name is a lead, the owner's UID is the proof.
+Other OpenRL components and running clusters depend on them. A claim's name determines its ledger's name. A
+name proves neither that an object exists nor that this controller owns it: the owner's UID does.
 """
 
 from __future__ import annotations
@@ -17,23 +16,23 @@ CLAIM_PREFIX = "claim-"
 LEDGER_PREFIX = "ledger-"
 
 MANAGED_SELECTOR = f"{MANAGED_LABEL}={MANAGED_VALUE}"
-"""Label selector of the claims and ledgers that this controller looks at."""
+"""Label selector of the claims and ledgers that this controller manages."""
 
-_STEM_MAX = 48
-"""Characters kept of a Workload's name: with prefix, dash and suffix at most 63, a label value's limit."""
-_SUFFIX_LENGTH = 8
+_STEM_MAX_CHARACTERS = 48
+"""With prefix, dash and suffix a name has at most 63 characters, the limit of a label value."""
+_SUFFIX_CHARACTERS = 8
 
 
 def is_claim_name(name: str) -> bool:
-    """Whether a claim is named as we name ours. A claim that somebody merely labelled is not."""
+    """Return whether this controller may have named the claim. Others may label a claim as managed."""
     return name.startswith(CLAIM_PREFIX) and len(name) > len(CLAIM_PREFIX)
 
 
 def ledger_name(claim: str) -> str:
-    """The name of a claim's ledger: `ledger-` and the claim's name without `claim-`.
+    """Return the name of a claim's ledger: `ledger-` and the claim's name without `claim-`.
 
     Raises:
-        ValueError: the claim is not named as ours are, so that no ledger can be meant.
+        ValueError: the claim's name does not begin with `claim-`.
     """
     if not is_claim_name(claim):
         raise ValueError(f"claim {claim!r} is not named {CLAIM_PREFIX}<worker>: it has no ledger")
@@ -41,17 +40,17 @@ def ledger_name(claim: str) -> str:
 
 
 def own_claim_name(workload: str, uid: str, attempt: int = 0) -> str:
-    """The name under which a worker founds its own claim.
+    """Return the name of the claim that a worker creates for itself.
 
-    `attempt` n > 0 is the n-th alternative, for a claim whose earlier names others still hold.
+    `attempt` n > 0 is the n-th alternative, for a worker whose earlier names belong to claims of others.
     """
     if attempt < 0:
         raise ValueError(f"attempt {attempt} is negative")
-    stem = workload[:_STEM_MAX].rstrip("-.")
+    stem = workload[:_STEM_MAX_CHARACTERS].rstrip("-.")
     unique = hashlib.sha256(f"{uid}/{attempt}".encode()).hexdigest() if attempt else uid
-    return f"{CLAIM_PREFIX}{stem}-{unique[:_SUFFIX_LENGTH]}"
+    return f"{CLAIM_PREFIX}{stem}-{unique[:_SUFFIX_CHARACTERS]}"
 
 
 def ledger_labels(claim: str) -> dict[str, str]:
-    """The labels of a claim's ledger."""
+    """Return the labels of a claim's ledger."""
     return {MANAGED_LABEL: MANAGED_VALUE, CLAIM_LABEL: claim}

@@ -1,11 +1,9 @@
-"""What a ledger holds, as it stands in the API: the authority on who shares a claim (contract §2.2).
+"""The ClaimLedger object: the authority on who shares a claim (contract §2.2).
 
-Invariant: what was read is what is sent. Seats are written as a whole list, so fields that only
-another version of the controller knows, and the absence of fields that an earlier one never wrote,
-must survive the round trip; `seat_document` and `seats_patch` are the only ways out of here.
-
-Reading is lenient on purpose: a ledger that cannot be read is a claim that nobody can join or retire.
-Nothing is decided here (`ledger.transitions`) and nothing is sent (`ledger.book`).
+Invariant: a write sends seats exactly as they were read, plus this controller's change. A write replaces the
+whole list, so fields of other controller versions, and the absence of fields that an earlier version did not
+write, must survive. `seat_document` and `seats_patch` are the only serializers. Decoding is lenient on
+purpose: nobody could join or retire a claim whose ledger cannot be read.
 """
 
 from __future__ import annotations
@@ -27,19 +25,19 @@ CLAIM_LEDGERS_KIND = "ClaimLedger"
 
 @dataclass(frozen=True, slots=True, order=True)
 class SeatRef:
-    """Exactly one booking: what a release names. A name alone never identifies a seat."""
+    """The identity of one booking, as a release names it. A worker's name alone never identifies a seat."""
 
     workload: str
     workload_uid: str
     assignment_id: str
 
     def __str__(self) -> str:
-        """For messages: the three parts."""
+        """Return all three parts, for messages."""
         return f"{self.workload} (UID {self.workload_uid}, assignment {self.assignment_id})"
 
 
 class Seat(BaseModel):
-    """One worker's seat. Only the name is required: the others may predate the field."""
+    """One worker's seat. Only the name is required: an older seat may lack the other fields."""
 
     model_config = ConfigDict(frozen=True, extra="allow", validate_by_name=True)
 
@@ -47,28 +45,28 @@ class Seat(BaseModel):
     workload_uid: str = Field(default="", alias="workloadUID")
     assignment_id: str = Field(default="", alias="assignmentID")
     owner_id: str = Field(default="", alias="ownerID")
-    """The unit of fairness; see `owner_key`."""
+    """Unit of fairness, see `owner_key`."""
     exclusive: bool = False
-    """Whether this worker shares with nobody. Absent is false: serializers omit zero values."""
+    """Whether this worker shares with nobody. If absent it is false: serializers omit zero values."""
     host_request: str | int | float = Field(default="", alias="hostRequest")
-    """Memory that the Pod requests, as a canonical quantity; empty where it was never written.
+    """Memory that the Pod requests, as a canonical quantity. Empty if the writer did not know the field.
 
-    A bare number is a quantity, too, and stays one: seats are sent as they were read.
+    A JSON number is a quantity too. It stays a number, because seats are sent as they were read.
     """
 
     @property
     def owner_key(self) -> str:
-        """Whose seat it is: a worker without an owner is its own."""
+        """Unit of fairness: the owner, or the worker itself if it has none."""
         return self.owner_id or self.workload
 
     @property
     def ref(self) -> SeatRef:
-        """The exact name of this booking."""
+        """Identity of this booking."""
         return SeatRef(self.workload, self.workload_uid, self.assignment_id)
 
 
 class LedgerMeta(BaseModel):
-    """The metadata that caching, compare-and-swap and ownership need; the rest is not kept."""
+    """The metadata that caching, compare-and-swap and ownership need. Decoding drops the rest."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", validate_by_name=True)
 
@@ -81,7 +79,7 @@ class LedgerMeta(BaseModel):
 
 
 class LedgerSpec(BaseModel):
-    """The claim that a ledger stands for, and the seats on it: at most one per worker's name."""
+    """The claim of a ledger and the seats on it, at most one per worker name."""
 
     model_config = ConfigDict(frozen=True, extra="allow", validate_by_name=True)
 
@@ -99,30 +97,30 @@ class ClaimLedger(BaseModel):
 
     @property
     def claim_name(self) -> str:
-        """Name of the claim whose seats these are."""
+        """Name of the claim."""
         return self.spec.claim_name
 
     @property
     def seats(self) -> tuple[Seat, ...]:
-        """The seats in their stored order."""
+        """Seats in their stored order."""
         return self.spec.seats
 
     @property
     def terminating(self) -> bool:
-        """Whether it is being deleted, and only held by a finalizer."""
+        """Whether it is being deleted and only a finalizer keeps it."""
         return self.metadata.deletion_timestamp is not None
 
     @property
     def is_well_named(self) -> bool:
-        """Whether it has the name that its claim's ledger has: an odd one that somebody made is not ours."""
+        """Whether its name follows from its claim's name. This controller ignores any other ledger."""
         return is_claim_name(self.claim_name) and self.metadata.name == ledger_name(self.claim_name)
 
     def holds(self, ref: SeatRef) -> bool:
-        """Whether exactly this booking is here."""
+        """Return whether the ledger has exactly this booking."""
         return any(seat.ref == ref for seat in self.seats)
 
     def __repr__(self) -> str:
-        """Name, version and seats in one line."""
+        """Return name, version and seats."""
         seats = ", ".join(seat.workload for seat in self.seats)
         return f"<ClaimLedger {self.metadata.name}@{self.metadata.resource_version} [{seats}]>"
 
@@ -130,21 +128,21 @@ class ClaimLedger(BaseModel):
 
 
 def decode(data: bytes) -> ClaimLedger:
-    """Read a ledger from the JSON text of one object.
+    """Decode a ledger from the JSON text of one object.
 
     Raises:
-        ValueError: it is no JSON, or not a ledger (pydantic's `ValidationError` is one).
+        ValueError: the text is not JSON or not a ledger (pydantic's `ValidationError` is a `ValueError`).
     """
     return ClaimLedger.model_validate_json(data, by_alias=True, by_name=False)
 
 
 def seat_document(seat: Seat) -> dict[str, Any]:
-    """A seat as the API knows it: as it was read, unknown fields included, plus what we changed."""
+    """Return the JSON document of a seat: as it was read, unknown fields included, plus changes."""
     return seat.model_dump(by_alias=True, exclude_unset=True)
 
 
 def ledger_document(claim: str, namespace: str, seats: Sequence[Seat]) -> dict[str, Any]:
-    """A new ledger, to be created together with its founder's seat."""
+    """Return the JSON document of a new ledger with its seats."""
     return {
         "apiVersion": CLAIM_LEDGERS_API_VERSION,
         "kind": CLAIM_LEDGERS_KIND,
@@ -154,9 +152,9 @@ def ledger_document(claim: str, namespace: str, seats: Sequence[Seat]) -> dict[s
 
 
 def seats_patch(ledger: ClaimLedger, seats: Sequence[Seat]) -> dict[str, Any]:
-    """The merge patch that gives a ledger new seats, on the version that they were decided from.
+    """Return the merge patch that writes new seats on exactly this version of the ledger.
 
-    Lists are replaced as a whole by a merge patch; all else on the ledger is left alone.
+    A merge patch replaces a list as a whole and leaves all other fields unchanged.
     """
     return {
         "metadata": {"resourceVersion": ledger.metadata.resource_version},

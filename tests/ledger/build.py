@@ -1,4 +1,4 @@
-"""Short ways to say ledgers, seats and bookings."""
+"""Builders of ledgers, seats and seat requests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ledger.names import ledger_name
 from ledger.state import ClaimLedger, LedgerMeta, LedgerSpec, Seat, SeatRef
 from ledger.transitions import LivePod, SeatRequest
 
-CLAIM = "claim-founder-0a1b2c3d"
+CLAIM = "claim-creator-0a1b2c3d"
 LEDGER = ledger_name(CLAIM)
 LEDGER_UID = "uid-of-ledger"
 
@@ -46,7 +46,7 @@ def ledger(*seats: Seat, uid: str = LEDGER_UID, version: str = "1", deleted: boo
     )
 
 
-def booking(workload: str, *, limit: int = 256, exclusive: bool = False, **more: Any) -> SeatRequest:
+def seat_request(workload: str, *, limit: int = 256, exclusive: bool = False, **more: Any) -> SeatRequest:
     return SeatRequest(
         workload=workload,
         workload_uid=more.pop("uid", f"uid-{workload}"),

@@ -1,9 +1,9 @@
-"""Every order in which a few processes can run over one world, with a bounded number of faults.
+"""Exploration of every interleaving of a few processes in one world, with a bounded number of faults.
 
-A schedule is a list of moves. Each run replays a prefix of moves, takes the first possible move from there
-on, and leaves the others to later runs: a depth-first search by replay, since nothing but the moves decides
-what happens. What a process does next depends on the answers that it got alone, so a state is the world
-plus those answers, and one that was reached before is not gone on from again.
+A schedule is a list of moves, and the moves alone determine what happens. So the search is depth-first by
+replay: each run replays a prefix of moves, then takes the first possible move each time, and leaves the
+others to later runs. A process depends only on the answers that it received. A state is therefore the world
+plus these answers, and a run ends at a state that was reached before.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ Move = tuple[int, Fate | str]
 
 @dataclass
 class Crashed:
-    """The result of a process that was stopped at `point` and did nothing ever after."""
+    """The result of a process that crashed at `point`."""
 
     point: str
 
 
 @dataclass
 class Run:
-    """One schedule, carried out. `results` are the processes' own, or `Crashed`."""
+    """One schedule and its results: the result of each process, or `Crashed`."""
 
     world: World
     processes: list[Process]
@@ -46,7 +46,7 @@ class Run:
             self._step(index, None)
 
     def possible(self, max_faults: int) -> list[Move]:
-        """Processes go on in order of their number first, faults come last."""
+        """Return the possible moves: processes in order of their number, then faults."""
         moves: list[Move] = [(index, Fate.ANSWERED) for index in self.points]
         if self.world.late:
             moves.append((-1, DELIVER))
@@ -60,7 +60,7 @@ class Run:
         return moves
 
     def state(self) -> str:
-        """All that decides how it goes on."""
+        """Return everything that determines the next steps."""
         world = self.world
         late = [label for label, _ in world.late]
         return repr((world.ledgers, world.claims, late, world.known, self.points, self.results, self.faults))
@@ -92,7 +92,7 @@ class Run:
 def explore(
     make: Callable[[], tuple[World, list[Process]]], *, faults: int = 0, every_step: Callable[[World], None]
 ) -> Iterator[Run]:
-    """Yield every end that can be reached; `every_step` is asked about the world in every state."""
+    """Yield every reachable end. `every_step` checks the world in every state."""
     prefixes: list[list[Move]] = [[]]
     reached: set[str] = set()
     while prefixes:

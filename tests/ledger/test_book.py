@@ -1,4 +1,4 @@
-"""Booking against a world that conflicts, loses answers and shows old caches."""
+"""Bookings with conflicts, lost answers and stale caches."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import pytest
 from ledger.book import MAX_TRIES, Booked, Contended, Recheck, Refused, SeatBook
 from ledger.state import ClaimLedger, Seat
 from ledger.transitions import Refusal, RefusalReason
-from tests.ledger.build import CLAIM, LEDGER, booking, ledger, pod, ref, seat
+from tests.ledger.build import CLAIM, LEDGER, ledger, pod, ref, seat, seat_request
 from tests.ledger.world import FakeLedgerApi, Fate, World, run, script
 
-UNSEEN: ClaimLedger | None = None
+NOT_CACHED: ClaimLedger | None = None
 
 
 def seat_book(world: World, view: ClaimLedger | None) -> SeatBook:
@@ -21,12 +21,12 @@ def seat_book(world: World, view: ClaimLedger | None) -> SeatBook:
     return SeatBook(FakeLedgerApi(world, view), lambda: f"fresh-{next(ids)}")
 
 
-def fine(_: ClaimLedger) -> Refusal | None:
+def accept(_: ClaimLedger) -> Refusal | None:
     return None
 
 
-def no_room(_: ClaimLedger) -> Refusal | None:
-    return Refusal(RefusalReason.HOST_RESOURCES, "the node has no memory left")
+def no_memory(_: ClaimLedger) -> Refusal | None:
+    return Refusal(RefusalReason.HOST_RESOURCES, "the node has no free memory")
 
 
 def reason(outcome: object) -> RefusalReason | str:
@@ -34,15 +34,15 @@ def reason(outcome: object) -> RefusalReason | str:
 
 
 def joined(
-    book: SeatBook, *entries: tuple[str, Fate | Callable[[], object]], recheck: Recheck = fine
+    book: SeatBook, *entries: tuple[str, Fate | Callable[[], object]], recheck: Recheck = accept
 ) -> Booked | Refused | Contended:
-    return run(book.join(CLAIM, booking("b", limit=3), recheck=recheck), script(*entries))
+    return run(book.join(CLAIM, seat_request("b", limit=3), recheck=recheck), script(*entries))
 
 
 # --- join -----------------------------------------------------------------------------------------
 
 
-def test_an_undisturbed_join_is_one_request_from_the_cache(world: World) -> None:
+def test_a_join_without_contention_costs_one_request(world: World) -> None:
     book = seat_book(world, world.put(seat("a")))
     outcome = joined(book)
     assert isinstance(outcome, Booked)
@@ -53,7 +53,7 @@ def test_an_undisturbed_join_is_one_request_from_the_cache(world: World) -> None
     assert world.seated == ["a", "b"]
 
 
-def test_a_conflict_is_read_again_and_decided_again(world: World) -> None:
+def test_a_conflict_leads_to_a_live_read_and_a_new_decision(world: World) -> None:
     book = seat_book(world, world.put(seat("a")))
     outcome = joined(book, ("write_seats", lambda: world.rewrite(seat("a"), seat("c"))))
     assert isinstance(outcome, Booked)
@@ -75,21 +75,21 @@ def test_after_a_conflict_exclusivity_is_checked_again(world: World) -> None:
     assert reason(outcome) is RefusalReason.EXCLUSIVE_SEAT
 
 
-def test_after_a_conflict_the_callers_check_is_asked_about_the_new_version(world: World) -> None:
-    asked: list[list[str]] = []
+def test_after_a_conflict_the_recheck_gets_the_new_version(world: World) -> None:
+    checked: list[list[str]] = []
 
     def recheck(now: ClaimLedger) -> Refusal | None:
-        asked.append([each.workload for each in now.seats])
-        return no_room(now) if len(asked) == 2 else None
+        checked.append([each.workload for each in now.seats])
+        return no_memory(now) if len(checked) == 2 else None
 
     book = seat_book(world, world.put(seat("a")))
     outcome = joined(book, ("write_seats", lambda: world.rewrite(seat("a"), seat("c"))), recheck=recheck)
     assert reason(outcome) is RefusalReason.HOST_RESOURCES
-    assert asked == [["a"], ["a", "c"]]
+    assert checked == [["a"], ["a", "c"]]
     assert world.seated == ["a", "c"]
 
 
-def test_after_a_conflict_the_live_pods_are_looked_at_again(world: World) -> None:
+def test_after_a_conflict_the_live_pods_are_checked_again(world: World) -> None:
     def appear() -> None:
         world.rewrite(seat("a"))
         world.pods.append(pod("lost", exclusive=True))
@@ -98,22 +98,22 @@ def test_after_a_conflict_the_live_pods_are_looked_at_again(world: World) -> Non
     assert reason(joined(book, ("write_seats", appear))) is RefusalReason.EXCLUSIVE_SEAT
 
 
-def test_the_callers_check_refuses_before_anything_is_written(world: World) -> None:
+def test_the_recheck_refuses_before_any_write(world: World) -> None:
     book = seat_book(world, world.put(seat("a")))
-    assert reason(joined(book, recheck=no_room)) is RefusalReason.HOST_RESOURCES
+    assert reason(joined(book, recheck=no_memory)) is RefusalReason.HOST_RESOURCES
     assert world.requests == []
 
 
-def test_the_callers_check_is_not_asked_about_a_seat_that_stands(world: World) -> None:
+def test_the_recheck_is_skipped_for_an_existing_seat(world: World) -> None:
     book = seat_book(world, world.put(seat("b")))
-    committed = booking("b", recorded_assignment_id="as-b")
-    outcome = run(book.join(CLAIM, committed, recheck=no_room))
+    committed = seat_request("b", recorded_assignment_id="as-b")
+    outcome = run(book.join(CLAIM, committed, recheck=no_memory))
     assert outcome == Booked(ledger=world.get() or ledger(), seat=seat("b"), wrote=False)
     assert world.requests == []
     assert book.statistics().adopted == 1
 
 
-def test_a_booking_gives_up_as_contended_after_five_tries(world: World) -> None:
+def test_a_booking_is_contended_after_five_tries(world: World) -> None:
     book = seat_book(world, world.put(seat("a")))
     again = [("write_seats", lambda: world.rewrite(seat("a")))] * (MAX_TRIES + 1)
     assert joined(book, *again) == Contended(CLAIM)
@@ -121,29 +121,29 @@ def test_a_booking_gives_up_as_contended_after_five_tries(world: World) -> None:
     assert book.statistics().contended == 1
 
 
-def test_the_fifth_try_may_still_succeed(world: World) -> None:
+def test_the_fifth_try_can_succeed(world: World) -> None:
     book = seat_book(world, world.put(seat("a")))
     again = [("write_seats", lambda: world.rewrite(seat("a")))] * (MAX_TRIES - 1)
     assert isinstance(joined(book, *again), Booked)
 
 
-def test_a_ledger_that_goes_while_it_is_joined_is_a_dying_claim(world: World) -> None:
+def test_a_ledger_deleted_during_a_join_refuses_it(world: World) -> None:
     book = seat_book(world, world.put(seat("a")))
     outcome = joined(book, ("write_seats", lambda: world.ledgers.pop(LEDGER)))
     assert reason(outcome) is RefusalReason.NO_LEDGER
     assert world.ledgers == {}
 
 
-def test_a_ledger_that_was_recreated_while_it_is_joined_does_not_own_the_claim(world: World) -> None:
+def test_a_ledger_recreated_during_a_join_does_not_own_the_claim(world: World) -> None:
     book = seat_book(world, world.put(seat("a")))
-    request = booking("b", claim_owner_uid="uid-of-ledger")
+    request = seat_request("b", claim_owner_uid="uid-of-ledger")
     recreate = ("write_seats", lambda: world.put(seat("a"), uid="uid-of-the-next"))
-    outcome = run(book.join(CLAIM, request, recheck=fine), script(recreate))
+    outcome = run(book.join(CLAIM, request, recheck=accept), script(recreate))
     assert reason(outcome) is RefusalReason.DYING
 
 
-def test_a_joiner_is_refused_by_the_cache_without_a_request(world: World) -> None:
-    for view in (UNSEEN, ledger(), ledger(*(seat(name) for name in "cde"))):
+def test_a_refusal_of_a_joiner_needs_no_request(world: World) -> None:
+    for view in (NOT_CACHED, ledger(), ledger(*(seat(name) for name in "cde"))):
         assert isinstance(joined(seat_book(world, view)), Refused)
     assert world.requests == []
 
@@ -151,7 +151,7 @@ def test_a_joiner_is_refused_by_the_cache_without_a_request(world: World) -> Non
 # --- lost answers ---------------------------------------------------------------------------------
 
 
-def test_a_lost_answer_whose_seat_is_there_is_a_booking(world: World) -> None:
+def test_a_write_without_an_answer_that_took_effect_is_a_booking(world: World) -> None:
     book = seat_book(world, world.put(seat("a")))
     outcome = joined(book, ("write_seats", Fate.LOST_APPLIED))
     assert isinstance(outcome, Booked)
@@ -160,14 +160,14 @@ def test_a_lost_answer_whose_seat_is_there_is_a_booking(world: World) -> None:
     assert book.statistics().unanswered == 1
 
 
-def test_a_lost_answer_whose_seat_is_not_there_is_sent_again(world: World) -> None:
+def test_a_write_without_an_answer_that_had_no_effect_is_sent_again(world: World) -> None:
     book = seat_book(world, world.put(seat("a")))
     assert isinstance(joined(book, ("write_seats", Fate.LOST_UNAPPLIED)), Booked)
     assert world.requests == ["write_seats", "read", "write_seats"]
     assert world.seated == ["a", "b"]
 
 
-def test_a_write_that_lands_after_it_was_read_back_seats_nobody_twice(world: World) -> None:
+def test_a_write_that_takes_effect_after_the_read_adds_no_second_seat(world: World) -> None:
     book = seat_book(world, world.put(seat("a")))
     land = ("write_seats", world.deliver_late)
     outcome = joined(book, ("write_seats", Fate.LATE), land)
@@ -177,7 +177,7 @@ def test_a_write_that_lands_after_it_was_read_back_seats_nobody_twice(world: Wor
     assert world.seated == ["a", "b"]
 
 
-def test_a_write_sent_twice_beneath_the_port_is_known_again_as_ours(world: World) -> None:
+def test_a_write_resent_by_the_client_is_recognized(world: World) -> None:
     book = seat_book(world, world.put(seat("a")))
     first_copy = ("write_seats", lambda: world.rewrite(seat("a"), seat("b", assignment="fresh-1")))
     outcome = joined(book, first_copy)
@@ -186,14 +186,14 @@ def test_a_write_sent_twice_beneath_the_port_is_known_again_as_ours(world: World
     assert world.requests == ["write_seats", "read"]
 
 
-def test_the_answer_lost_in_the_last_try_is_read_back_too(world: World) -> None:
+def test_a_lost_answer_in_the_last_try_leads_to_a_read(world: World) -> None:
     book = seat_book(world, world.put(seat("a")))
     again = [("write_seats", lambda: world.rewrite(seat("a")))] * (MAX_TRIES - 1)
     outcome = joined(book, *again, ("write_seats", Fate.LOST_APPLIED))
     assert isinstance(outcome, Booked)
 
 
-def test_a_seat_that_landed_is_booked_though_the_ledger_has_filled_up_since(world: World) -> None:
+def test_a_seat_that_took_effect_is_booked_even_if_the_ledger_is_full_now(world: World) -> None:
     def fill() -> None:
         now = world.get()
         assert now is not None
@@ -204,16 +204,16 @@ def test_a_seat_that_landed_is_booked_though_the_ledger_has_filled_up_since(worl
     assert isinstance(outcome, Booked)
 
 
-def test_anything_else_that_goes_wrong_is_the_callers(world: World) -> None:
-    def refuse() -> None:
+def test_other_errors_propagate_to_the_caller(world: World) -> None:
+    def deny() -> None:
         raise PermissionError("no right to patch claimledgers")
 
     book = seat_book(world, world.put(seat("a")))
     with pytest.raises(PermissionError):
-        joined(book, ("write_seats", refuse))
+        joined(book, ("write_seats", deny))
 
 
-def test_an_answer_without_the_seat_is_never_taken_for_a_booking(world: World) -> None:
+def test_an_answer_without_the_seat_is_an_error(world: World) -> None:
     class Forgetful(FakeLedgerApi):
         async def write_seats(self, ledger: ClaimLedger, seats: object) -> ClaimLedger:
             del seats
@@ -236,17 +236,17 @@ def test_an_uncommitted_seat_is_adopted_under_a_fresh_assignment(world: World) -
     assert world.seated == ["a", "b"]
 
 
-def test_a_seat_given_back_while_it_is_adopted_is_not_adopted(world: World) -> None:
+def test_a_seat_released_during_its_adoption_is_not_adopted(world: World) -> None:
     full = [seat("a"), seat("c"), seat("d")]
     book = seat_book(world, world.put(seat("a"), seat("b")))
     outcome = joined(book, ("write_seats", lambda: world.rewrite(*full)))
     assert reason(outcome) is RefusalReason.FULL
 
 
-def test_the_seat_that_a_predecessor_left_is_replaced_by_one_write(world: World) -> None:
+def test_the_seat_of_a_predecessor_is_replaced_by_one_write(world: World) -> None:
     book = seat_book(world, world.put(seat("a"), seat("b", uid="uid-old"), seat("c")))
-    request = booking("b", limit=1, gone_predecessor_uid="uid-old")
-    assert isinstance(run(book.join(CLAIM, request, recheck=fine)), Booked)
+    request = seat_request("b", limit=1, gone_predecessor_uid="uid-old")
+    assert isinstance(run(book.join(CLAIM, request, recheck=accept)), Booked)
     assert world.seated == ["a", "b", "c"]
     stored = world.get()
     assert stored is not None
@@ -262,48 +262,50 @@ def test_unknown_fields_survive_a_booking_on_the_server(world: World) -> None:
     assert (spec["seats"][0]["turn"], spec["seats"][0]["note"]) == ({"weight": 3}, None)
 
 
-# --- found ----------------------------------------------------------------------------------------
+# --- create ---------------------------------------------------------------------------------------
 
 
-def test_founding_is_one_request_that_creates_the_ledger_with_its_seat(world: World) -> None:
-    outcome = run(seat_book(world, UNSEEN).create(CLAIM, booking("b", exclusive=True, limit=1)))
+def test_one_request_creates_the_ledger_with_its_seat(world: World) -> None:
+    outcome = run(seat_book(world, NOT_CACHED).create(CLAIM, seat_request("b", exclusive=True, limit=1)))
     assert isinstance(outcome, Booked)
     assert world.requests == ["create"]
     assert world.history == [("create", ("b",))]
     assert world.ledgers[LEDGER]["metadata"]["labels"]["openrl.io/claim"] == CLAIM
 
 
-def test_a_founder_goes_on_from_its_own_ledger_that_the_cache_does_not_show(world: World) -> None:
+def test_a_creator_continues_with_its_own_ledger_that_is_not_cached(world: World) -> None:
     world.put(seat("b"))
-    outcome = run(seat_book(world, UNSEEN).create(CLAIM, booking("b")))
+    outcome = run(seat_book(world, NOT_CACHED).create(CLAIM, seat_request("b")))
     assert isinstance(outcome, Booked)
     assert outcome.seat.assignment_id == "fresh-1"
     assert world.requests == ["create", "read", "write_seats"]
 
 
-def test_a_founder_is_told_that_others_hold_a_ledger_of_this_name(world: World) -> None:
+def test_a_creator_is_refused_a_ledger_that_others_hold(world: World) -> None:
     world.put(seat("a"))
-    assert reason(run(seat_book(world, UNSEEN).create(CLAIM, booking("b")))) is RefusalReason.FOREIGN
+    assert reason(run(seat_book(world, NOT_CACHED).create(CLAIM, seat_request("b")))) is RefusalReason.FOREIGN
     assert world.seated == ["a"]
 
 
 @pytest.mark.parametrize("fate", [Fate.LOST_APPLIED, Fate.LOST_UNAPPLIED])
-def test_a_lost_answer_to_a_founder_is_read_back(world: World, fate: Fate) -> None:
-    outcome = run(seat_book(world, UNSEEN).create(CLAIM, booking("b")), script(("create", fate)))
+def test_a_lost_answer_to_a_creator_leads_to_a_read(world: World, fate: Fate) -> None:
+    outcome = run(seat_book(world, NOT_CACHED).create(CLAIM, seat_request("b")), script(("create", fate)))
     assert isinstance(outcome, Booked)
     assert outcome.seat.assignment_id == "fresh-1"
     assert world.seated == ["b"]
 
 
-def test_a_founder_whose_ledger_goes_in_between_creates_it_again(world: World) -> None:
+def test_a_creator_creates_a_ledger_deleted_between_two_tries_again(world: World) -> None:
     world.put(seat("a"))
     retired = ("read", lambda: world.ledgers.pop(LEDGER))
-    assert isinstance(run(seat_book(world, UNSEEN).create(CLAIM, booking("b")), script(retired)), Booked)
+    assert isinstance(
+        run(seat_book(world, NOT_CACHED).create(CLAIM, seat_request("b")), script(retired)), Booked
+    )
     assert world.seated == ["b"]
 
 
-def test_a_founder_is_never_refused_by_an_old_cache(world: World) -> None:
-    outcome = run(seat_book(world, ledger(seat("a"))).create(CLAIM, booking("b")))
+def test_a_stale_cache_never_refuses_a_creator(world: World) -> None:
+    outcome = run(seat_book(world, ledger(seat("a"))).create(CLAIM, seat_request("b")))
     assert isinstance(outcome, Booked)
     assert world.requests == ["read", "create"]
 
@@ -311,63 +313,66 @@ def test_a_founder_is_never_refused_by_an_old_cache(world: World) -> None:
 # --- repair ---------------------------------------------------------------------------------------
 
 
-def test_a_vanished_seat_is_booked_again_under_its_recorded_assignment(world: World) -> None:
+def test_a_lost_seat_is_booked_again_under_its_recorded_assignment(world: World) -> None:
     book = seat_book(world, world.put(seat("a")))
-    outcome = run(book.repair(CLAIM, booking("b", recorded_assignment_id="as-b")))
+    outcome = run(book.repair(CLAIM, seat_request("b", recorded_assignment_id="as-b")))
     assert isinstance(outcome, Booked)
     assert outcome.seat.ref == ref("b")
 
 
 def test_a_seat_under_another_assignment_is_rewritten_to_the_recorded_one(world: World) -> None:
     book = seat_book(world, world.put(seat("b", assignment="other")))
-    outcome = run(book.repair(CLAIM, booking("b", recorded_assignment_id="as-b")))
+    outcome = run(book.repair(CLAIM, seat_request("b", recorded_assignment_id="as-b")))
     assert isinstance(outcome, Booked)
     assert [each.ref for each in outcome.ledger.seats] == [ref("b")]
 
 
-def test_a_vanished_ledger_is_created_again(world: World) -> None:
-    outcome = run(seat_book(world, UNSEEN).repair(CLAIM, booking("b", recorded_assignment_id="as-b")))
+def test_a_lost_ledger_is_created_again(world: World) -> None:
+    outcome = run(
+        seat_book(world, NOT_CACHED).repair(CLAIM, seat_request("b", recorded_assignment_id="as-b"))
+    )
     assert isinstance(outcome, Booked)
     assert world.history == [("create", ("b",))]
 
 
-def test_two_repairs_of_a_vanished_ledger_share_the_new_one(world: World) -> None:
+def test_two_repairs_of_a_lost_ledger_share_the_new_one(world: World) -> None:
     other = ("create", lambda: world.create(CLAIM, (seat("a"),)))
-    request = booking("b", limit=2, recorded_assignment_id="as-b")
-    assert isinstance(run(seat_book(world, UNSEEN).repair(CLAIM, request), script(other)), Booked)
+    request = seat_request("b", limit=2, recorded_assignment_id="as-b")
+    assert isinstance(run(seat_book(world, NOT_CACHED).repair(CLAIM, request), script(other)), Booked)
     assert world.seated == ["a", "b"]
 
 
-def test_a_repair_is_refused_only_by_a_fresh_read(world: World) -> None:
+def test_only_a_live_read_refuses_a_repair(world: World) -> None:
     world.put(seat("a"))
-    old_and_full = ledger(seat("a"), seat("c"))
-    request = booking("b", limit=2, recorded_assignment_id="as-b")
-    assert isinstance(run(seat_book(world, old_and_full).repair(CLAIM, request)), Booked)
+    stale_and_full = ledger(seat("a"), seat("c"))
+    request = seat_request("b", limit=2, recorded_assignment_id="as-b")
+    assert isinstance(run(seat_book(world, stale_and_full).repair(CLAIM, request)), Booked)
     world.rewrite(seat("a"), seat("c"))
     assert reason(run(seat_book(world, world.get()).repair(CLAIM, request))) is RefusalReason.FULL
     assert world.seated == ["a", "c"]
 
 
-def test_a_repair_asks_the_callers_check_too(world: World) -> None:
+def test_a_repair_runs_the_recheck(world: World) -> None:
     book = seat_book(world, world.put(seat("a")))
-    request = booking("b", recorded_assignment_id="as-b")
-    assert reason(run(book.repair(CLAIM, request, recheck=no_room))) is RefusalReason.HOST_RESOURCES
+    request = seat_request("b", recorded_assignment_id="as-b")
+    assert reason(run(book.repair(CLAIM, request, recheck=no_memory))) is RefusalReason.HOST_RESOURCES
 
 
-# --- what it says of itself -----------------------------------------------------------------------
+# --- statistics and results -----------------------------------------------------------------------
 
 
-def test_a_seat_book_counts_and_says_what_it_did(world: World) -> None:
+def test_a_seat_book_counts_its_results(world: World) -> None:
     book = seat_book(world, world.put(seat("a")))
     joined(book)
-    run(book.join(CLAIM, booking("x", exclusive=True), recheck=fine))
-    assert repr(book) == "<SeatBook booked=1 adopted=0 refused=1 contended=0 released=0 retired=0>"
+    run(book.join(CLAIM, seat_request("x", exclusive=True), recheck=accept))
     counted = book.statistics()
+    assert (counted.booked, counted.refused) == (1, 1)
+    assert repr(counted) in repr(book)
     counted.booked = 99
     assert book.statistics().booked == 1
 
 
-def test_a_booked_seat_is_the_servers_not_the_one_that_was_sent(world: World) -> None:
+def test_a_booked_seat_is_the_seat_in_the_answer(world: World) -> None:
     before = world.put(seat("a"))
     outcome = joined(seat_book(world, before))
     assert isinstance(outcome, Booked)

@@ -1,7 +1,7 @@
-"""Two processes over one ledger, in every order of their await points, with lost answers and crashes.
+"""Every interleaving of a few processes on one ledger, with lost answers and crashes.
 
-What must hold in the end holds after every schedule; the invariants of the contract after every step.
-Each test also says what must have happened in *some* schedule, so that none passes for lack of a race.
+Each test checks the invariants of the contract after every step, and the end state after every schedule. It
+also checks that *some* schedule had the expected race, so that no test passes without one.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ import pytest
 from ledger.book import Booked, Contended, Refused, Released, SeatBook
 from ledger.state import ClaimLedger, Seat
 from ledger.transitions import Refusal
-from tests.ledger.build import CLAIM, LEDGER, booking, pod, ref, seat
+from tests.ledger.build import CLAIM, LEDGER, pod, ref, seat, seat_request
 from tests.ledger.explorer import Crashed, Process, Run, explore
 from tests.ledger.world import FakeLedgerApi, World, run
 
 FAULTS = [0, 1]
 
 
-def fine(_: ClaimLedger) -> Refusal | None:
+def accept(_: ClaimLedger) -> Refusal | None:
     return None
 
 
 def within(limit: int) -> Callable[[World], None]:
-    """Contract §8.1 and §8.5, and at most one seat for a worker, after every step."""
+    """Return a check of contract §8.1 and §8.5 and of at most one seat per worker, for every step."""
 
     def check(world: World) -> None:
         now = world.get()
@@ -51,8 +51,8 @@ def process(world: World, view: ClaimLedger | None, name: str) -> SeatBook:
     return SeatBook(FakeLedgerApi(world, view), lambda: f"{name}-{next(ids)}")
 
 
-def holds_what_was_booked(end: Run) -> None:
-    """A booking that was answered stands in the ledger, unless the same worker was adopted since."""
+def assert_bookings_are_in_the_ledger(end: Run) -> None:
+    """Check that the ledger has the seat of every answered booking."""
     now = end.world.get()
     for result in end.results.values():
         if isinstance(result, Booked):
@@ -60,7 +60,7 @@ def holds_what_was_booked(end: Run) -> None:
             assert now.holds(result.seat.ref)
 
 
-def kinds(end: Run) -> tuple[str, ...]:
+def result_types(end: Run) -> tuple[str, ...]:
     return tuple(type(end.results[index]).__name__ for index in sorted(end.results))
 
 
@@ -69,16 +69,16 @@ def test_two_joiners_of_the_last_seat(faults: int) -> None:
     def make() -> tuple[World, list[Process]]:
         world, view = world_with(seat("a"))
         return world, [
-            process(world, view, name).join(CLAIM, booking(name, limit=2), recheck=fine)
+            process(world, view, name).join(CLAIM, seat_request(name, limit=2), recheck=accept)
             for name in ("b", "c")
         ]
 
     seen: Counter[tuple[str, ...]] = Counter()
     for end in explore(make, faults=faults, every_step=within(2)):
-        seen[kinds(end)] += 1
-        holds_what_was_booked(end)
+        seen[result_types(end)] += 1
+        assert_bookings_are_in_the_ledger(end)
         if faults == 0:
-            assert sorted(kinds(end)) == ["Booked", "Refused"]
+            assert sorted(result_types(end)) == ["Booked", "Refused"]
     assert {("Booked", "Refused"), ("Refused", "Booked")} <= set(seen)
     assert ("Booked", "Booked") not in seen
 
@@ -87,35 +87,37 @@ def test_three_joiners_of_the_last_two_seats() -> None:
     def make() -> tuple[World, list[Process]]:
         world, view = world_with(seat("a"))
         return world, [
-            process(world, view, name).join(CLAIM, booking(name, limit=3), recheck=fine) for name in "bcd"
+            process(world, view, name).join(CLAIM, seat_request(name, limit=3), recheck=accept)
+            for name in "bcd"
         ]
 
-    ends = [kinds(end) for end in explore(make, every_step=within(3))]
+    ends = [result_types(end) for end in explore(make, every_step=within(3))]
     assert {tuple(sorted(end)) for end in ends} == {("Booked", "Booked", "Refused")}
 
 
-def test_the_explorer_finds_what_an_unconditional_write_breaks() -> None:
-    class Careless(World):
+def test_the_explorer_finds_the_violation_by_an_unconditional_write() -> None:
+    class UnconditionalWrites(World):
         def _at(self, ledger: ClaimLedger) -> dict[str, Any]:
             return self.ledgers[ledger.metadata.name]
 
     def make() -> tuple[World, list[Process]]:
-        world = Careless()
+        world = UnconditionalWrites()
         view = world.put(seat("a"))
         return world, [
-            process(world, view, name).join(CLAIM, booking(name, limit=2), recheck=fine) for name in "bc"
+            process(world, view, name).join(CLAIM, seat_request(name, limit=2), recheck=accept)
+            for name in "bc"
         ]
 
     with pytest.raises(AssertionError):
-        deque(map(holds_what_was_booked, explore(make, every_step=within(2))), maxlen=0)
+        deque(map(assert_bookings_are_in_the_ledger, explore(make, every_step=within(2))), maxlen=0)
 
 
 @pytest.mark.parametrize("faults", FAULTS)
-def test_an_exclusive_founder_coming_back_and_a_joiner(faults: int) -> None:
+def test_a_returning_exclusive_creator_and_a_joiner(faults: int) -> None:
     def make() -> tuple[World, list[Process]]:
         world, view = world_with(seat("a", exclusive=True))
-        creator = process(world, view, "a").create(CLAIM, booking("a", exclusive=True))
-        return world, [creator, process(world, view, "b").join(CLAIM, booking("b"), recheck=fine)]
+        creator = process(world, view, "a").create(CLAIM, seat_request("a", exclusive=True))
+        return world, [creator, process(world, view, "b").join(CLAIM, seat_request("b"), recheck=accept)]
 
     for end in explore(make, faults=faults, every_step=within(1)):
         assert isinstance(end.results[1], Refused | Crashed)
@@ -126,7 +128,8 @@ def test_two_processes_booking_the_same_worker(faults: int) -> None:
     def make() -> tuple[World, list[Process]]:
         world, view = world_with(seat("a"))
         return world, [
-            process(world, view, name).join(CLAIM, booking("w", limit=2), recheck=fine) for name in ("p", "q")
+            process(world, view, name).join(CLAIM, seat_request("w", limit=2), recheck=accept)
+            for name in ("p", "q")
         ]
 
     for end in explore(make, faults=faults, every_step=within(2)):
@@ -135,16 +138,16 @@ def test_two_processes_booking_the_same_worker(faults: int) -> None:
         assert now is not None
         if booked:
             assert end.world.seated == ["a", "w"]
-        # Both may hold that they booked it; whose assignment stands is what the commit then compares.
+        # Both may report a booking. The commit compares the assignments later.
         assert faults or sum(now.holds(each) for each in booked) == 1
 
 
 @pytest.mark.parametrize("faults", FAULTS)
-def test_two_processes_founding_for_the_same_worker(faults: int) -> None:
+def test_two_processes_creating_a_claim_for_the_same_worker(faults: int) -> None:
     def make() -> tuple[World, list[Process]]:
         world, _ = world_with()
         return world, [
-            process(world, None, name).create(CLAIM, booking("w", exclusive=True, limit=1))
+            process(world, None, name).create(CLAIM, seat_request("w", exclusive=True, limit=1))
             for name in ("p", "q")
         ]
 
@@ -158,7 +161,7 @@ def test_two_processes_founding_for_the_same_worker(faults: int) -> None:
 def test_a_joiner_and_the_release_of_the_last_seat(faults: int) -> None:
     def make() -> tuple[World, list[Process]]:
         world, view = world_with(seat("a"))
-        joiner = process(world, view, "b").join(CLAIM, booking("b"), recheck=fine)
+        joiner = process(world, view, "b").join(CLAIM, seat_request("b"), recheck=accept)
         return world, [process(world, view, "a").release(CLAIM, [ref("a")]), joiner]
 
     seen: Counter[tuple[str, str]] = Counter()
@@ -194,7 +197,7 @@ def test_two_releases_of_the_same_last_seat(faults: int) -> None:
 
 
 @pytest.mark.parametrize("faults", FAULTS)
-def test_two_neighbours_leaving_at_once(faults: int) -> None:
+def test_two_workers_of_one_claim_leaving_at_once(faults: int) -> None:
     def make() -> tuple[World, list[Process]]:
         world, view = world_with(seat("a"), seat("b"))
         return world, [process(world, view, name).release(CLAIM, [ref(name)]) for name in ("a", "b")]
@@ -210,22 +213,22 @@ def test_two_neighbours_leaving_at_once(faults: int) -> None:
 def test_a_repair_and_the_release_of_the_last_other_seat(faults: int) -> None:
     def make() -> tuple[World, list[Process]]:
         world, view = world_with(seat("a"))
-        request = booking("w", limit=1, recorded_assignment_id="as-w")
+        request = seat_request("w", limit=1, recorded_assignment_id="as-w")
         return world, [
             process(world, view, "a").release(CLAIM, [ref("a")]),
             process(world, view, "w").repair(CLAIM, request),
         ]
 
     for end in explore(make, faults=faults, every_step=within(1)):
-        holds_what_was_booked(end)
+        assert_bookings_are_in_the_ledger(end)
 
 
 @pytest.mark.parametrize("faults", FAULTS)
-def test_a_live_pod_that_lost_its_seat_keeps_its_claim_and_gets_its_seat_back(faults: int) -> None:
+def test_a_live_pod_without_its_seat_keeps_its_claim_and_regains_its_seat(faults: int) -> None:
     def make() -> tuple[World, list[Process]]:
         world, view = world_with(seat("a"))
         world.pods.append(pod("w"))
-        request = booking("w", limit=1, recorded_assignment_id="as-w")
+        request = seat_request("w", limit=1, recorded_assignment_id="as-w")
         return world, [
             process(world, view, "a").release(CLAIM, [ref("a")]),
             process(world, view, "w").repair(CLAIM, request),
@@ -236,14 +239,14 @@ def test_a_live_pod_that_lost_its_seat_keeps_its_claim_and_gets_its_seat_back(fa
         seen[type(end.results[1]).__name__] += 1
         assert CLAIM in end.world.claims
         assert LEDGER in end.world.ledgers
-        holds_what_was_booked(end)
+        assert_bookings_are_in_the_ledger(end)
     assert seen["Booked"]
 
 
 @pytest.mark.parametrize("faults", FAULTS)
-def test_the_next_founder_of_the_name_keeps_its_claim(faults: int) -> None:
-    async def found_anew(world: World) -> object:
-        outcome = await process(world, None, "n").create(CLAIM, booking("n", limit=1))
+def test_the_next_creator_of_the_name_keeps_its_claim(faults: int) -> None:
+    async def create_again(world: World) -> object:
+        outcome = await process(world, None, "n").create(CLAIM, seat_request("n", limit=1))
         if isinstance(outcome, Booked):
             world.collect_garbage()
             world.claims[CLAIM] = ("uid-of-the-next-claim", outcome.ledger.metadata.uid)
@@ -251,7 +254,7 @@ def test_the_next_founder_of_the_name_keeps_its_claim(faults: int) -> None:
 
     def make() -> tuple[World, list[Process]]:
         world, view = world_with(seat("a"))
-        return world, [process(world, view, "a").release(CLAIM, [ref("a")]), found_anew(world)]
+        return world, [process(world, view, "a").release(CLAIM, [ref("a")]), create_again(world)]
 
     seen = 0
     for end in explore(make, faults=faults, every_step=within(1)):
@@ -263,7 +266,7 @@ def test_the_next_founder_of_the_name_keeps_its_claim(faults: int) -> None:
 
 
 @pytest.mark.parametrize("faults", [1, 2])
-def test_a_release_is_finished_by_any_later_one_whatever_happened_to_it(faults: int) -> None:
+def test_a_later_release_finishes_any_interrupted_one(faults: int) -> None:
     def make() -> tuple[World, list[Process]]:
         world, view = world_with(seat("a"))
         return world, [process(world, view, "a").release(CLAIM, [ref("a")])]
@@ -283,13 +286,15 @@ def test_a_release_is_finished_by_any_later_one_whatever_happened_to_it(faults: 
 
 
 @pytest.mark.parametrize("faults", [1, 2])
-def test_a_founding_is_finished_by_any_later_one_whatever_happened_to_it(faults: int) -> None:
+def test_a_later_creation_finishes_any_interrupted_one(faults: int) -> None:
     def make() -> tuple[World, list[Process]]:
         world, _ = world_with()
-        return world, [process(world, None, "before").create(CLAIM, booking("w", exclusive=True, limit=1))]
+        return world, [
+            process(world, None, "before").create(CLAIM, seat_request("w", exclusive=True, limit=1))
+        ]
 
     for end in explore(make, faults=faults, every_step=within(1)):
-        again = process(end.world, None, "after").create(CLAIM, booking("w", exclusive=True, limit=1))
+        again = process(end.world, None, "after").create(CLAIM, seat_request("w", exclusive=True, limit=1))
         assert isinstance(run(again), Booked)
         now = end.world.get()
         assert now is not None

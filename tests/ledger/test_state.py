@@ -11,9 +11,9 @@ from informers.api import Object
 from ledger.state import Seat, SeatRef, decode, ledger_document, seat_document, seats_patch
 from tests.ledger.build import ledger, seat
 
-# As an earlier controller may have left it: seats without an owner, a host request or exclusivity,
-# and fields of a later one on the object, the spec and a seat.
-TAKEN_OVER: dict[str, Any] = {
+# A ledger of an earlier controller, whose seats lack owner, host request and exclusivity. A later controller
+# added fields to the object, the spec and a seat.
+EXISTING: dict[str, Any] = {
     "apiVersion": "openrl.io/v1alpha1",
     "kind": "ClaimLedger",
     "metadata": {
@@ -49,40 +49,40 @@ def encoded(document: object) -> bytes:
     return json.dumps(document).encode()
 
 
-def test_a_ledger_of_an_earlier_controller_is_read() -> None:
-    taken_over = decode(encoded(TAKEN_OVER))
-    assert taken_over.claim_name == "claim-llama-0a1b2c3d"
-    assert taken_over.metadata.resource_version == "4711"
-    assert taken_over.metadata.labels["openrl.io/claim"] == "claim-llama-0a1b2c3d"
-    assert not taken_over.terminating
-    first, second = taken_over.seats
+def test_a_ledger_of_an_earlier_controller_is_decoded() -> None:
+    existing = decode(encoded(EXISTING))
+    assert existing.claim_name == "claim-llama-0a1b2c3d"
+    assert existing.metadata.resource_version == "4711"
+    assert existing.metadata.labels["openrl.io/claim"] == "claim-llama-0a1b2c3d"
+    assert not existing.terminating
+    first, second = existing.seats
     assert first.ref == SeatRef("llama", "u-1", "a-1")
     assert (first.owner_id, first.owner_key, first.exclusive, first.host_request) == ("", "llama", False, "")
     assert second.host_request == "48Gi"
 
 
 def test_seats_are_sent_exactly_as_they_were_read() -> None:
-    taken_over = decode(encoded(TAKEN_OVER))
-    assert seats_patch(taken_over, taken_over.seats) == {
+    existing = decode(encoded(EXISTING))
+    assert seats_patch(existing, existing.seats) == {
         "metadata": {"resourceVersion": "4711"},
-        "spec": {"seats": TAKEN_OVER["spec"]["seats"]},
+        "spec": {"seats": EXISTING["spec"]["seats"]},
     }
 
 
-def test_a_patch_never_touches_what_else_is_on_the_ledger() -> None:
-    taken_over = decode(encoded(TAKEN_OVER))
-    assert set(seats_patch(taken_over, ())["spec"]) == {"seats"}
+def test_a_patch_changes_nothing_but_the_seats() -> None:
+    existing = decode(encoded(EXISTING))
+    assert set(seats_patch(existing, ())["spec"]) == {"seats"}
 
 
 @pytest.mark.parametrize("spec", [{"claimName": "claim-x"}, {"claimName": "claim-x", "seats": []}])
-def test_a_ledger_without_seats_is_read(spec: dict[str, Any]) -> None:
+def test_a_ledger_without_seats_is_decoded(spec: dict[str, Any]) -> None:
     assert decode(encoded({"metadata": {"name": "ledger-x"}, "spec": spec})).seats == ()
 
 
-def test_a_ledger_that_is_being_deleted_says_so() -> None:
+def test_a_ledger_with_a_deletion_timestamp_is_terminating() -> None:
     document = {
-        **TAKEN_OVER,
-        "metadata": {**TAKEN_OVER["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"},
+        **EXISTING,
+        "metadata": {**EXISTING["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"},
     }
     assert decode(encoded(document)).terminating
 
@@ -100,7 +100,7 @@ def test_a_ledger_that_is_being_deleted_says_so() -> None:
         ),
     ],
 )
-def test_what_is_no_ledger_is_a_value_error(data: bytes) -> None:
+def test_invalid_data_raises_a_value_error(data: bytes) -> None:
     with pytest.raises(ValueError):
         decode(data)
 
@@ -115,7 +115,7 @@ def test_a_numeric_host_request_stays_a_number() -> None:
     assert seat_document(seat) == written
 
 
-def test_only_the_apis_spelling_of_a_field_is_read() -> None:
+def test_only_the_api_spelling_of_a_field_is_decoded() -> None:
     misspelt = {"workload": "w", "workload_uid": "u"}
     document = {"metadata": {"name": "l"}, "spec": {"claimName": "c", "seats": [misspelt]}}
     read = decode(encoded(document)).seats[0]
@@ -123,7 +123,7 @@ def test_only_the_apis_spelling_of_a_field_is_read() -> None:
     assert seat_document(read)["workload_uid"] == "u"
 
 
-def test_a_new_ledger_carries_labels_claim_and_the_founders_seat() -> None:
+def test_a_new_ledger_has_labels_claim_and_seats() -> None:
     assert ledger_document("claim-x", "openrl-system", (seat("x"),)) == {
         "apiVersion": "openrl.io/v1alpha1",
         "kind": "ClaimLedger",
@@ -148,13 +148,13 @@ def test_a_new_ledger_carries_labels_claim_and_the_founders_seat() -> None:
     }
 
 
-def test_a_ledger_is_an_object_that_a_store_can_hold() -> None:
+def test_a_ledger_is_an_informer_object() -> None:
     stored: Object = ledger(seat("x"))
-    assert stored.metadata.name == "ledger-founder-0a1b2c3d"
+    assert stored.metadata.name == "ledger-creator-0a1b2c3d"
 
 
-def test_a_ledger_says_itself_in_one_line() -> None:
-    assert repr(ledger(seat("x"), seat("y"))) == "<ClaimLedger ledger-founder-0a1b2c3d@1 [x, y]>"
+def test_the_repr_of_a_ledger_is_one_line() -> None:
+    assert repr(ledger(seat("x"), seat("y"))) == "<ClaimLedger ledger-creator-0a1b2c3d@1 [x, y]>"
 
 
 JSON = st.recursive(
@@ -177,9 +177,7 @@ OPTIONAL = st.fixed_dictionaries(
 
 
 @given(OPTIONAL, UNKNOWN)
-def test_whatever_stands_on_a_seat_survives_value_by_value(
-    known: dict[str, Any], unknown: dict[str, Any]
-) -> None:
+def test_every_field_of_a_seat_survives_unchanged(known: dict[str, Any], unknown: dict[str, Any]) -> None:
     document = {**known, **unknown}
     data = encoded({"metadata": {"name": "l"}, "spec": {"claimName": "c", "seats": [document]}})
     sent = seat_document(decode(data).seats[0])

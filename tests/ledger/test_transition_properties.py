@@ -1,4 +1,4 @@
-"""No sequence of bookings and releases breaks the protocol, whatever it starts from."""
+"""No sequence of bookings and releases breaks the protocol, from any starting ledger."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ledger.transitions import (
     book,
     release,
 )
-from tests.ledger.build import booking, ledger, seat
+from tests.ledger.build import ledger, seat, seat_request
 
 WORKERS = st.sampled_from("abcde")
 UIDS = st.sampled_from(["uid-1", "uid-2"])
@@ -39,7 +39,7 @@ LEDGERS = st.lists(SEATS, unique_by=lambda each: each.workload, max_size=5).map(
 @st.composite
 def bookings(draw: st.DrawFn) -> SeatRequest:
     workload = draw(WORKERS)
-    return booking(
+    return seat_request(
         workload,
         uid=f"{workload}-{draw(UIDS)}",
         limit=draw(st.integers(1, 5)),
@@ -68,14 +68,14 @@ REFS = st.builds(
 )
 
 
-def shares_badly(seats: tuple[Seat, ...]) -> bool:
+def shares_an_exclusive_claim(seats: tuple[Seat, ...]) -> bool:
     return len(seats) > 1 and any(each.exclusive for each in seats)
 
 
 @given(
     LEDGERS, st.lists(st.tuples(bookings(), PURPOSES, ASSIGNMENTS, PODS) | st.frozensets(REFS), max_size=12)
 )
-def test_no_sequence_exceeds_the_limit_or_shares_what_is_exclusive(
+def test_no_sequence_exceeds_the_limit_or_shares_an_exclusive_claim(
     start: ClaimLedger,
     steps: list[tuple[SeatRequest, BookingPurpose, str, list[LivePod]] | frozenset[SeatRef]],
 ) -> None:
@@ -88,19 +88,19 @@ def test_no_sequence_exceeds_the_limit_or_shares_what_is_exclusive(
         else:
             request, purpose, assignment, pods = step
             decision = book(now, request, pods, purpose=purpose, assignment_id=assignment)
-            event(type(decision).__name__)
+            event(f"{purpose.value}: {type(decision).__name__}")
             if isinstance(decision, Refusal):
                 continue
             after = decision.seats
             assert len(after) <= max(request.seat_limit, len(now.seats))
             assert len({each.workload for each in after}) == len(after)
             assert after != now.seats or not decision.writes
-            assert not (decision.writes and shares_badly(after))
+            assert not (decision.writes and shares_an_exclusive_claim(after))
         now = ledger(*after)
 
 
 @given(LEDGERS, bookings(), PURPOSES, ASSIGNMENTS)
-def test_a_booking_changes_no_seat_but_its_own(
+def test_a_booking_changes_only_its_own_seat(
     before: ClaimLedger, request: SeatRequest, purpose: BookingPurpose, assignment: str
 ) -> None:
     decision = book(before, request, (), purpose=purpose, assignment_id=assignment)
@@ -113,7 +113,7 @@ def test_a_booking_changes_no_seat_but_its_own(
 
 
 @given(LEDGERS, st.frozensets(REFS, max_size=8), st.data())
-def test_a_release_removes_exactly_what_it_names(
+def test_a_release_removes_exactly_the_named_seats(
     before: ClaimLedger, more: frozenset[SeatRef], data: st.DataObject
 ) -> None:
     present = st.sampled_from(before.seats).map(lambda each: each.ref) if before.seats else REFS
@@ -129,7 +129,7 @@ def test_a_release_removes_exactly_what_it_names(
 
 
 @given(LEDGERS, bookings(), ASSIGNMENTS)
-def test_what_was_granted_is_granted_again_without_a_write(
+def test_a_granted_booking_is_granted_again_without_a_write(
     before: ClaimLedger, request: SeatRequest, assignment: str
 ) -> None:
     first = book(before, request, (), purpose=BookingPurpose.REPAIR, assignment_id=assignment)

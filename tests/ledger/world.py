@@ -1,8 +1,8 @@
-"""An API server's view of ledgers and claims in memory, and a scheduler that owns every await point.
+"""An in-memory API server for ledgers and claims, and a scheduler that controls every await point.
 
-The seat protocol awaits nothing but its port, so a step from one await to the next is all that can happen
-between two processes. Each call of `FakeLedgerApi` stops once, before it takes effect, and the scheduler
-says what becomes of it. An answer needs no stop: nothing that follows it is seen before the next call.
+The seat protocol awaits only its `LedgerApi`, so processes can interleave only between its calls. Each call
+of `FakeLedgerApi` stops once, before it takes effect, and the scheduler decides the fate of the call. An
+answer needs no stop: other processes see no effect of it before the next call.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ T = TypeVar("T")
 
 
 class Fate(Enum):
-    """What becomes of a write that was sent."""
+    """The fate of a write."""
 
     ANSWERED = "answered"
     LOST_APPLIED = "took effect, no answer"
-    LOST_UNAPPLIED = "never arrived, no answer"
-    LATE = "no answer, takes effect whenever the network lets it"
+    LOST_UNAPPLIED = "no effect, no answer"
+    LATE = "no answer, takes effect later"
 
 
 Disturbance = Fate | Callable[[], object] | None
@@ -39,16 +39,16 @@ Disturbance = Fate | Callable[[], object] | None
 
 @dataclass
 class World:
-    """The stored state. `history` has every list of seats that a ledger ever had, with the write's name."""
+    """The stored state. `history` has the seats after every write, with the write's name."""
 
     ledgers: dict[str, dict[str, Any]] = field(default_factory=dict)
     claims: dict[str, tuple[str, str]] = field(default_factory=dict)
     """Claim name to its UID and its owner's UID."""
     pods: list[LivePod] = field(default_factory=list)
     late: list[tuple[str, Callable[[], object]]] = field(default_factory=list)
-    """Writes that are still on their way, with what their senders knew."""
+    """Writes in flight, with the answers that their senders had received."""
     known: list[list[str]] = field(default_factory=list)
-    """What each port has answered so far: all that a process can act upon."""
+    """The answers of each `FakeLedgerApi` so far: a process can depend on nothing else."""
     history: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
     revisions: Iterator[int] = field(default_factory=lambda: count(10))
@@ -64,7 +64,7 @@ class World:
         return [] if ledger is None else [seat.workload for seat in ledger.seats]
 
     def put(self, *seats: Seat, uid: str = LEDGER_UID, claim_uid: str = "uid-of-claim") -> ClaimLedger:
-        """A ledger with its claim, as it stands before the test begins."""
+        """Store a ledger with its claim before the test begins."""
         document = ledger_document(CLAIM, "openrl-system", seats)
         document["metadata"] |= {"uid": uid, "resourceVersion": str(next(self.revisions))}
         self.ledgers[LEDGER] = document
@@ -74,10 +74,10 @@ class World:
         return stored
 
     def rewrite(self, *seats: Seat) -> None:
-        """Another writer's change."""
+        """Write the seats as another process."""
         document = self.ledgers[LEDGER]
         document["spec"]["seats"] = [seat_document(seat) for seat in seats]
-        self._stamp(document, "rewrite")
+        self._store(document, "rewrite")
 
     def create(self, claim: str, seats: Sequence[Seat]) -> ClaimLedger:
         name = ledger_name(claim)
@@ -86,12 +86,12 @@ class World:
         document = ledger_document(claim, "openrl-system", seats)
         document["metadata"]["uid"] = f"uid-{next(self.uids)}"
         self.ledgers[name] = document
-        return self._stamp(document, "create")
+        return self._store(document, "create")
 
     def write_seats(self, ledger: ClaimLedger, seats: Sequence[Seat]) -> ClaimLedger:
         document = self._at(ledger)
         document["spec"] |= seats_patch(ledger, seats)["spec"]
-        return self._stamp(document, "write_seats")
+        return self._store(document, "write_seats")
 
     def delete(self, ledger: ClaimLedger) -> None:
         document = self._at(ledger)
@@ -106,12 +106,12 @@ class World:
             del self.claims[claim]
 
     def deliver_late(self) -> None:
-        """The oldest write that is still on its way arrives; nobody hears of it."""
+        """Let the oldest write in flight take effect without an answer."""
         with suppress(LedgerError):
             self.late.pop(0)[1]()
 
     def collect_garbage(self) -> None:
-        """Delete the claims whose owner is gone, as Kubernetes does."""
+        """Delete the claims whose owner does not exist, as Kubernetes does."""
         live = {document["metadata"]["uid"] for document in self.ledgers.values()}
         self.claims = {name: uids for name, uids in self.claims.items() if uids[1] in live}
 
@@ -127,7 +127,7 @@ class World:
             raise LedgerConflict(ledger.metadata.name)
         return document
 
-    def _stamp(self, document: dict[str, Any], write: str) -> ClaimLedger:
+    def _store(self, document: dict[str, Any], write: str) -> ClaimLedger:
         document["metadata"]["resourceVersion"] = str(next(self.revisions))
         stored = decode(json.dumps(document).encode())
         self.history.append((write, tuple(seat.workload for seat in stored.seats)))
@@ -136,12 +136,12 @@ class World:
 
 @types.coroutine
 def stop(before: str) -> Generator[str, Fate | None, Fate]:
-    """One await point: the scheduler sees `before` and says how it goes on."""
+    """Stop at an await point. The scheduler gets `before` and returns the fate of the call."""
     return (yield before) or Fate.ANSWERED
 
 
 class FakeLedgerApi:
-    """One process's port to the world. Its cache shows `view`, as old as the test wants it."""
+    """The `LedgerApi` of one process. Its cache shows `view`, which may be stale."""
 
     def __init__(self, world: World, view: ClaimLedger | None) -> None:
         self._world = world
@@ -203,7 +203,7 @@ def run(
     process: Coroutine[Any, Any, T],
     disturb: Callable[[str], Disturbance] = lambda _: None,
 ) -> T:
-    """Run one process to its end. `disturb` sees each await point; it may change the world, lose a write."""
+    """Run one process to its end. At each await point `disturb` may change the world or lose a write."""
     fate: Fate | None = None
     while True:
         try:
@@ -220,12 +220,12 @@ def run(
 def script(
     *entries: tuple[str, Fate | Callable[[], object]],
 ) -> Callable[[str], Disturbance]:
-    """Disturb the named await points, each entry once, in this order."""
-    left = list(entries)
+    """Return a function that disturbs the named await points, each entry once, in this order."""
+    remaining = list(entries)
 
     def disturb(point: str) -> Disturbance:
-        if left and left[0][0] == point:
-            return left.pop(0)[1]
+        if remaining and remaining[0][0] == point:
+            return remaining.pop(0)[1]
         return None
 
     return disturb

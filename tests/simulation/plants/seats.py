@@ -16,7 +16,7 @@ from controller.cluster.caches import CLAIM_LEDGERS
 from controller.reconcile import seat_booker
 from controller.reconcile.context import ReconcileContext
 from ledger import transitions
-from ledger.book import Booked, Released, SeatBook, _Miss
+from ledger.book import Booked, Released, SeatBook
 from ledger.names import ledger_name
 from ledger.state import ClaimLedger, Seat, SeatRef, seats_patch
 from ledger.transitions import BookingPurpose, Grant, LivePod, Refusal, SeatRequest
@@ -69,7 +69,7 @@ def release_on_the_cached_version() -> AbstractContextManager[None]:
         step = transitions.release(shown, releases) if shown is not None else None
         if shown is not None and isinstance(step, transitions.SeatsRemain):
             written = await book._write(claim, shown, step.seats)
-            if not isinstance(written, _Miss) and not written.seats:
+            if isinstance(written, ClaimLedger) and not written.seats:
                 await book._retire(claim, written)
         elif shown is not None and isinstance(step, transitions.LedgerEmpty):
             await book._retire(claim, shown)

@@ -120,12 +120,12 @@ def seat_freed_while_pod_ends() -> Iterator[None]:
         left = await delete_pods(context, workload)
         return None if left is None or left.metadata.deletion_timestamp is not None else left
 
-    def has_come_back(_book: SeatBook, _claim: str, _leaving: Collection[SeatRef]) -> bool:
+    def has_live_pod(_book: SeatBook, _claim: str, _leaving: Collection[SeatRef]) -> bool:
         return False
 
     with (
         replaced(teardown, "_delete_pods", delete_without_waiting),
-        replaced(SeatBook, "_has_come_back", has_come_back),
+        replaced(SeatBook, "_has_live_pod", has_live_pod),
     ):
         yield
 
