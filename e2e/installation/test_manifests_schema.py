@@ -86,7 +86,7 @@ REFUSED: Mapping[str, tuple[Edit, str]] = {
     ),
     "MultiGPU without devices": (
         lambda spec: spec["accelerator"].update(mode="MultiGPU"),
-        "spec.accelerator.devices: Required value: mode MultiGPU asks for an exact number of devices",
+        "spec.accelerator.devices: Required value: is required with mode MultiGPU",
     ),
     "MultiGPU on one device": (
         lambda spec: spec["accelerator"].update(mode="MultiGPU", devices=1),
@@ -94,7 +94,7 @@ REFUSED: Mapping[str, tuple[Edit, str]] = {
     ),
     "devices without MultiGPU": (
         lambda spec: spec["accelerator"].update(devices=2),
-        "spec.accelerator.devices: Forbidden: only mode MultiGPU asks for several devices",
+        "spec.accelerator.devices: Forbidden: is allowed with mode MultiGPU only",
     ),
     "no template": (lambda spec: spec.pop("template"), "spec.template: Required value"),
     "no template spec": (lambda spec: spec["template"].clear(), "spec.template.spec: Required value"),
@@ -109,11 +109,11 @@ REFUSED: Mapping[str, tuple[Edit, str]] = {
     ),
     "affinity": (
         lambda spec: pod_spec(spec).update(affinity={"podAffinity": {}}),
-        "spec.template.spec.affinity: Forbidden: the placement controller writes the node affinity",
+        "spec.template.spec.affinity: Forbidden: the placement controller sets the node affinity",
     ),
     "resourceClaims": (
         lambda spec: pod_spec(spec).update(resourceClaims=[{"name": "gpu", "resourceClaimName": "claim-x"}]),
-        "spec.template.spec.resourceClaims: Forbidden: the placement controller names the claim",
+        "spec.template.spec.resourceClaims: Forbidden: the placement controller sets the claim",
     ),
     "a forbidden field that is empty": (
         lambda spec: pod_spec(spec).update(nodeSelector={}),

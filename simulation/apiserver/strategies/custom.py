@@ -86,9 +86,9 @@ class LedgerStrategy(CustomStrategy):
 def _validate_accelerator(accelerator: Document) -> Iterator[str]:
     several = accelerator.get("mode") == "MultiGPU"
     if several and "devices" not in accelerator:
-        yield "spec.accelerator.devices: Required value: mode MultiGPU asks for an exact number of devices"
+        yield "spec.accelerator.devices: Required value: is required with mode MultiGPU"
     elif "devices" in accelerator and not several:
-        yield "spec.accelerator.devices: Forbidden: only mode MultiGPU asks for several devices"
+        yield "spec.accelerator.devices: Forbidden: is allowed with mode MultiGPU only"
 
 
 def _immutable_part(document: Document) -> dict[str, Any]:
