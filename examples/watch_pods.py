@@ -1,5 +1,5 @@
-"""Watch Pods and print what happens to them: `python examples/watch_pods.py [NAMESPACE]`, Ctrl-C to end."""
-# ruff: noqa: D101, D103, T201 - the names say it
+"""Watch Pods and print their changes: `python examples/watch_pods.py [NAMESPACE]`, Ctrl-C to stop."""
+# ruff: noqa: D101, D103, T201 - the names are enough
 
 import sys
 from contextlib import suppress
@@ -26,7 +26,7 @@ class Pod(msgspec.Struct, frozen=True):
 PODS = Resource("", "v1", "pods", "Pod", namespaced=True, decode=struct_decoder(Pod))
 
 
-def show(old: Pod | None, new: Pod | None) -> None:
+def print_change(old: Pod | None, new: Pod | None) -> None:
     if old and new:
         print("changed", new.metadata.name, f"{old.status.phase} -> {new.status.phase}", flush=True)
     elif new:
@@ -38,7 +38,7 @@ def show(old: Pod | None, new: Pod | None) -> None:
 async def main(namespace: str) -> None:
     async with connect() as api:
         pods = SharedInformer(api, PODS, namespace=namespace, rng=SystemRandom())
-        pods.on_change(show)
+        pods.on_change(print_change)
         await pods.run()
 
 

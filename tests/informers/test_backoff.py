@@ -29,7 +29,7 @@ def test_Q8_ten_thousand_failures_do_not_overflow() -> None:
     assert limiter.failures("a") == 10_001
 
 
-def test_Q8_keys_do_not_share_their_failures_and_forget_resets() -> None:
+def test_Q8_failures_are_counted_per_key_and_forget_resets_them() -> None:
     limiter = backoff()
     for _ in range(5):
         limiter.fail("a")
@@ -46,7 +46,7 @@ def test_Q8_jitter_spreads_and_never_exceeds_the_nominal_delay() -> None:
     assert len(set(delays)) == 1000
 
 
-def test_Q8_jitter_comes_from_the_injected_source_alone() -> None:
+def test_Q8_jitter_comes_only_from_the_injected_source() -> None:
     first, second = (backoff(jitter=0.2) for _ in range(2))
     assert [first.fail("a") for _ in range(30)] == [second.fail("a") for _ in range(30)]
 
@@ -60,26 +60,26 @@ def test_Q16_a_forgotten_key_takes_no_memory() -> None:
 
 
 @pytest.mark.parametrize(("base", "limit", "jitter"), [(0, 1, 0), (2, 1, 0), (1, 2, 1), (1, 2, -0.1)])
-def test_senseless_backoff_is_refused(base: float, limit: float, jitter: float) -> None:
+def test_invalid_backoff_settings_are_rejected(base: float, limit: float, jitter: float) -> None:
     with pytest.raises(ValueError, match="back-off"):
         ExponentialBackoff(random.Random(1), base_seconds=base, limit_seconds=limit, jitter=jitter)
 
 
-def test_Q9_bucket_gives_the_burst_at_once_then_the_rate() -> None:
+def test_Q9_the_bucket_grants_the_burst_at_once_then_the_rate() -> None:
     bucket = TokenBucket(rate_per_second=10, burst=100)
     delays = [bucket.take(now=5.0) for _ in range(103)]
     assert delays[:100] == pytest.approx([0.0] * 100, abs=1e-9)
     assert delays[100:] == pytest.approx([0.1, 0.2, 0.3])
 
 
-def test_Q9_bucket_refills_up_to_the_burst_and_no_more() -> None:
+def test_Q9_the_bucket_refills_up_to_the_burst() -> None:
     bucket = TokenBucket(rate_per_second=10, burst=2)
     assert [bucket.take(now=0.0) for _ in range(3)] == pytest.approx([0, 0, 0.1])
     assert [bucket.take(now=1000.0) for _ in range(3)] == pytest.approx([0, 0, 0.1])
 
 
 @given(st.lists(st.floats(min_value=0, max_value=5), max_size=200))
-def test_Q9_no_window_ever_holds_more_than_burst_plus_rate(pauses: list[float]) -> None:
+def test_Q9_no_time_window_exceeds_burst_plus_rate(pauses: list[float]) -> None:
     bucket, now, granted = TokenBucket(rate_per_second=10, burst=5), 0.0, []
     for pause in pauses:
         now += pause
@@ -90,12 +90,12 @@ def test_Q9_no_window_ever_holds_more_than_burst_plus_rate(pauses: list[float]) 
 
 
 @pytest.mark.parametrize(("rate", "burst"), [(0, 1), (-1, 1), (1, 0)])
-def test_senseless_bucket_is_refused(rate: float, burst: int) -> None:
+def test_invalid_bucket_settings_are_rejected(rate: float, burst: int) -> None:
     with pytest.raises(ValueError, match="bucket"):
         TokenBucket(rate, burst)
 
 
-def test_Q9_the_longer_of_backoff_and_bucket_counts() -> None:
+def test_Q9_the_longer_of_backoff_and_bucket_applies() -> None:
     limiter = RetryLimiter(backoff(), TokenBucket(rate_per_second=1, burst=1))
     assert limiter.fail("a", now=0.0) == 0.005
     assert limiter.fail("b", now=0.0) == pytest.approx(1.0)

@@ -1,4 +1,4 @@
-"""Writes are kept back once the lease may be someone else's; reads go on."""
+"""Writes are withheld once another process may hold the lease; reads continue."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ def anyio_backend() -> VirtualBackend:
     return VIRTUAL_BACKEND
 
 
-class Written(ScriptedApi):
-    """Notes each write."""
+class WriteRecorder(ScriptedApi):
+    """An API that records each write."""
 
     def __init__(self) -> None:
         super().__init__(lists=[page(1)])
         self.writes: list[str] = []
 
-    async def _note(self, verb: str) -> Any:
+    async def _record(self, verb: str) -> Any:
         self.writes.append(verb)
 
     async def create(self, resource: Resource[Any], *_: object, **__: object) -> Any:
-        return await self._note(f"create {resource}")
+        return await self._record(f"create {resource}")
 
     async def patch(self, *_: object, **__: object) -> Any:
-        return await self._note("patch")
+        return await self._record("patch")
 
     async def update(self, *_: object, **__: object) -> Any:
-        return await self._note("update")
+        return await self._record("update")
 
     async def delete(self, *_: object, **__: object) -> Any:
-        return await self._note("delete")
+        return await self._record("delete")
 
 
 async def write_all(api: Api) -> None:
@@ -53,13 +53,13 @@ async def write_all(api: Api) -> None:
     await api.delete(THINGS, "a")
 
 
-async def test_E13_who_may_not_write_sends_nothing_but_what_is_free() -> None:
-    behind = Written()
+async def test_E13_without_leadership_only_unguarded_resources_are_written() -> None:
+    inner = WriteRecorder()
     allowed = True
-    guarded = GuardedApi(cast("Api", behind), lambda: allowed, unguarded=(LEASES,))
+    guarded = GuardedApi(cast("Api", inner), lambda: allowed, unguarded=(LEASES,))
     await write_all(guarded)
-    assert behind.writes == ["create things.example.com", "patch", "update", "delete"]
-    behind.writes.clear()
+    assert inner.writes == ["create things.example.com", "patch", "update", "delete"]
+    inner.writes.clear()
     allowed = False
     writes: list[Callable[[], Awaitable[object]]] = [
         lambda: guarded.create(THINGS, {}),
@@ -68,28 +68,28 @@ async def test_E13_who_may_not_write_sends_nothing_but_what_is_free() -> None:
         lambda: guarded.delete(THINGS, "a"),
     ]
     for write in writes:
-        with pytest.raises(NotLeading, match=r"things\.example\.com was kept back"):
+        with pytest.raises(NotLeading, match=r"things\.example\.com was withheld"):
             await write()
     await guarded.create(LEASES, {})
-    assert behind.writes == ["create leases.coordination.k8s.io"]
+    assert inner.writes == ["create leases.coordination.k8s.io"]
     assert (await guarded.list_page(THINGS)).items == []
     assert guarded.statistics() == 4
 
 
-async def test_E13_work_that_wakes_from_a_freeze_before_the_elector_writes_nothing() -> None:
+async def test_E13_work_that_resumes_from_a_freeze_before_the_elector_writes_nothing() -> None:
     async with lease_server() as server:
-        behind = Written()
+        inner = WriteRecorder()
         process = Process(server)
-        guarded = GuardedApi(cast("Api", behind), process.elector.may_write)
+        guarded = GuardedApi(cast("Api", inner), process.elector.may_write)
 
         async def work() -> None:
             await guarded.create(THINGS, {})
             block(60)
-            # Nothing has had its turn in between: the elector does not know yet.
+            # No other task ran in between, so the elector has not detected the loss yet.
             await guarded.create(THINGS, {})
 
         process.work = work
         process.start()
         await process.finished.wait()
-    assert behind.writes == ["create things.example.com"]
+    assert inner.writes == ["create things.example.com"]
     assert isinstance(process.result, NotLeading)

@@ -44,23 +44,23 @@ def informer_of(*watches: WatchReply, lists: tuple[ListReply, ...] = (page(1),))
     return SharedInformer(ScriptedApi(list(lists), list(watches)), THINGS, rng=Random(0))
 
 
-class Wakes:
-    """Queues the key of everything that changes, and keeps the UIDs that went."""
+class QueueHandler:
+    """Enqueues the key of every changed object, and records the UIDs of deleted ones."""
 
     def __init__(self, queue: WorkQueue[str]) -> None:
         self.queue = queue
-        self.gone: list[str] = []
+        self.deleted_uids: list[str] = []
 
     def change(self, old: Thing | None, new: Thing | None) -> None:
         changed = new or old
         assert changed is not None
         if new is None:
-            self.gone.append(changed.metadata.uid)
+            self.deleted_uids.append(changed.metadata.uid)
         self.queue.add(changed.metadata.name)
 
 
 @pytest.mark.parametrize("seen", ["both events", "the second only", "neither"])
-async def test_R9_an_object_recreated_fast_is_two_objects_and_the_first_one_is_cleaned_up_after(
+async def test_R9_a_quickly_recreated_object_is_two_objects_and_the_first_is_cleaned_up(
     seen: str,
 ) -> None:
     old, new = thing("a", 1, uid="first"), thing("a", 4, uid="second")
@@ -68,12 +68,16 @@ async def test_R9_an_object_recreated_fast_is_two_objects_and_the_first_one_is_c
     watches: dict[str, list[WatchReply]] = {
         "both events": [[1.0, deleted(last), added(new), Step.HANG]],
         "the second only": [[1.0, added(new), Step.HANG]],
-        "neither": [[1.0, Forbidden("gone for a while")], [1.0, Forbidden("still")], [Forbidden("still")]],
+        "neither": [
+            [1.0, Forbidden("disconnected")],
+            [1.0, Forbidden("still disconnected")],
+            [Forbidden("still disconnected")],
+        ],
     }
     informer = informer_of(*watches[seen], lists=(page(1, old), page(5, new)))
     queue = make_queue()
-    wakes = Wakes(queue)
-    informer.on_change(wakes.change)
+    handler = QueueHandler(queue)
+    informer.on_change(handler.change)
     children = {"first"}
     reconciled: list[str] = []
 
@@ -81,7 +85,7 @@ async def test_R9_an_object_recreated_fast_is_two_objects_and_the_first_one_is_c
         current = informer.store.get(ObjectKey("space", name))
         assert current is not None
         reconciled.append(current.metadata.uid)
-        children.difference_update(wakes.gone)
+        children.difference_update(handler.deleted_uids)
         children.add(current.metadata.uid)
         return Result()
 
@@ -91,7 +95,7 @@ async def test_R9_an_object_recreated_fast_is_two_objects_and_the_first_one_is_c
         tasks.start_soon(runner.run)
         await anyio.sleep(120)
         tasks.cancel_scope.cancel()
-    assert wakes.gone == ["first"]
+    assert handler.deleted_uids == ["first"]
     # Two changes of one key may be one run or two.
     assert (reconciled[0], set(reconciled[1:])) == ("first", {"second"})
     assert children == {"second"}
@@ -108,8 +112,8 @@ async def test_M2_readiness_follows_the_caches_and_names_what_is_missing() -> No
         tasks.cancel_scope.cancel()
 
 
-async def test_M2_a_reader_that_hears_nothing_makes_progress_all_the_same() -> None:
-    # There is no probe for readers: their waits are bounded, and one that ends, ends the process (W19).
+async def test_M2_a_reflector_without_events_still_makes_progress() -> None:
+    # All waits of a reflector are bounded, and one that ends, ends the process (W19).
     informer = informer_of(*[[Step.SILENCE]] * 50, lists=(page(1),) * 50)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(informer.run)
@@ -141,13 +145,13 @@ async def test_X2_a_lost_lease_gives_running_reconciles_no_grace(caplog: pytest.
         process.work = ReconcileRunner(queue, reconcile).run
         process.start()
         await anyio.sleep(0.5)
-        server.take("thief")
+        server.take("another")
         await anyio.sleep(SETTINGS.retry_period_seconds + 0.5)
         assert cancelled_at == process.ended
         assert cancelled_at[0] <= SETTINGS.retry_period_seconds + 0.5
 
 
-async def test_X2_an_orderly_stop_has_a_limit_and_the_lease_is_kept_until_the_workers_are_done() -> None:
+async def test_X2_an_orderly_stop_is_bounded_and_keeps_the_lease_until_the_workers_are_done() -> None:
     async with lease_server() as server:
         queue = make_queue()
         queue.add("a")
@@ -172,13 +176,13 @@ async def test_X2_an_orderly_stop_has_a_limit_and_the_lease_is_kept_until_the_wo
         assert released_at >= finished_at[0]
 
 
-async def test_E15_a_warm_standby_begins_at_once_with_what_is_there() -> None:
+async def test_E15_a_warm_standby_reconciles_existing_objects_at_once() -> None:
     async with lease_server() as server:
         first = Process(server).start()
         await anyio.sleep(1)
         informer = informer_of(lists=(page(1, thing("a", 1)),))
         queue = make_queue()
-        informer.on_change(Wakes(queue).change)
+        informer.on_change(QueueHandler(queue).change)
         reconciled_at: list[float] = []
 
         async def reconcile(_: str) -> Result:
@@ -193,9 +197,9 @@ async def test_E15_a_warm_standby_begins_at_once_with_what_is_there() -> None:
         assert informer.has_synced
         assert not reconciled_at
         first.client.before = hang
-        died_at = max(at for at, _ in server.history)
+        failed_at = max(at for at, _ in server.history)
         await anyio.sleep(40)
         assert second.elector.leading
         longest = SETTINGS.lease_seconds + 1.2 * SETTINGS.retry_period_seconds
-        assert second.started[0] - died_at <= longest + SETTINGS.retry_period_seconds
+        assert second.started[0] - failed_at <= longest + SETTINGS.retry_period_seconds
         assert reconciled_at[0] - second.started[0] < 1

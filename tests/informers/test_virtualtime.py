@@ -1,4 +1,4 @@
-"""The virtual clock that other tests stand on: jumps, exactness, deadlocks, the loop's internals."""
+"""The virtual clock of the tests: jumps, exactness, deadlocks, loop internals."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def anyio_backend() -> VirtualBackend:
     return VIRTUAL_BACKEND
 
 
-async def test_hours_pass_at_once_and_exactly() -> None:
+async def test_virtual_hours_pass_immediately_and_exactly() -> None:
     started = time.perf_counter()
     await anyio.sleep(80_000.25)
     assert anyio.current_time() == 80_000.25
@@ -43,24 +43,24 @@ async def test_timeouts_of_asyncio_and_anyio_follow_the_clock() -> None:
     assert anyio.current_time() == pytest.approx(10.3, abs=2e-9)
 
 
-async def test_a_scope_whose_deadline_is_no_whole_nanosecond_ends() -> None:
+async def test_a_scope_whose_deadline_is_not_a_whole_nanosecond_ends() -> None:
     await anyio.sleep(0.2)
     with anyio.move_on_after(0.1) as scope:  # 0.30000000000000004
         await anyio.sleep_forever()
     assert scope.cancelled_caught
 
 
-async def test_concurrent_sleepers_wake_in_order_of_time() -> None:
-    woken: list[float] = []
+async def test_concurrent_sleepers_resume_in_order_of_time() -> None:
+    resumed: list[float] = []
 
     async def sleeper(seconds: float) -> None:
         await anyio.sleep(seconds)
-        woken.append(anyio.current_time())
+        resumed.append(anyio.current_time())
 
     async with anyio.create_task_group() as tasks:
         for seconds in (3.0, 1.0, 2.0):
             tasks.start_soon(sleeper, seconds)
-    assert woken == [1.0, 2.0, 3.0]
+    assert resumed == [1.0, 2.0, 3.0]
 
 
 async def test_timers_fire_after_centuries() -> None:
@@ -93,7 +93,7 @@ def test_deadlock_names_the_tasks_and_where_they_wait() -> None:
         run_virtual(main)
 
 
-def test_tasks_that_keep_each_other_busy_are_reported_instead_of_hanging(
+def test_a_livelock_is_reported_instead_of_hanging(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("simulation.engine.virtual_loop.ITERATIONS_MAX", 1000)
@@ -106,7 +106,7 @@ def test_tasks_that_keep_each_other_busy_are_reported_instead_of_hanging(
         run_virtual(spin)
 
 
-def test_threads_are_refused() -> None:
+def test_threads_are_rejected() -> None:
     async def main() -> None:
         await asyncio.to_thread(time.monotonic)
 
