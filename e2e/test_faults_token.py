@@ -52,13 +52,12 @@ def new_token(api: Api, *, bound_to: Object | None = None) -> tuple[str, str]:
         }
     request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
     token = str(api.create(TOKENS, request)["status"]["token"])
-    (token_id,) = (
-        api.create(
-            "/apis/authentication.k8s.io/v1/tokenreviews",
-            {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}},
-        )["status"]["user"]["extra"]["authentication.kubernetes.io/credential-id"],
+    review = api.create(
+        "/apis/authentication.k8s.io/v1/tokenreviews",
+        {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}},
     )
-    return token, token_id[0]
+    (token_id,) = review["status"]["user"]["extra"]["authentication.kubernetes.io/credential-id"]
+    return token, str(token_id)
 
 
 @pytest.mark.timeout(180)

@@ -25,14 +25,14 @@ class _Link:
     def __init__(self, client: asyncio.StreamWriter, server: asyncio.StreamWriter) -> None:
         self.ends = (client, server)
         self.flowing = asyncio.Event()
-        self.answer_bytes_left: int | None = None
+        self.response_bytes_left: int | None = None
 
-    def cut_answer(self, data: bytes) -> bytes:
+    def truncate_response(self, data: bytes) -> bytes:
         """Return the part of a response that still passes before the connection breaks."""
-        if self.answer_bytes_left is None:
+        if self.response_bytes_left is None:
             return data
-        data = data[: self.answer_bytes_left]
-        self.answer_bytes_left -= len(data)
+        data = data[: self.response_bytes_left]
+        self.response_bytes_left -= len(data)
         return data
 
 
@@ -94,7 +94,7 @@ class Proxy:
 
     def _truncate(self, after_bytes: int) -> None:
         for link in self._links:
-            link.answer_bytes_left = after_bytes
+            link.response_bytes_left = after_bytes
 
     def _cut(self, refuse: bool) -> None:
         self._refusing = refuse
@@ -106,7 +106,7 @@ class Proxy:
         self._silent = self._refusing = False
         self._delay_seconds = 0.0
         for link in self._links:
-            link.answer_bytes_left = None
+            link.response_bytes_left = None
             link.flowing.set()
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -115,17 +115,17 @@ class Proxy:
             _reset(writer)
             return
         try:
-            answers, requests = await asyncio.open_connection(LOOPBACK, self.target)
+            response_reader, request_writer = await asyncio.open_connection(LOOPBACK, self.target)
         except OSError:
             _reset(writer)
             return
-        link = _Link(writer, requests)
+        link = _Link(writer, request_writer)
         if not self._silent:
             link.flowing.set()
         self._links.add(link)
         pumps = [
-            asyncio.create_task(self._pump(link, reader, requests, answering=False)),
-            asyncio.create_task(self._pump(link, answers, writer, answering=True)),
+            asyncio.create_task(self._pump(link, reader, request_writer, is_response=False)),
+            asyncio.create_task(self._pump(link, response_reader, writer, is_response=True)),
         ]
         try:
             await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
@@ -138,16 +138,16 @@ class Proxy:
                 end.close()
 
     async def _pump(
-        self, link: _Link, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, answering: bool
+        self, link: _Link, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, is_response: bool
     ) -> None:
         with suppress(ConnectionError):
             while data := await reader.read(CHUNK_BYTES):
                 await link.flowing.wait()
                 if self._delay_seconds:
                     await asyncio.sleep(self._delay_seconds)
-                writer.write(link.cut_answer(data) if answering else data)
+                writer.write(link.truncate_response(data) if is_response else data)
                 await writer.drain()
-                if link.answer_bytes_left == 0:
+                if link.response_bytes_left == 0:
                     return
 
     # Called from other threads.
