@@ -22,7 +22,7 @@ def kit(folder: Path) -> Path:
     [
         ({"E2E_PROVIDER": "minikube"}, "E2E_PROVIDER=minikube: local or kind is expected"),
         ({"E2E_PROVIDER": "kind", "E2E_KUBECONFIG": "/k"}, "E2E_KUBECONFIG is set as well"),
-        ({"E2E_PROVIDER": "kind", "KIND_KIT": "/nowhere"}, "KIND_KIT=/nowhere: a folder"),
+        ({"E2E_PROVIDER": "kind", "KIND_KIT": "/nowhere"}, "KIND_KIT: /nowhere: a folder"),
         (
             {"E2E_PROVIDER": "kind", "KIND_KIT": "none"},
             "KIND_GPU_DRIVER_IMAGE and KIND_WORKER_IMAGE must name",
