@@ -1,14 +1,8 @@
-"""The shared informers that the controller reads from: one watch per kind, with the indexes it needs.
+"""The shared informers that the controller reads from: one watch per kind, with its indexes.
 
-Reconciles read these stores and never list. Foreign Pods are held too, for the host resources that they
-take; everything else is limited to the workers' namespace or to what placement needs of the cluster.
-
-Keeps the garbage collector from walking the caches over and over.
-
-The collector stops the event loop, and a full collection of a process that holds a hundred thousand Pods
-takes a tenth of a second. What the first lists brought lives as long as the process, so it is set aside once.
-What is set aside is still freed when nothing refers to it any more; only cycles among it would stay, and the
-caches hold none.
+Reconciles read these stores and never list. Pods of other namespaces are cached too, for the host resources
+that they use; everything else is limited to the workers' namespace and the cluster objects that placement
+needs.
 """
 
 from __future__ import annotations
@@ -43,13 +37,15 @@ CLAIM_LEDGERS: Resource[ClaimLedger] = Resource(
 )
 
 BY_WORKER = "worker"
-"""Ledgers by the UIDs of the Workloads seated in them; Pods by the UID of the Workload that controls them."""
+"""Ledgers by the UIDs of the Workloads in their seats; Pods by the UID of the controlling Workload."""
 
 BY_OWN_CLAIM = "own-claim"
-"""Workloads by the name that their own claim has, if they found one (its first choice)."""
+"""Workloads by the first-choice name of their own claim, whether they created one or not."""
 
 BY_CLAIM = "claim"
-"""Pods by the ResourceClaims that they name, as `namespace/name`."""
+"""Pods by the ResourceClaims that they use, as `namespace/name`."""
+
+_log = logs.get_logger(__name__)
 
 
 @dataclass(frozen=True)
@@ -65,21 +61,21 @@ class Caches:
     device_classes: SharedInformer[DeviceClass]
 
     def pods_of(self, workload_uid: str) -> tuple[Pod, ...]:
-        """The Pods that a Workload controls, in the order of their keys."""
+        """Return the Pods that a Workload controls, by key."""
         found = self.pods.store.by_index(BY_WORKER, workload_uid)
         return tuple(pod for pod in found if isinstance(pod, Pod))
 
     def pods_on(self, claim: ObjectKey) -> tuple[Pod, ...]:
-        """The Pods that name a ResourceClaim, in the order of their keys."""
+        """Return the Pods that use a ResourceClaim, by key."""
         found = self.pods.store.by_index(BY_CLAIM, str(claim))
         return tuple(pod for pod in found if isinstance(pod, Pod))
 
     def stuck(self) -> tuple[str, ...]:
-        """Which informers show no sign of life, in words for people."""
+        """Describe the informers that make no progress."""
         return tuple(reason for informer in self.all() if (reason := informer.stuck()) is not None)
 
     def all(self) -> tuple[SharedInformer[Any], ...]:
-        """Every informer, in the order in which they are started and reported."""
+        """Return every informer, in the order in which they are started and reported."""
         return (
             self.workloads,
             self.ledgers,
@@ -92,14 +88,14 @@ class Caches:
 
 
 def make_caches(api: Api, namespace: str, rng: Random) -> Caches:
-    """The informers of a controller that places workers in `namespace`; nothing is started."""
+    """Create the informers of a controller that places workers in `namespace`, without starting them."""
     managed = Selectors(labels=MANAGED_SELECTOR)
     return Caches(
         workloads=SharedInformer(
             api, WORKLOADS, namespace=namespace, rng=rng, indexes={BY_OWN_CLAIM: first_own_claim_name}
         ),
         ledgers=SharedInformer(
-            api, CLAIM_LEDGERS, namespace=namespace, rng=rng, indexes={BY_WORKER: seated_uids}
+            api, CLAIM_LEDGERS, namespace=namespace, rng=rng, indexes={BY_WORKER: worker_uids}
         ),
         claims=SharedInformer(
             api, CLAIMS, namespace=namespace, selectors=managed, selects=is_managed, rng=rng
@@ -112,51 +108,51 @@ def make_caches(api: Api, namespace: str, rng: Random) -> Caches:
 
 
 def is_managed(claim: ResourceClaim) -> bool:
-    """Whether a claim has the label by which list and watch select ours."""
+    """Return whether a claim has the label by which its list and watch select."""
     return claim.metadata.labels.get(MANAGED_LABEL) == MANAGED_VALUE
 
 
 def first_own_claim_name(workload: Workload) -> Iterator[str]:
-    """The name under which a Workload founds its own claim."""
+    """Yield the first-choice name of a Workload's own claim."""
     yield own_claim_name(workload.name, workload.uid)
 
 
-def seated_uids(ledger: ClaimLedger) -> Iterator[str]:
-    """UIDs of the Workloads that have a seat in a ledger."""
+def worker_uids(ledger: ClaimLedger) -> Iterator[str]:
+    """Return the UIDs of the Workloads that have a seat in a ledger."""
     return (seat.workload_uid for seat in ledger.seats)
 
 
 def controlling_uids(pod: AnyPod) -> Iterable[str]:
-    """UID of the Workload that controls a Pod."""
+    """Return the UID of the Workload that controls a Pod, if one does."""
     owner = controlling_workload(pod)
     return () if owner is None else (owner.uid,)
 
 
 def used_claims(pod: AnyPod) -> Iterable[str]:
-    """The claims that a Pod uses by name, as `namespace/name`."""
+    """Return the claims that a Pod uses by name, as `namespace/name`."""
     if isinstance(pod, ForeignPod):
         return ()
     return [f"{pod.metadata.namespace}/{name}" for name in pod.claim_names]
 
 
 def controlling_workload(pod: AnyPod) -> OwnerReference | None:
-    """The controller reference of a Pod, where it names a Workload of our API group."""
+    """Return the controller reference of a Pod if it names a Workload of our API group."""
     if isinstance(pod, ForeignPod):
         return None
     owners = pod.metadata.owner_references
     return next((owner for owner in owners if owner.controller and is_workload(owner)), None)
 
 
-_log = logs.get_logger(__name__)
-
-
 async def freeze_when_synced(caches: Caches) -> None:
-    """Wait for every cache's first list, collect once, and have later collections leave out what is there.
+    """After every first list, collect garbage once and exclude what is left from later collections.
 
-    For a process that runs one controller until it ends: nothing takes this back.
+    A collection stops the event loop, for a tenth of a second in a process that caches a hundred thousand
+    Pods. The objects of the first lists live as long as the process. A frozen object is still freed when its
+    last reference goes; only cycles would leak, and the caches hold none. For a process that runs one
+    controller until it ends: nothing unfreezes the objects.
     """
     for informer in caches.all():
         await informer.wait_for_sync(math.inf)
     gc.collect()
     gc.freeze()
-    _log.debug("Set the caches aside for the garbage collector", objects=gc.get_freeze_count())
+    _log.debug("Froze cached objects for the garbage collector", objects=gc.get_freeze_count())

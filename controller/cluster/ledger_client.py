@@ -1,7 +1,7 @@
-"""The calls that the seat protocol needs, on the client port and the caches (`ledger.api.LedgerApi`).
+"""The seat protocol's port (`ledger.api.LedgerApi`) on the API server and the caches.
 
-Foreign errors become the protocol's own here, in one place. A 5xx on a write is a lost answer like a
-time-out: the server may have stored it before it failed.
+API errors become the protocol's own errors here and nowhere else. A 5xx answer to a write counts as an
+unknown outcome, like a timeout: the server may have stored the write before it failed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ledger.transitions import LivePod
 
 @contextmanager
 def _as_ledger_errors() -> Iterator[None]:
-    """Map the client port's errors to those that the protocol acts on; the others propagate."""
+    """Map API errors to ledger errors; all others propagate."""
     try:
         yield
     except AlreadyExists as error:
@@ -45,14 +45,14 @@ class LedgerClient:
         self._namespace = namespace
 
     def __repr__(self) -> str:
-        return f"<KubeLedgerApi namespace={self._namespace}>"
+        return f"<LedgerClient namespace={self._namespace}>"
 
     def cached(self, name: str) -> ClaimLedger | None:
-        """The ledger as the cache shows it."""
+        """Return the cached ledger."""
         return self._caches.ledgers.store.get(ObjectKey(self._namespace, name))
 
     def live_pods(self, claim: str) -> Sequence[LivePod]:
-        """The workers' Pods on the claim that have not ended, as the cache shows them."""
+        """Return the cached worker Pods on the claim that have not ended."""
         pods = self._caches.pods_on(ObjectKey(self._namespace, claim))
         return [self._live_pod(pod) for pod in pods if not pod.finished]
 
@@ -61,7 +61,7 @@ class LedgerClient:
         name, uid = (owner.name, owner.uid) if owner else (pod.metadata.name, pod.metadata.uid)
         workload = self._caches.workloads.store.get(ObjectKey(self._namespace, name))
         if workload is None or workload.uid != uid:
-            # Nobody can say that it shares: a Pod without its Workload is taken for an exclusive one.
+            # Without its Workload, nothing shows that the Pod may share its claim.
             return LivePod(name, uid, exclusive=True)
         exclusive = workload.spec.exclusive or workload.spec.accelerator.mode != "SingleGPU"
         return LivePod(name, uid, exclusive, created_at=workload.metadata.creation_timestamp)
@@ -100,15 +100,15 @@ class LedgerClient:
             self._caches.ledgers.store.apply_write(left)
 
     async def read_claim_uid(self, claim: str, ledger_uid: str) -> str | None:
-        """UID of the claim that the ledger with this UID owns; the cache may say yes, never no."""
+        """Return the UID of the claim that this ledger owns; only a live read may find none."""
         found = self._caches.claims.store.get(ObjectKey(self._namespace, claim))
         if found is None or not found.owned_by(ledger_uid):
             found = await self._live.claim(claim)
         return found.metadata.uid if found is not None and found.owned_by(ledger_uid) else None
 
     async def delete_claim(self, claim: str, uid: str) -> None:
-        """Delete the claim with exactly this UID; one that is gone, or another of its name, is no error."""
-        known = self._caches.claims.store.get(ObjectKey(self._namespace, claim))
+        """Delete the claim with exactly this UID; a missing or another claim of that name is no error."""
+        cached = self._caches.claims.store.get(ObjectKey(self._namespace, claim))
         try:
             left = await self._api.delete(CLAIMS, claim, self._namespace, preconditions=Preconditions(uid))
         except (NotFound, Conflict):
@@ -117,5 +117,5 @@ class LedgerClient:
             raise LedgerOutcomeUnknown(str(error)) from error
         if left is not None and left.metadata.finalizers:
             self._caches.claims.store.apply_write(left)
-        elif known is not None and known.metadata.uid == uid:
-            self._caches.claims.store.apply_delete(known, answer=left)
+        elif cached is not None and cached.metadata.uid == uid:
+            self._caches.claims.store.apply_delete(cached, answer=left)

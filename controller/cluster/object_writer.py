@@ -1,9 +1,8 @@
-"""Every write that the controller makes outside of the ledgers, each with its precondition.
+"""Every write of the controller outside the ledgers, each with its precondition.
 
-An answer enters the cache at once (read your writes), so that the next decision is made on it. So does a
-Workload or Pod that a write conflicted with, read again: a watch may bring it late, and wakes nobody for an
-edit of labels. Reads past the cache are here too: they precede whatever takes something away
-(contract §4).
+The answer to a write enters the cache at once, so that the next decision sees it. After a conflict, the
+Workload or Pod is read and enters the cache too: its watch event may be late, and an edit of labels activates
+no worker.
 """
 
 from __future__ import annotations
@@ -15,21 +14,22 @@ from controller.api.core import Pod
 from controller.api.documents import ledger_reference
 from controller.api.dra import CLAIMS, ResourceClaim
 from controller.api.pods import PODS, AnyPod, full_pod
-from controller.api.workload import WORKLOADS, Workload
+from controller.api.workload import WORKLOADS, Workload, WorkloadMetadata
 from controller.cluster.caches import Caches
 from controller.cluster.live_reader import LiveReader
 from informers.api import Api, Json, Preconditions
+from informers.client.decoding import Metadata
 from informers.errors import ApiError, Conflict, NotFound
 from ledger.names import MANAGED_LABEL, MANAGED_VALUE
 from ledger.state import ClaimLedger
 
 
 class WorkloadGone(NotFound):
-    """The Workload was deleted while it was reconciled: there is nothing left to do for it."""
+    """The Workload was deleted during its reconcile: there is nothing left to do for it."""
 
 
 class ObjectWriter:
-    """Conditional writes and fresh reads of Workloads, Pods and ResourceClaims."""
+    """Conditional writes of Workloads, Pods and ResourceClaims."""
 
     def __init__(self, api: Api, caches: Caches, live: LiveReader) -> None:
         self._api = api
@@ -38,17 +38,10 @@ class ObjectWriter:
 
     async def set_finalizers(self, workload: Workload, finalizers: tuple[str, ...]) -> Workload:
         """Replace the finalizers on the version that was read. Raises `Conflict`, `WorkloadGone`."""
-        meta = workload.metadata
-        patch = {
-            "metadata": {
-                "uid": meta.uid,
-                "resourceVersion": meta.resource_version,
-                "finalizers": list(finalizers),
-            }
-        }
+        patch = _metadata_patch(workload.metadata, finalizers=list(finalizers))
         written = await self._patch_workload(workload, patch)
         if written.metadata.deletion_timestamp is not None and not written.metadata.finalizers:
-            # The last finalizer went, and the object with it.
+            # The server deletes the object together with its last finalizer.
             self._caches.workloads.store.apply_delete(workload, answer=written)
         else:
             self._caches.workloads.store.apply_write(written)
@@ -65,9 +58,9 @@ class ObjectWriter:
         try:
             return await self._api.patch(WORKLOADS, meta.name, patch, meta.namespace, subresource=subresource)
         except Conflict:
-            # Another error is no news here: whoever tries again on what the cache shows comes by once more.
+            # A failed read is ignored: the retry would conflict on the cached version and read again.
             with suppress(ApiError):
-                await self._live.workload(workload.name)
+                await self._live.workload(meta.name)
             raise
         except NotFound as error:
             self._caches.workloads.store.apply_delete(workload)
@@ -79,65 +72,62 @@ class ObjectWriter:
         self._caches.claims.store.apply_write(created)
         return created
 
-    async def repoint_claim(self, claim: ResourceClaim, ledger: ClaimLedger) -> ResourceClaim:
-        """Make a ledger the owner of its live claim, labelled as ours. Raises `Conflict`, `NotFound`."""
-        meta = claim.metadata
-        patch = {
-            "metadata": {
-                "uid": meta.uid,
-                "resourceVersion": meta.resource_version,
-                "labels": {MANAGED_LABEL: MANAGED_VALUE},
-                "ownerReferences": [ledger_reference(meta.name, ledger.metadata.uid)],
-            }
-        }
-        return await self._patch_claim(claim, patch)
+    async def set_claim_owner(self, claim: ResourceClaim, ledger: ClaimLedger) -> ResourceClaim:
+        """Make a ledger the owner of its live claim and label the claim. Raises `Conflict`, `NotFound`."""
+        owner = ledger_reference(claim.metadata.name, ledger.metadata.uid)
+        return await self._patch_claim(claim, labels={MANAGED_LABEL: MANAGED_VALUE}, ownerReferences=[owner])
 
-    async def manage_claim(self, claim: ResourceClaim) -> ResourceClaim:
-        """Put back the label by which a claim of ours is seen. Raises `Conflict`, `NotFound`."""
-        meta = claim.metadata
-        labels = {MANAGED_LABEL: MANAGED_VALUE}
-        patch = {"metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version, "labels": labels}}
-        return await self._patch_claim(claim, patch)
+    async def label_claim(self, claim: ResourceClaim) -> ResourceClaim:
+        """Restore the label by which the cache selects our claims. Raises `Conflict`, `NotFound`."""
+        return await self._patch_claim(claim, labels={MANAGED_LABEL: MANAGED_VALUE})
 
-    async def _patch_claim(self, claim: ResourceClaim, patch: Json) -> ResourceClaim:
-        written = await self._api.patch(CLAIMS, claim.metadata.name, patch, claim.metadata.namespace)
+    async def _patch_claim(self, claim: ResourceClaim, **fields: object) -> ResourceClaim:
+        meta = claim.metadata
+        written = await self._api.patch(CLAIMS, meta.name, _metadata_patch(meta, **fields), meta.namespace)
         self._caches.claims.store.apply_write(written)
         return written
 
     async def create_pod(self, document: dict[str, Any]) -> AnyPod:
-        """Create a Pod; typos in the preserved template are refused. Raises `AlreadyExists`, `Invalid`, …."""
+        """Create a Pod with strict field validation: the preserved template may contain typos.
+
+        Raises `AlreadyExists`, `Invalid` and other API errors.
+        """
         created = await self._api.create(PODS, document, document["metadata"]["namespace"], strict=True)
         self._caches.pods.store.apply_write(created)
         return created
 
     async def delete_pod(self, pod: Pod, *, on_version: bool = False) -> bool:
-        """Delete a Pod by its UID, with its own grace period; returns whether it is gone by the answer.
+        """Delete a Pod by its UID, with its own grace period. Return whether the answer shows it gone.
 
-        `on_version` makes it hold only for the state that was read. Raises `Conflict` where something
-        happened to that state, or where the server refuses with 409 although the Pod is there.
+        With `on_version` the delete applies only to the version that was read. Raises `Conflict` if the Pod
+        has changed since, or if the server refuses with 409 although the Pod exists.
         """
         meta = pod.metadata
         preconditions = Preconditions(meta.uid, meta.resource_version if on_version else None)
+        left: Pod | None = None
         try:
-            left = full_pod(
-                await self._api.delete(PODS, meta.name, meta.namespace, preconditions=preconditions)
-            )
+            answer = await self._api.delete(PODS, meta.name, meta.namespace, preconditions=preconditions)
+            left = full_pod(answer)
         except NotFound:
-            left = None
+            pass
         except Conflict:
             if on_version:
                 with suppress(ApiError):
                     await self._live.pod(meta.name)
                 raise
-            found = await self._live.pod(meta.name)
-            if found is not None and found.metadata.uid == meta.uid:
+            live = await self._live.pod(meta.name)
+            if live is not None and live.metadata.uid == meta.uid:
                 raise
-            # Only the UID was asked for, and the Pod of that name is another one.
-            left = None
-        # The server removes an unbound Pod at once: there is no kubelet to wait for.
+            # Only the UID was a precondition: the Pod of that name is another one.
+        # The server removes an unbound Pod at once, because it has no kubelet to wait for.
         gone = left is None or not (left.bound or left.metadata.finalizers)
         if left is not None and not gone:
             self._caches.pods.store.apply_write(left)
         else:
             self._caches.pods.store.apply_delete(pod, answer=left)
         return gone
+
+
+def _metadata_patch(meta: Metadata | WorkloadMetadata, **fields: object) -> dict[str, Any]:
+    """Return a merge patch of metadata fields that applies only to the version that was read."""
+    return {"metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version, **fields}}

@@ -1,8 +1,7 @@
-"""Reads are sent again when the server is busy or silent for a moment: they change nothing.
+"""Retries of reads while the server is overloaded or unreachable for a moment.
 
-A read past the cache stands between two steps of a reconcile, often with a provisional seat in hand: giving
-up at the first 503 would leave that seat for later repair. Writes are never sent again here; what became of
-one is read back.
+A live read often happens while a reconcile holds a provisional seat: giving up at the first 503 would leave
+that seat to a later repair. Writes are never retried here; their outcome is read back instead.
 """
 
 from __future__ import annotations
@@ -18,20 +17,20 @@ from informers.errors import OutcomeUnknown, ServerError, TooManyRequests, Unrea
 R = TypeVar("R")
 
 ATTEMPTS = 3
-FIRST_PAUSE_SECONDS = 0.1
-LONGEST_PAUSE_SECONDS = 5.0
+PAUSE_MIN_SECONDS = 0.1
+PAUSE_MAX_SECONDS = 5.0
 
 
 def _pause_seconds(state: RetryCallState) -> float:
-    """What the server asked for, within reason, else a pause that doubles."""
+    """Return the pause that the server asked for, within bounds, or one that doubles."""
     error = state.outcome.exception() if state.outcome is not None else None
-    asked = getattr(error, "retry_after_seconds", None)
-    doubled = FIRST_PAUSE_SECONDS * 2 ** (state.attempt_number - 1)
-    return float(min(max(asked or 0.0, doubled), LONGEST_PAUSE_SECONDS))
+    requested = getattr(error, "retry_after_seconds", None)
+    doubled = PAUSE_MIN_SECONDS * 2 ** (state.attempt_number - 1)
+    return float(min(max(requested or 0.0, doubled), PAUSE_MAX_SECONDS))
 
 
 async def retry_read(read: Callable[[], Awaitable[R]]) -> R:
-    """Call `read` until it answers, three times at most; raises what the last attempt raised."""
+    """Call `read` up to three times. Raises the error of the last attempt."""
     attempts = AsyncRetrying(
         stop=stop_after_attempt(ATTEMPTS),
         wait=_pause_seconds,
@@ -41,7 +40,7 @@ async def retry_read(read: Callable[[], Awaitable[R]]) -> R:
     )
 
     async def attempt() -> R:
-        # tenacity awaits only what is declared async: a lambda that returns a coroutine is not.
+        # tenacity awaits only coroutine functions, not a lambda that returns a coroutine.
         return await read()
 
     return await attempts(attempt)

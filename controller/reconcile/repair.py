@@ -88,7 +88,7 @@ async def _replace_lost_claim(context: ReconcileContext, scope: Scope) -> Result
     claim = await context.live.claim(name)
     if claim is not None and not claim.deleting:
         # The cache lags, or the claim lost its label: the worker keeps it.
-        await context.writer.manage_claim(claim)
+        await context.writer.label_claim(claim)
         context.counters.record_repair(RepairKind.LABEL)
         context.requeue(scope.workload)
         return await _wait(context, scope)
@@ -155,7 +155,7 @@ async def _repoint(context: ReconcileContext, claim: ResourceClaim, ledger: Clai
     if live is None or live.metadata.uid != claim.metadata.uid:
         raise ContendedError(claim.metadata.name)
     try:
-        await context.writer.repoint_claim(live, ledger)
+        await context.writer.set_claim_owner(live, ledger)
         context.counters.record_repair(RepairKind.OWNER)
     except (Conflict, NotFound) as error:
         raise ContendedError(claim.metadata.name) from error

@@ -1,4 +1,4 @@
-"""What is cached is kept out of the garbage collector's sight, once it is all there."""
+"""Cached objects are frozen for the garbage collector once every cache has its first list."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.controller.build import NAMESPACE, api
 
 
 @pytest.mark.anyio
-async def test_the_caches_are_set_aside_when_the_last_of_them_has_synced() -> None:
+async def test_cached_objects_are_frozen_when_the_last_cache_has_synced() -> None:
     caches = make_caches(api(), NAMESPACE, Random(0))
     *most, last = caches.all()
     before = gc.get_freeze_count()

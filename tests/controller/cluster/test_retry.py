@@ -1,4 +1,4 @@
-"""Reads past the cache survive a busy server; writes are none of its business."""
+"""Live reads survive a server that is overloaded for a moment."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from tests.virtualtime import run_virtual
 
 
 class Server:
-    """Answers with errors first."""
+    """Raises these errors, then answers."""
 
     def __init__(self, *errors: ApiError) -> None:
         self._errors = list(errors)
-        self.asked_at: list[float] = []
+        self.requested_at: list[float] = []
 
     async def read(self) -> str:
-        self.asked_at.append(anyio.current_time())
+        self.requested_at.append(anyio.current_time())
         if self._errors:
             raise self._errors.pop(0)
         return "answer"
 
 
-def test_a_read_is_sent_again_after_a_server_error_with_growing_pauses() -> None:
+def test_a_read_is_retried_after_server_errors_with_growing_pauses() -> None:
     server = Server(ServerError("busy"), ServerError("busy"))
     assert run_virtual(retry_read, server.read) == "answer"
-    first, second, third = server.asked_at
+    first, second, third = server.requested_at
     assert third - second > second - first > 0
 
 
@@ -36,21 +36,21 @@ def test_a_read_may_be_given_as_a_lambda() -> None:
     assert run_virtual(retry_read, lambda: server.read()) == "answer"  # noqa: PLW0108 - the case in question
 
 
-def test_the_pause_that_the_server_asks_for_is_kept() -> None:
+def test_a_requested_pause_is_respected() -> None:
     server = Server(TooManyRequests("slowly", retry_after_seconds=3.0))
     assert run_virtual(retry_read, server.read) == "answer"
-    assert server.asked_at[1] - server.asked_at[0] == pytest.approx(3.0)
+    assert server.requested_at[1] - server.requested_at[0] == pytest.approx(3.0)
 
 
-def test_an_answer_that_nothing_can_change_is_not_asked_for_again() -> None:
+def test_a_permanent_error_is_not_retried() -> None:
     server = Server(NotFound("gone"))
     with pytest.raises(NotFound):
         run_virtual(retry_read, server.read)
-    assert len(server.asked_at) == 1
+    assert len(server.requested_at) == 1
 
 
-def test_the_last_error_is_raised_as_it_came() -> None:
+def test_the_error_of_the_last_attempt_is_raised() -> None:
     server = Server(*(ServerError(f"number {number}") for number in range(ATTEMPTS + 1)))
     with pytest.raises(ServerError, match=f"number {ATTEMPTS - 1}"):
         run_virtual(retry_read, server.read)
-    assert len(server.asked_at) == ATTEMPTS
+    assert len(server.requested_at) == ATTEMPTS
