@@ -1,6 +1,6 @@
 """The ResourceClaim controller: removes the reservations of Pods that no longer use their devices.
 
-The write that removes the last reservation also removes the allocation; then the protecting finalizer goes.
+The write that removes the last reservation also removes the allocation. A second write removes the finalizer.
 Source: `pkg/controller/resourceclaim` of `k8s.io/kubernetes`.
 """
 

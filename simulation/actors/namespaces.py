@@ -24,8 +24,8 @@ class NamespaceController(Actor):
 
     name = "namespace"
 
-    around: Callable[[Kind, Record], AbstractContextManager[object]] = staticmethod(_no_hook)
-    """A hook: the context manager that each deletion runs in."""
+    deletion_hook: Callable[[Kind, Record], AbstractContextManager[object]] = staticmethod(_no_hook)
+    """The context manager that each deletion runs in."""
 
     def _on_change(self, change: Change) -> None:
         if change.kind is NAMESPACES:
@@ -61,5 +61,5 @@ class NamespaceController(Actor):
     def _delete(self, kind: Kind, record: Record) -> None:
         key, unless_other = record.key, Preconditions(record.uid)
         if self._get(kind, key, record.uid) is not None:
-            with self.around(kind, record):
+            with self.deletion_hook(kind, record):
                 self._context.server.delete(kind, key.name, key.namespace, preconditions=unless_other)

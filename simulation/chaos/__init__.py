@@ -1,1 +1,1 @@
-"""Everything that goes wrong in a run: scripted, periodic and external faults, and their scenarios."""
+"""Scripted, periodic and external faults, and the scenarios of runs."""

@@ -48,7 +48,7 @@ class ExternalActors:
         self._touches = 0
         self._deleted_with_namespace: dict[str, Document] = {}
         """Specs of the Workloads that were deleted with their namespace and are still expected."""
-        cluster.namespace_controller.around = self._namespace_deletion
+        cluster.namespace_controller.deletion_hook = self._namespace_deletion
         self.expected: dict[str, str] = {}
         """The UIDs of the Workloads that users expect to exist, by name."""
         self.rivals: list[Deployment] = []

@@ -1,1 +1,1 @@
-"""What must hold in every run: invariants, liveness, write order, bounded work, coverage."""
+"""The checks of every run: invariants, write order, liveness, end state, bounded work, coverage."""

@@ -103,13 +103,13 @@ class WriteOrderChecker:
         claim, assignment = _assignment(after)
         if claim and (before is None or _assignment(before) != (claim, assignment)):
             # The assignment ID may differ: a second process may have adopted the seat just before.
-            seated = {
+            uids_with_seat = {
                 seat["workloadUID"]
                 for ledger in self._server.store.all(LEDGERS)
                 if ledger.document["spec"]["claimName"] == claim
                 for seat in seats_of(ledger)
             }
-            if uid not in seated and assignment not in self._exempt:
+            if uid not in uids_with_seat and assignment not in self._exempt:
                 yield f"the status of {name} names {claim}, where it has no seat"
             yield from self._foreign_booking(name, assignment)
         phase = _status(after).get("phase")

@@ -1,1 +1,1 @@
-"""Running seeds: one run, batches of them, workers, progress and reports."""
+"""Running seeds: single runs, batches, worker processes, progress and reports."""

@@ -66,7 +66,7 @@ class SimulatedRun:
         )
         self._handoff = HandOffCheck(self.cluster)
         self.external = ExternalActors(self.cluster, self.invariants, self.trace)
-        self._coverage = CoveragePoints(self.cluster.server, self.trace)
+        self._coverage_points = CoveragePoints(self.cluster.server, self.trace)
         self.network.on_send = self._on_send
         self.network.rogue_write = self.external.touch
         self._liveness = Liveness(
@@ -110,7 +110,7 @@ class SimulatedRun:
             self.trace,
             tasks,
             max_drift=self._plan.value("clock-rates", "max_drift"),
-            on_kill=self._coverage.on_kill,
+            on_kill=self._coverage_points.on_kill,
         )
         self.deployment = Deployment(
             context, "controller", self._scenario.settings, replicas=self._scenario.replicas
@@ -122,7 +122,7 @@ class SimulatedRun:
             scenario=self._scenario,
             deployment=self.deployment,
             external=self.external,
-            coverage=self._coverage,
+            coverage=self._coverage_points,
         )
         faults.start(tasks)
         await self._run_users()
@@ -133,8 +133,8 @@ class SimulatedRun:
         replicas = [replica for deployment in self._deployments for replica in deployment.all_replicas]
         self.failures += excess_work(self.trace, replicas)
         self.seconds = self._loop.simulated_seconds
-        self._coverage.hit("stale list", self.cluster.server.replicas.stale_lists_total)
-        self.coverage = self._coverage.report(self._deployments)
+        self._coverage_points.hit("stale list", self.cluster.server.replicas.stale_lists_total)
+        self.coverage = self._coverage_points.report(self._deployments)
 
     def _configure_servers(self) -> None:
         if self._plan.parameters("clock-rates"):
@@ -200,8 +200,8 @@ class SimulatedRun:
                 violations += await self._handoff.run(limit=limit)
             repair = RepairCheck(self.cluster, self.external)
             violations += await repair.run(limit=limit)
-            self._coverage.hit("handed off at rest", self._handoff.rounds)
-            self._coverage.hit("repaired at rest", repair.rounds)
+            self._coverage_points.hit("handed off at rest", self._handoff.rounds)
+            self._coverage_points.hit("repaired at rest", repair.rounds)
             violations += await self._liveness.check_convergence(limit=limit, timeout_seconds=timeout)
             if not violations:
                 violations += await self._liveness.check_rest(self._retries, timeout_seconds=timeout)
@@ -235,10 +235,10 @@ class SimulatedRun:
         running = self._replicas()
         # A rival without an elector always leads; the point requires two electing processes.
         elected = [replica for replica in running if replica.leadership.elector is not None]
-        self._coverage.hit("two leaders", sum(replica.leadership.leading for replica in elected) > 1)
-        self._coverage.hit("rival", link.process.startswith("rival"))
+        self._coverage_points.hit("two leaders", sum(replica.leadership.leading for replica in elected) > 1)
+        self._coverage_points.hit("rival", link.process.startswith("rival"))
         limits = [replica.settings.max_seats_per_claim for replica in running]
-        self._coverage.lowest_limit = min((limit for limit in limits if limit), default=0)
+        self._coverage_points.lowest_limit = min((limit for limit in limits if limit), default=0)
         sender = next((replica for replica in running if replica.link is link), None)
         if sender is not None and not sender.leadership.may_write():
             self.failures.append(f"{request} was sent by a process that may not write")

@@ -1,1 +1,1 @@
-"""Bugs that are planted into the production code to see the simulation find them; see `catalogue`."""
+"""Bugs planted into the production code, which the simulation must find; see `catalogue`."""

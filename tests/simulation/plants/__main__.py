@@ -1,7 +1,8 @@
-"""Search for planted bugs and print what it took: `python -m tests.simulation.plants [NAME ...]`.
+"""Search for planted bugs and print the number of seeds: `python -m tests.simulation.plants [NAME ...]`.
 
-One line for each plant and start, to pin seeds in `catalogue` and for the table in docs/simulation.md. Exit
-status: 0 if each was found, 1 if one was not, 2 for a name that is no plant's, 130 when interrupted.
+The output has one line per plant and start seed. Use it to pin seeds in `catalogue` and for the table in
+docs/simulation.md. Exit status: 0 if each plant was found, 1 if one was not, 2 for invalid usage, 130 when
+interrupted.
 """
 
 from __future__ import annotations
@@ -20,26 +21,25 @@ def _known_plants(
     known = {plant.name: plant for plant in PLANTS}
     for name in names:
         if name not in known:
-            raise click.BadParameter(f"{name!r} is no plant; the plants are {', '.join(known)}")
+            raise click.BadParameter(f"unknown plant {name!r}; the plants are {', '.join(known)}")
     return [plant for plant in PLANTS if plant.name in names or not names]
 
 
 @click.command(
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit status: 0 if each was found, 1 if one was not, 2 for what cannot work as called, "
-    "130 when interrupted.",
+    epilog="Exit status: 0 if each plant was found; 1 if one was not; 2 for invalid usage; 130 when interrupted.",
 )
 @click.argument("name", nargs=-1, callback=_known_plants)
 @click.pass_context
 def cli(context: click.Context, name: list[Plant]) -> None:
-    """Tell after how many seeds planted bugs are found: those named, else all of them."""
+    """Print the number of seeds that find each planted bug: all bugs, or those named."""
     missed = 0
     for plant in name:
         for start in STARTS:
             find = search(plant, start)
             missed += find is None
-            told = f"{find.seeds_total}\t{find.failure}" if find else f"not found in {SEEDS_MAX}"
-            click.echo(f"{plant.name}\t{start}\t{told}")
+            result = f"{find.seeds_total}\t{find.failure}" if find else f"not found in {SEEDS_MAX}"
+            click.echo(f"{plant.name}\t{start}\t{result}")
     context.exit(1 if missed else 0)
 
 

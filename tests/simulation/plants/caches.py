@@ -1,4 +1,4 @@
-"""Plants in the caches and in leader election: `informers`."""
+"""Plants in `informers`: in the caches and in leader election."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from tests.simulation.plants.plant import replaced
 
 
 def expired_watch_continues() -> AbstractContextManager[None]:
-    """A watch that was answered with 410 is tried again from the same version."""
+    """After a 410, a watch is retried from the same version."""
     failed = Reflector._after_failed_watch
 
     def watch_failed(reflector: Reflector[Any], error: ApiError, fruitless: int) -> object:
         if isinstance(error, Gone):
             return reflector._back_off("watch", error, then=Watching())
-        return failed(reflector, error, fruitless)
+        return original(reflector, error, fruitless)
 
     return replaced(Reflector, "_after_failed_watch", watch_failed)
 
 
 def writes_after_the_lease() -> AbstractContextManager[None]:
-    """Nothing is asked before a write: it goes out although the lease may be lost."""
+    """Writes are sent without a check of the lease."""
 
     def unchecked(_api: GuardedApi, _resource: Resource[Any]) -> AbstractContextManager[None]:
         return nullcontext()

@@ -1,7 +1,7 @@
-"""What a planted bug is: a switch that breaks one rule of the production code, and how it is thrown.
+"""A planted bug: a switch that breaks one rule of the production code.
 
-A plant replaces a function, method or constant for the time of a `with` block and puts it back, whatever
-happens. It breaks the code the way a plausible edit would: nothing else about the run is changed.
+A plant replaces a function, method or constant for the duration of a `with` block, and always restores it. It
+breaks the code as a plausible edit would, and changes nothing else about the run.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ Switch = Callable[[], AbstractContextManager[None]]
 
 @dataclass(frozen=True)
 class Plant:
-    """One bug."""
+    """One planted bug."""
 
     name: str
-    breaks: str
-    """The rule of the contract that does not hold any more, in a few words."""
+    broken_rule: str
+    """The rule of the contract that the bug breaks, in a few words."""
     switch: Switch
     seed: int
-    """A seed that finds it; without the bug the same seed passes."""
-    shows_as: str
-    """What the failure of that seed says, as a regular expression."""
+    """A seed that fails with the bug and passes without it."""
+    failure_pattern: str
+    """A regular expression that matches a failure of that seed."""
 
     def __str__(self) -> str:
         return self.name
 
 
 @contextmanager
-def replaced(owner: object, name: str, by: object) -> Iterator[None]:
-    """Let `owner.name` be something else. Raises `KeyError` where `owner` itself has no such name."""
+def replaced(owner: object, name: str, replacement: object) -> Iterator[None]:
+    """Replace `owner.name` in the block. Raises `KeyError` if `owner` itself does not define it."""
     original = vars(owner)[name]
-    setattr(owner, name, by)
+    setattr(owner, name, replacement)
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""How many consecutive seeds it takes to find a planted bug."""
+"""The search for planted bugs: how many consecutive seeds find one."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from simulation.run.simulate import simulate
 from tests.simulation.plants.plant import Plant
 
 STARTS = (0, 100_000)
-"""Two places among the seeds that have nothing to do with each other."""
+"""Two unrelated start seeds."""
 
 SEEDS_MAX = 200
-"""A bug has to be found within so many, wherever one starts."""
+"""A bug must be found within this number of seeds from any start."""
 
 
 @dataclass(frozen=True)
@@ -20,13 +20,13 @@ class Find:
 
     seed: int
     seeds_total: int
-    """Seeds that were run, this one included."""
+    """The number of seeds run, including this one."""
     failure: str
-    """The first thing that was wrong."""
+    """The first violation."""
 
 
 def search(plant: Plant, start: int, seeds_max: int = SEEDS_MAX) -> Find | None:
-    """Run seeds from `start` on until one fails with the plant and passes without it; `None`: none does."""
+    """Run seeds from `start` until one fails with the plant and passes without it; `None` if none does."""
     for number in range(seeds_max):
         failures = simulate(start + number, around=plant.switch()).failures
         if failures and simulate(start + number).passed:

@@ -1,4 +1,4 @@
-"""Plants in the seat protocol: `ledger`, its port, and the booking and release of seats."""
+"""Plants in the seat protocol: `ledger`, its port, and the steps that book and release seats."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def limit_for_joiners_only() -> AbstractContextManager[None]:
 
 
 def claim_adopted_by_name() -> AbstractContextManager[None]:
-    """A claim belongs to the ledger of its name, whatever UID its owner reference has."""
+    """A claim belongs to any ledger, whatever UID its owner reference has."""
 
     def owned_by(claim: ResourceClaim, _uid: str) -> bool:
         return any(owner.kind == CLAIM_LEDGERS.kind for owner in claim.metadata.owner_references)

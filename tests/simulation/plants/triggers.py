@@ -1,4 +1,4 @@
-"""Plants in who is looked at when, and in which order: wake-ups, queue and line."""
+"""Plants in the queue: which events activate which Workloads, and in which order."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ledger.state import ClaimLedger
 from tests.simulation.plants.plant import replaced
 
 _BACKWARDS = {code: 0x7F - code for code in range(0x80)}
-"""Turns the order of texts round."""
+"""Reverses the order of strings."""
 
 
 def ledger_deletions_ignored() -> AbstractContextManager[None]:
-    """Nobody is woken when a ledger goes."""
+    """A deleted ledger activates no Workload."""
 
     on_ledger = triggers.QueueTriggers._on_ledger
 
@@ -30,7 +30,7 @@ def ledger_deletions_ignored() -> AbstractContextManager[None]:
 
 
 def youngest_first() -> AbstractContextManager[None]:
-    """The line is kept the wrong way round: the last to come is served first."""
+    """The scheduling queue is reversed: the youngest worker comes first."""
     join = SchedulingQueue.add
 
     def reversed_join(

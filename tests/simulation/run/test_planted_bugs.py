@@ -27,7 +27,7 @@ def failures_without_plants(seed: int) -> tuple[str, ...]:
 def test_a_planted_bug_is_found_by_its_seed(plant: Plant) -> None:
     assert failures_without_plants(plant.seed) == (), "the seed fails anyway: it shows nothing"
     failures = simulate(plant.seed, around=plant.switch()).failures
-    assert any(re.search(plant.shows_as, failure) for failure in failures), failures
+    assert any(re.search(plant.failure_pattern, failure) for failure in failures), failures
 
 
 def test_a_plant_is_gone_after_the_run() -> None:
