@@ -1,4 +1,4 @@
-"""Virtual time for tests: `simulation.engine.virtual_loop` under the name by which tests know it."""
+"""Virtual time for tests: re-exports `simulation.engine.virtual_loop`."""
 
 from simulation.engine.virtual_loop import (
     ITERATIONS_MAX,

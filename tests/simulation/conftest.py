@@ -1,4 +1,4 @@
-"""Fixtures of the tests of `simulation`: everything runs in virtual time."""
+"""Fixtures of the tests of `simulation`, all in virtual time."""
 
 from collections.abc import AsyncIterator
 
@@ -10,12 +10,12 @@ from tests.virtualtime import VIRTUAL_BACKEND, VirtualBackend
 
 @pytest.fixture
 def anyio_backend() -> VirtualBackend:
-    """The virtual loop, on asyncio."""
+    """The virtual loop."""
     return VIRTUAL_BACKEND
 
 
 @pytest.fixture
 async def cluster() -> AsyncIterator[SimulatedCluster]:
-    """A cluster whose actors work. Tests furnish it."""
+    """A cluster with running actors and without nodes."""
     async with SimulatedCluster() as cluster:
         yield cluster

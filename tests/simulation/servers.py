@@ -1,4 +1,4 @@
-"""A server in memory without actors, for tests of its own behaviour. To be made on a running loop."""
+"""A server in memory without actors, for tests of the server itself. Create it on a running loop."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from simulation.engine.wall_clock import WallClock
 
 
 def lone_server() -> ApiServer:
-    """A server that nobody else uses."""
+    """Return a server without other clients."""
     namespaces = ("default", WORKER_NAMESPACE)
     new_uid = SimulatedCluster.identifiers("0")
     return ApiServer(now=WallClock(), new_uid=new_uid, namespaces=namespaces)
 
 
 def lone_client(server: ApiServer | None = None, interceptor: Interceptor = pass_through) -> ApiClient:
-    """The only client of a server."""
+    """Return the only client of a server."""
     server = server or lone_server()
     return ApiClient(server, Watches(server.store), "test", interceptor=interceptor)

@@ -1,4 +1,4 @@
-"""What command lines have in common: numbers that are checked, and errors that are one line."""
+"""Shared command-line behavior: checked numbers, and one-line errors."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ def complaint(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     with pytest.raises(click.ClickException) as caught:
         given(*arguments)
     assert refused(caught.value) == 2
-    shown = capsys.readouterr()
-    assert shown.out == ""
-    assert shown.err.startswith("error: ")
-    assert shown.err.count("\n") == 1
-    return shown.err.removeprefix("error: ").rstrip("\n")
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert output.err.startswith("error: ")
+    assert output.err.count("\n") == 1
+    return output.err.removeprefix("error: ").rstrip("\n")
 
 
 @pytest.mark.parametrize("text", ["1", "10", "07"])
-def test_a_whole_number_in_its_range_is_taken(text: str) -> None:
+def test_an_integer_in_its_range_is_accepted(text: str) -> None:
     assert given("--number", text) == {"number": int(text)}
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "displayed"),
     [
         ("abc", "'abc'"),
         ("", "''"),
@@ -58,25 +58,25 @@ def test_a_whole_number_in_its_range_is_taken(text: str) -> None:
         ("9" * 5000, "9" * 5000),
     ],
 )
-def test_what_is_no_whole_number_in_the_range_is_named_with_what_is_allowed(
-    text: str, shown: str, capsys: pytest.CaptureFixture[str]
+def test_an_invalid_integer_is_rejected_with_the_allowed_range(
+    text: str, displayed: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said = complaint(capsys, "--number", text)
-    assert said == f"--number: {shown} is not allowed: a whole number from 1 to 10"
+    message = complaint(capsys, "--number", text)
+    assert message == f"--number: {displayed} is not allowed: a whole number from 1 to 10"
 
 
-def test_a_range_without_an_end_says_where_it_begins(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_open_range_names_its_minimum(capsys: pytest.CaptureFixture[str]) -> None:
     assert given("--many", str(10**30)) == {"many": 10**30}
     assert complaint(capsys, "--many=1") == "--many: 1 is not allowed: a whole number, at least 2"
 
 
 @pytest.mark.parametrize("text", ["0.5", "10", ".5", "2.", "1e3", "1440"])
-def test_a_positive_number_is_taken(text: str) -> None:
+def test_a_positive_number_is_accepted(text: str) -> None:
     assert given("--minutes", text) == {"minutes": float(text)}
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "displayed"),
     [
         ("x", "'x'"),
         ("0", "0"),
@@ -91,33 +91,33 @@ def test_a_positive_number_is_taken(text: str) -> None:
         ("1_0", "'1_0'"),
     ],
 )
-def test_what_is_no_number_above_0_up_to_the_most_is_refused(
-    text: str, shown: str, capsys: pytest.CaptureFixture[str]
+def test_a_number_outside_its_range_is_rejected(
+    text: str, displayed: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said = complaint(capsys, "--minutes", text)
-    assert said == f"--minutes: {shown} is not allowed: a number above 0, up to 1440, such as 10"
+    message = complaint(capsys, "--minutes", text)
+    assert message == f"--minutes: {displayed} is not allowed: a number above 0, up to 1440, such as 10"
 
 
-def test_ranges_are_in_the_help() -> None:
-    shown = " ".join(command.get_help(click.Context(command)).split())
-    assert "--number N [1<=x<=10]" in shown
-    assert "--many N [x>=2]" in shown
-    assert "--minutes NUMBER [0<x<=1440]" in shown
+def test_the_help_shows_ranges() -> None:
+    output = " ".join(command.get_help(click.Context(command)).split())
+    assert "--number N [1<=x<=10]" in output
+    assert "--many N [x>=2]" in output
+    assert "--minutes NUMBER [0<x<=1440]" in output
 
 
-def test_an_argument_is_named_as_in_the_usage(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_argument_error_uses_the_name_from_the_usage(capsys: pytest.CaptureFixture[str]) -> None:
     assert complaint(capsys, "up") == "WHERE: 'up' is not allowed: a whole number, at least 0"
 
 
-def test_an_option_that_is_said_twice_is_refused_unless_that_means_something(
+def test_a_repeated_option_is_rejected_unless_it_is_repeatable(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    said = complaint(capsys, "-n", "3", "--number", "3")
-    assert said == "--number: given more than once"
+    message = complaint(capsys, "-n", "3", "--number", "3")
+    assert message == "--number: given more than once"
     assert given("--name=a", "--name=b", "--loud", "--loud") == {"name": ("a", "b"), "loud": True}
 
 
-def test_a_command_that_does_not_exist_is_followed_by_those_that_do(
+def test_an_unknown_command_error_lists_the_known_commands(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     group = click.Group(
@@ -133,22 +133,22 @@ def test_a_command_that_does_not_exist_is_followed_by_those_that_do(
 @pytest.mark.parametrize(
     ("names", "text"), [([], ""), (["a"], "a"), (["a", "b"], "a or b"), (["a", "b", "c"], "a, b or c")]
 )
-def test_names_for_a_sentence(names: list[str], text: str) -> None:
+def test_names_are_joined_for_a_sentence(names: list[str], text: str) -> None:
     assert join_names(names) == text
 
 
 class Unmeasurable(Exception):
-    """An error that a command line expects."""
+    """An expected error."""
 
 
 class ToolMissing(Unmeasurable):
-    """One with a status of its own."""
+    """An expected error with its own exit status."""
 
     exit_status = 2
 
 
 def ending_of(error: BaseException) -> int:
-    """How a command ends that raises `error`."""
+    """Return the exit status of a command that raises `error`."""
 
     @click.command
     def failing() -> None:
@@ -157,13 +157,13 @@ def ending_of(error: BaseException) -> int:
     return run(failing, [], program="a-test", expected=(Unmeasurable,), interrupted="undone")
 
 
-def test_a_command_that_ends_well_has_the_status_that_it_returns() -> None:
+def test_the_return_value_of_a_command_is_its_exit_status() -> None:
     assert run(click.Command("good", callback=lambda: 1), [], program="a-test") == 1
     assert run(click.Command("good", callback=lambda: None), [], program="a-test") == 0
 
 
 @pytest.mark.parametrize(
-    ("error", "status", "said"),
+    ("error", "status", "message"),
     [
         (Unmeasurable("no\nfigures"), FAILED, "error: no figures\n"),
         (ToolMissing("no go"), 2, "error: no go\n"),
@@ -173,14 +173,14 @@ def test_a_command_that_ends_well_has_the_status_that_it_returns() -> None:
         (KeyboardInterrupt(), INTERRUPTED, "error: undone\n"),
     ],
 )
-def test_an_expected_error_is_one_line_and_a_status(
-    capsys: pytest.CaptureFixture[str], error: BaseException, status: int, said: str
+def test_an_expected_error_is_one_line_and_an_exit_status(
+    capsys: pytest.CaptureFixture[str], error: BaseException, status: int, message: str
 ) -> None:
     assert ending_of(error) == status
-    assert capsys.readouterr().err.removeprefix("\n") == said  # click ends the line of a ^C itself
+    assert capsys.readouterr().err.removeprefix("\n") == message  # click ends the line of a ^C itself
 
 
-def test_the_notes_of_an_error_stand_above_its_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_notes_of_an_error_precede_its_line(capsys: pytest.CaptureFixture[str]) -> None:
     error = Unmeasurable("it ended")
     error.add_note("its last words")
     assert ending_of(error) == FAILED
@@ -195,13 +195,13 @@ def test_the_notes_of_an_error_stand_above_its_line(capsys: pytest.CaptureFixtur
         ExceptionGroup("tasks", [Unmeasurable("no figures"), LookupError("a bug")]),
     ],
 )
-def test_an_error_that_nobody_expects_keeps_its_traceback(error: Exception) -> None:
+def test_an_unexpected_error_keeps_its_traceback(error: Exception) -> None:
     with pytest.raises(type(error)) as caught:
         ending_of(error)
     assert caught.value is error
 
 
-def test_a_group_of_commands_without_one_shows_its_help(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_command_group_without_a_command_shows_its_help(capsys: pytest.CaptureFixture[str]) -> None:
     tool = click.Group("tool", commands=[click.Command("up", help="Start it")])
     assert run(tool, [], program="a-test") == 2
     assert "Start it" in capsys.readouterr().err

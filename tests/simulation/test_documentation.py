@@ -1,4 +1,4 @@
-"""The page about the simulation names what there is."""
+"""docs/simulation.md lists every fault and every coverage point."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "simulation.md").read_text()
 
 
 def rows(heading: str) -> list[str]:
-    """The rows of the table that begins like this."""
+    """Return the rows of the table that starts with this heading."""
     table = PAGE.partition(heading)[2].partition("\n\n")[0]
     return table.splitlines()[2:]
 
@@ -24,5 +24,5 @@ def test_the_page_lists_every_fault_with_its_probability() -> None:
     assert rows("| fault |") == expected
 
 
-def test_the_page_lists_every_point() -> None:
-    assert rows("| point |") == [f"| {name} | {what} |" for name, what in POINTS.items()]
+def test_the_page_lists_every_coverage_point() -> None:
+    assert rows("| point |") == [f"| {name} | {meaning} |" for name, meaning in POINTS.items()]

@@ -1,4 +1,4 @@
-"""The server in memory says to every case what a real server said (`e2e/parity`)."""
+"""The simulated server answers every case as a real server did (`e2e/parity`)."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ CASES_RECORDED, SCENES_RECORDED = RECORDED_CASES.load(), RECORDED_SCENES.load()
 
 
 @pytest.mark.parametrize("title", CASES)
-async def test_the_server_in_memory_answers_like_a_real_one(title: str) -> None:
+async def test_the_simulated_server_answers_like_a_real_one(title: str) -> None:
     assert await run_case(CASES[title], lone_client()) == CASES_RECORDED[title]
 
 
 @pytest.mark.parametrize("title", SCENES)
-async def test_the_actors_do_what_their_models_did(title: str) -> None:
+async def test_the_actors_behave_like_the_real_components(title: str) -> None:
     async with SimulatedCluster() as cluster:
         assert await run_scene(SCENES[title], cluster.client("test")) == SCENES_RECORDED[title]
 

@@ -1,4 +1,4 @@
-"""Several API servers: caches that lag, never forget, and may be behind what a client has seen."""
+"""API server replicas whose watch caches lag."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def create(server: ApiServer, name: str) -> str:
 
 @pytest.fixture
 async def lagging() -> tuple[ApiServer, Watches]:
-    """A server with one replica that is ten seconds behind."""
+    """A server with one replica that lags by ten seconds."""
     server = lone_server()
     server.replicas.lag(1, Random(1), lambda: 10.0)
     return server, Watches(server.store, server.replicas)
 
 
-async def test_a_consistent_list_shows_what_is_and_another_what_was(
+async def test_a_consistent_list_is_current_and_a_cached_list_lags(
     lagging: tuple[ApiServer, Watches],
 ) -> None:
     server, _ = lagging
@@ -58,7 +58,7 @@ async def test_a_version_that_a_replica_has_not_seen_is_too_large(lagging: tuple
         server.list_page(LEDGERS, resource_version=version)
 
 
-async def test_a_watch_sees_changes_when_its_replica_does(lagging: tuple[ApiServer, Watches]) -> None:
+async def test_a_watch_delivers_changes_when_its_replica_has_them(lagging: tuple[ApiServer, Watches]) -> None:
     server, watches = lagging
     version = str(server.store.revision)
     create(server, "a")
@@ -69,7 +69,7 @@ async def test_a_watch_sees_changes_when_its_replica_does(lagging: tuple[ApiServ
     assert anyio.current_time() == 10
 
 
-async def test_what_a_replica_has_seen_only_grows() -> None:
+async def test_the_revision_of_a_replica_only_grows() -> None:
     lags = iter((5.0, 1.0, 0.0))
     server = lone_server()
     server.replicas.lag(1, Random(1), lambda: next(lags))
@@ -84,7 +84,7 @@ async def test_what_a_replica_has_seen_only_grows() -> None:
     assert watches.revision_seen(replica) == revisions[0] - 1
 
 
-async def test_bookmarks_may_be_starved() -> None:
+async def test_bookmarks_can_be_disabled() -> None:
     server = lone_server()
     watches = Watches(server.store)
     watches.bookmarks = False
@@ -93,7 +93,7 @@ async def test_bookmarks_may_be_starved() -> None:
     assert await watch.read(200.0) is None
 
 
-async def test_an_expired_version_may_be_refused_with_a_status() -> None:
+async def test_an_expired_version_can_be_refused_with_a_status() -> None:
     server = lone_server()
     watches = Watches(server.store)
     watches.refuses_expired = lambda: True

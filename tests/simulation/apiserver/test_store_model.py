@@ -1,4 +1,4 @@
-"""The server in memory against a dictionary: any order of writes, and every watch of them."""
+"""Property tests of the simulated server against a dictionary: any order of writes, and their watches."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ GOLD = Selectors(labels="tier=gold")
 
 
 @dataclass
-class Known:
-    """What the model knows of one ledger."""
+class Expected:
+    """The expected state of one ledger."""
 
     uid: str
     tier: str
@@ -55,81 +55,81 @@ class LedgersOfOneServer(RuleBasedStateMachine):
         self.server = ApiServer(
             now=lambda: EPOCH, new_uid=SimulatedCluster.identifiers("0"), namespaces=("default",)
         )
-        self.known: dict[str, Known] = {}
+        self.expected: dict[str, Expected] = {}
         self.last_revision = self.server.store.revision
-        self.marks: list[tuple[int, dict[str, Document]]] = []
+        self.remembered: list[tuple[int, dict[str, Document]]] = []
 
-    # What is done.
+    # Rules.
 
     @rule(name=NAMES, tier=LABELS)
     def create(self, name: str, tier: str) -> None:
         body = {"metadata": {"name": name, "labels": {"tier": tier}}, "spec": {"claimName": "claim"}}
-        if name in self.known:
+        if name in self.expected:
             assert self.refused(lambda: self.server.create(LEDGERS, "default", body)) == "AlreadyExists"
             return
         record = self.server.create(LEDGERS, "default", body)
-        self.known[name] = Known(record.uid, tier)
+        self.expected[name] = Expected(record.uid, tier)
 
     @rule(name=NAMES, tier=LABELS, which=WHICH_VERSION)
     def label(self, name: str, tier: str, which: str) -> None:
         if self.patched(name, {"metadata": {"labels": {"tier": tier}}}, which):
-            self.known[name].tier = tier
+            self.expected[name].tier = tier
 
     @rule(name=NAMES, seats=SEATS, which=WHICH_VERSION)
     def seat(self, name: str, seats: list[str], which: str) -> None:
         patch = {"spec": {"seats": [{"workload": seat} for seat in seats] or None}}
-        if self.patched(name, patch, which) and self.known[name].seats != seats:
-            self.known[name].seats = seats
-            self.known[name].generation += 1
+        if self.patched(name, patch, which) and self.expected[name].seats != seats:
+            self.expected[name].seats = seats
+            self.expected[name].generation += 1
 
-    @precondition(lambda self: self.known)
+    @precondition(lambda self: self.expected)
     @rule(name=NAMES)
     def hold(self, name: str) -> None:
-        known = self.known.get(name)
-        if known is not None and not known.deleting:
+        expected = self.expected.get(name)
+        if expected is not None and not expected.deleting:
             self.patched(name, {"metadata": {"finalizers": ["example.com/hold"]}}, "current")
-            known.held = True
+            expected.held = True
 
     @rule(name=NAMES)
-    def let_go(self, name: str) -> None:
+    def release(self, name: str) -> None:
         if self.patched(name, {"metadata": {"finalizers": []}}, "none"):
-            known = self.known[name]
-            known.held = False
-            if known.deleting:
-                del self.known[name]
+            expected = self.expected[name]
+            expected.held = False
+            if expected.deleting:
+                del self.expected[name]
 
     @rule(name=NAMES, which=WHICH_VERSION)
     def delete(self, name: str, which: str) -> None:
-        known = self.known.get(name)
+        expected = self.expected.get(name)
         version = None if which == "none" else self.version(name, which)
 
-        def act() -> object:
+        def write() -> object:
             wanted = Preconditions(resource_version=version)
             return self.server.delete(LEDGERS, name, "default", preconditions=wanted)
 
-        if known is None:
-            assert self.refused(act) == "NotFound"
+        if expected is None:
+            assert self.refused(write) == "NotFound"
         elif which == "stale":
-            assert self.refused(act) == "Conflict"
+            assert self.refused(write) == "Conflict"
         else:
-            act()
-            if known.held:
-                known.generation += not known.deleting
-                known.deleting = True
+            write()
+            if expected.held:
+                expected.generation += not expected.deleting
+                expected.deleting = True
             else:
-                del self.known[name]
+                del self.expected[name]
 
     @rule()
-    def mark(self) -> None:
-        """Remember a moment from which a watch is opened at the end."""
-        self.marks.append((self.server.store.revision, self.listed()))
+    def remember(self) -> None:
+        """Remember a revision to open a watch from at the end."""
+        self.remembered.append((self.server.store.revision, self.listed()))
 
-    # What must hold.
+    # Invariants.
 
     @invariant()
-    def the_server_holds_what_the_model_holds(self) -> None:
+    def the_server_matches_the_model(self) -> None:
         held = {name: content_of(document) for name, document in self.listed().items()}
-        assert held == {name: known.content() for name, known in self.known.items()}
+        assert held == {name: expected.content() for name, expected in self.expected.items()}
 
     @invariant()
     def every_write_takes_a_new_revision(self) -> None:
@@ -145,12 +145,12 @@ class LedgersOfOneServer(RuleBasedStateMachine):
         run_virtual(self.check_watches)
 
     async def check_watches(self) -> None:
-        """A list and the watch from it, or from later, always end in what a list shows now."""
+        """Check that a watch from any remembered revision ends in the current list."""
         watches = Watches(self.server.store)
         for selectors in (Selectors(), GOLD):
             page = self.server.list_page(LEDGERS, selectors=selectors)
             final = {record.key.name: record.document for record in page.records}
-            for revision, before in self.marks:
+            for revision, before in self.remembered:
                 gold = selectors is GOLD
                 seen = {n: d for n, d in before.items() if not gold or content_of(d)[1] == "gold"}
                 watch = watches.open("test", LEDGERS, "", selectors, str(revision))
@@ -182,28 +182,28 @@ class LedgersOfOneServer(RuleBasedStateMachine):
         return current if which == "current" else "1"
 
     def patched(self, name: str, patch: Document, which: str) -> bool:
-        """Whether the patch was applied; it must be refused exactly where the model says so."""
+        """Return whether the patch was applied; it must be refused exactly where the model expects it."""
         metadata = dict(patch.get("metadata") or {})
         if which != "none":
             metadata["resourceVersion"] = self.version(name, which)
 
-        def act() -> object:
+        def write() -> object:
             return self.server.patch(LEDGERS, name, "default", {**patch, "metadata": metadata})
 
-        if name not in self.known:
-            assert self.refused(act) == "NotFound"
+        if name not in self.expected:
+            assert self.refused(write) == "NotFound"
             return False
         if which == "stale":
-            assert self.refused(act) == "Conflict"
+            assert self.refused(write) == "Conflict"
             return False
-        act()
+        write()
         return True
 
     @staticmethod
-    def refused(act: object) -> str:
-        assert callable(act)
+    def refused(write: object) -> str:
+        assert callable(write)
         try:
-            act()
+            write()
         except Refusal as refusal:
             return refusal.reason
         return ""

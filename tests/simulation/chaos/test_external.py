@@ -1,4 +1,4 @@
-"""What users want is what hands give back, and nothing else."""
+"""External actors restore only the Workloads that users still expect."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from simulation.engine.trace import Trace
 pytestmark = pytest.mark.anyio
 
 
-async def test_what_users_delete_while_their_namespace_ends_does_not_come_back_with_it(
+async def test_a_workload_deleted_while_its_namespace_terminates_is_not_restored(
     cluster: SimulatedCluster,
 ) -> None:
-    """One is seen to be deleted still, one went already."""
+    """One Workload is still terminating, the other is gone already."""
     external = ExternalActors(cluster, InvariantChecker(cluster), Trace(anyio.current_time))
     held = workload("held")
     held["metadata"]["finalizers"] = ["example.com/other"]

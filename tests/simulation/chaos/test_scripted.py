@@ -1,4 +1,4 @@
-"""Each fault, and what the calling client hears of it."""
+"""Each scripted fault, and what the calling client gets."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ KEY = ObjectKey("default", "ledger-a")
 
 
 @dataclass
-class World:
+class Harness:
     server: ApiServer
     faults: Faults
     client: ApiClient
@@ -48,130 +48,130 @@ class World:
 
 
 @pytest.fixture
-async def world() -> World:
+async def harness() -> Harness:
     server, faults = lone_server(), Faults()
     server.create(LEDGERS, KEY.namespace, {"metadata": {"name": KEY.name}, "spec": {"claimName": "c"}})
-    return World(server, faults, lone_client(server, faults))
+    return Harness(server, faults, lone_client(server, faults))
 
 
-async def test_a_lost_answer_is_of_a_write_that_took_effect(world: World) -> None:
-    world.faults.add(LoseAnswer(), verb="patch")
-
-    with pytest.raises(OutcomeUnknown):
-        await world.label("1")
-
-    assert world.labels == {"a": "1"}
-    assert (await world.label("2")).metadata.labels == {"a": "2"}, "once"
-
-
-async def test_the_lost_answer_may_have_been_a_refusal(world: World) -> None:
-    world.faults.add(LoseAnswer(), verb="get")
+async def test_a_write_with_a_lost_answer_takes_effect(harness: Harness) -> None:
+    harness.faults.add(LoseAnswer(), verb="patch")
 
     with pytest.raises(OutcomeUnknown):
-        await world.client.get(CLAIM_LEDGERS, "nobody", KEY.namespace)
+        await harness.label("1")
+
+    assert harness.labels == {"a": "1"}
+    assert (await harness.label("2")).metadata.labels == {"a": "2"}, "only once"
 
 
-async def test_a_lost_request_takes_no_effect_and_sounds_the_same(world: World) -> None:
-    world.faults.add(LoseRequest(), verb="patch")
-
-    with pytest.raises(OutcomeUnknown):
-        await world.label("1")
-
-    assert world.labels == {}
-
-
-async def test_a_late_request_takes_effect_after_its_sender_gave_up(world: World) -> None:
-    world.faults.add(ArriveLate(5), verb="patch")
+async def test_a_lost_answer_can_hide_a_refusal(harness: Harness) -> None:
+    harness.faults.add(LoseAnswer(), verb="get")
 
     with pytest.raises(OutcomeUnknown):
-        await world.label("1")
-    assert world.labels == {}
+        await harness.client.get(CLAIM_LEDGERS, "nobody", KEY.namespace)
+
+
+async def test_a_lost_request_has_no_effect_and_raises_the_same_error(harness: Harness) -> None:
+    harness.faults.add(LoseRequest(), verb="patch")
+
+    with pytest.raises(OutcomeUnknown):
+        await harness.label("1")
+
+    assert harness.labels == {}
+
+
+async def test_a_late_request_takes_effect_after_its_sender_gave_up(harness: Harness) -> None:
+    harness.faults.add(ArriveLate(5), verb="patch")
+
+    with pytest.raises(OutcomeUnknown):
+        await harness.label("1")
+    assert harness.labels == {}
     await anyio.sleep(5.1)
 
-    assert world.labels == {"a": "1"}
+    assert harness.labels == {"a": "1"}
 
 
-async def test_a_refusal_is_the_error_that_was_asked_for_as_often_as_asked(world: World) -> None:
-    rule = world.faults.add(Refuse(lambda: Forbidden("quota", status=403)), kind=LEDGERS, skip=1, times=2)
+async def test_a_rule_raises_its_error_as_often_as_configured(harness: Harness) -> None:
+    rule = harness.faults.add(Refuse(lambda: Forbidden("quota", status=403)), kind=LEDGERS, skip=1, times=2)
 
-    await world.label("1")
+    await harness.label("1")
     for _ in range(2):
         with pytest.raises(Forbidden):
-            await world.label("2")
-    await world.label("3")
+            await harness.label("2")
+    await harness.label("3")
 
-    assert (world.labels, rule.hits) == ({"a": "3"}, 2)
+    assert (harness.labels, rule.hits) == ({"a": "3"}, 2)
 
 
-async def test_other_calls_are_not_hurt(world: World) -> None:
-    world.faults.add(Disconnect(), kind=PODS, times=None)
-    world.faults.add(Disconnect(), verb="delete", times=None)
-    world.faults.add(Disconnect(), client="another", times=None)
-    world.faults.add(Disconnect(), subresource="status", times=None)
+async def test_a_rule_does_not_affect_other_calls(harness: Harness) -> None:
+    harness.faults.add(Disconnect(), kind=PODS, times=None)
+    harness.faults.add(Disconnect(), verb="delete", times=None)
+    harness.faults.add(Disconnect(), client="another", times=None)
+    harness.faults.add(Disconnect(), subresource="status", times=None)
 
-    await world.label("1")
+    await harness.label("1")
 
     with pytest.raises(Unreachable):
-        await world.client.delete(CLAIM_LEDGERS, KEY.name, KEY.namespace)
+        await harness.client.delete(CLAIM_LEDGERS, KEY.name, KEY.namespace)
 
 
-async def test_somebody_else_may_come_first(world: World) -> None:
-    read = await world.client.get(CLAIM_LEDGERS, KEY.name, KEY.namespace)
+async def test_another_client_can_write_first(harness: Harness) -> None:
+    read = await harness.client.get(CLAIM_LEDGERS, KEY.name, KEY.namespace)
 
-    def rogue() -> None:
-        world.server.patch(LEDGERS, KEY.name, KEY.namespace, {"metadata": {"labels": {"by": "rogue"}}})
+    def rogue_write() -> None:
+        harness.server.patch(LEDGERS, KEY.name, KEY.namespace, {"metadata": {"labels": {"by": "rogue"}}})
 
-    world.faults.add(Meanwhile(rogue), verb="patch")
+    harness.faults.add(Meanwhile(rogue_write), verb="patch")
     version = {"resourceVersion": read.metadata.resource_version}
 
     with pytest.raises(Conflict):
-        await world.client.patch(
+        await harness.client.patch(
             CLAIM_LEDGERS, KEY.name, {"metadata": {**version, "labels": {"a": "1"}}}, KEY.namespace
         )
 
-    assert world.labels == {"by": "rogue"}
+    assert harness.labels == {"by": "rogue"}
 
 
-async def test_a_delay_takes_time_and_too_long_a_one_is_a_lost_answer(world: World) -> None:
-    world.faults.add(Delay(before_seconds=2, after_seconds=3), verb="patch")
-    await world.label("1")
+async def test_a_delay_beyond_the_request_timeout_is_a_lost_answer(harness: Harness) -> None:
+    harness.faults.add(Delay(before_seconds=2, after_seconds=3), verb="patch")
+    await harness.label("1")
     assert anyio.current_time() == 5
 
-    world.faults.add(Delay(before_seconds=1, after_seconds=60), verb="patch")
+    harness.faults.add(Delay(before_seconds=1, after_seconds=60), verb="patch")
     with pytest.raises(OutcomeUnknown):
-        await world.label("2")
+        await harness.label("2")
 
     assert anyio.current_time() == 5 + REQUEST_SECONDS
-    assert world.labels == {"a": "2"}
+    assert harness.labels == {"a": "2"}
 
 
 @pytest.mark.parametrize("applied", [False, True])
-async def test_a_crashed_client_never_hears_and_is_never_heard_again(world: World, applied: bool) -> None:
-    world.faults.add(Crash(world.client, applied=applied), verb="patch")
-    heard: list[str] = []
+async def test_a_crashed_client_gets_no_answer_and_sends_no_request(harness: Harness, applied: bool) -> None:
+    harness.faults.add(Crash(harness.client, applied=applied), verb="patch")
+    results: list[str] = []
 
     async def process() -> None:
         try:
-            await world.label("1")
-            heard.append("answer")
+            await harness.label("1")
+            results.append("answer")
         finally:
-            # Clean-up code that a dead process would not run must not reach the server either.
+            # A dead process would not run this clean-up code: it must not reach the server.
             with anyio.CancelScope(shield=True), anyio.move_on_after(100):
-                await world.client.delete(CLAIM_LEDGERS, KEY.name, KEY.namespace)
-                heard.append("clean-up")
+                await harness.client.delete(CLAIM_LEDGERS, KEY.name, KEY.namespace)
+                results.append("clean-up")
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(process)
-        await world.client.wait_crashed()
+        await harness.client.wait_crashed()
         await anyio.sleep(60)
         tasks.cancel_scope.cancel()
 
-    assert heard == []
-    assert world.labels == ({"a": "1"} if applied else {})
+    assert results == []
+    assert harness.labels == ({"a": "1"} if applied else {})
 
 
-async def test_errors_are_those_of_the_real_transport(world: World) -> None:
+async def test_errors_are_those_of_the_real_transport(harness: Harness) -> None:
     with pytest.raises(NotFound, match=r'claimledgers.openrl.io "nobody" not found') as caught:
-        await world.client.get(CLAIM_LEDGERS, "nobody", KEY.namespace)
+        await harness.client.get(CLAIM_LEDGERS, "nobody", KEY.namespace)
 
     assert (caught.value.status, caught.value.reason) == (404, "NotFound")

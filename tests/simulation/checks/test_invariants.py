@@ -1,4 +1,4 @@
-"""What the invariants says of seats above the limit, and of the end of a claim (contract §4 and §8)."""
+"""`InvariantChecker` on the seat limit (contract §8.1) and the deletion order of claims (contract §4)."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ pytestmark = pytest.mark.anyio
 LEDGER, CLAIM = "ledger-a", "claim-a"
 
 
-def owned_claim(cluster: SimulatedCluster, *finalizers: str) -> None:
-    """A ledger and its claim."""
+def create_owned_claim(cluster: SimulatedCluster, *finalizers: str) -> None:
+    """Create a ledger and its claim."""
     server, namespace = cluster.server, cluster.workloads.namespace
     ledger = server.create(LEDGERS, namespace, {"metadata": {"name": LEDGER}, "spec": {"claimName": CLAIM}})
     owner = {"apiVersion": LEDGERS.api_version, "kind": LEDGERS.kind, "name": LEDGER, "uid": ledger.uid}
@@ -33,10 +33,10 @@ def owned_claim(cluster: SimulatedCluster, *finalizers: str) -> None:
 
 
 @pytest.mark.parametrize("finalizers", [(), ("example.com/hold",)])
-async def test_a_claim_that_is_asked_to_go_before_its_ledger_is_told_once(
+async def test_a_claim_deleted_before_its_ledger_is_reported_once(
     cluster: SimulatedCluster, finalizers: tuple[str, ...]
 ) -> None:
-    owned_claim(cluster, *finalizers)
+    create_owned_claim(cluster, *finalizers)
     invariants, namespace = InvariantChecker(cluster), cluster.workloads.namespace
 
     cluster.server.delete(CLAIMS, CLAIM, namespace)
@@ -49,10 +49,10 @@ async def test_a_claim_that_is_asked_to_go_before_its_ledger_is_told_once(
 
 
 @pytest.mark.parametrize("finalizers", [(), ("example.com/hold",)])
-async def test_a_claim_that_goes_after_its_ledger_is_in_order(
+async def test_a_claim_deleted_after_its_ledger_is_no_violation(
     cluster: SimulatedCluster, finalizers: tuple[str, ...]
 ) -> None:
-    owned_claim(cluster, *finalizers)
+    create_owned_claim(cluster, *finalizers)
     invariants, namespace = InvariantChecker(cluster), cluster.workloads.namespace
 
     cluster.server.delete(LEDGERS, LEDGER, namespace)
@@ -68,16 +68,16 @@ def seat(name: str) -> dict[str, object]:
 
 
 @pytest.mark.parametrize(
-    ("after", "told"),
+    ("after", "reported"),
     [
-        (("a", "b"), False),  # lowered below what was there
+        (("a", "b"), False),  # a limit below the existing seats
         (("a", "b", "c"), True),
-        (("a", "c"), True),  # one comes as another goes: the write adds a seat all the same
+        (("a", "c"), True),  # one seat is added while another is removed
         (("b",), False),
     ],
 )
-async def test_a_write_that_adds_a_seat_above_the_limit_is_told(
-    cluster: SimulatedCluster, after: tuple[str, ...], told: bool
+async def test_a_write_that_adds_a_seat_above_the_limit_is_reported(
+    cluster: SimulatedCluster, after: tuple[str, ...], reported: bool
 ) -> None:
     server, namespace = cluster.server, cluster.workloads.namespace
     spec = {"claimName": CLAIM, "seats": [seat("a"), seat("b")]}
@@ -86,7 +86,7 @@ async def test_a_write_that_adds_a_seat_above_the_limit_is_told(
 
     server.patch(LEDGERS, LEDGER, namespace, {"spec": {"seats": [seat(name) for name in after]}})
 
-    assert [f"the limit is {1}" in violation for violation in invariants.violations] == [True] * told
+    assert [f"the limit is {1}" in violation for violation in invariants.violations] == [True] * reported
 
 
 def book_seat(cluster: SimulatedCluster, uid: str) -> None:
@@ -96,32 +96,32 @@ def book_seat(cluster: SimulatedCluster, uid: str) -> None:
     cluster.server.create(LEDGERS, cluster.workloads.namespace, body)
 
 
-def make_pod(cluster: SimulatedCluster, uid: str) -> None:
+def create_pod(cluster: SimulatedCluster, uid: str) -> None:
     body = plain_pod("orw-worker", owner=controller_reference("worker", uid))
     cluster.server.create(PODS, cluster.workloads.namespace, body)
 
 
-LAND: dict[str, Callable[[SimulatedCluster, str], None]] = {"seat": book_seat, "Pod": make_pod}
+ADD: dict[str, Callable[[SimulatedCluster, str], None]] = {"seat": book_seat, "Pod": create_pod}
 
 
-@pytest.mark.parametrize("what", LAND)
+@pytest.mark.parametrize("added", ADD)
 @pytest.mark.parametrize(
-    ("late", "leaving", "told"), [(True, True, False), (False, True, True), (True, False, True)]
+    ("late", "deleting", "reported"), [(True, True, False), (False, True, True), (True, False, True)]
 )
-async def test_only_what_lands_late_for_a_worker_that_is_leaving_is_nobodys_fault(
-    cluster: SimulatedCluster, what: str, late: bool, leaving: bool, told: bool
+async def test_only_late_additions_for_a_workload_under_deletion_are_exempt(
+    cluster: SimulatedCluster, added: str, late: bool, deleting: bool, reported: bool
 ) -> None:
     server, namespace = cluster.server, cluster.workloads.namespace
     invariants = InvariantChecker(cluster, is_late_write=lambda: late)
     body = workload("worker")
     body["metadata"]["finalizers"] = ["example.com/hold"]
     cluster.workloads.submit(body)
-    if leaving:
+    if deleting:
         cluster.workloads.delete("worker")
-    LAND[what](cluster, server.get(WORKLOADS, "worker", namespace).uid)
-    if not leaving:
+    ADD[added](cluster, server.get(WORKLOADS, "worker", namespace).uid)
+    if not deleting:
         cluster.workloads.delete("worker")
     server.patch(WORKLOADS, "worker", namespace, {"metadata": {"finalizers": None}})
 
-    said = [text.endswith(f"worker was deleted and left a {what}") for text in invariants.violations]
-    assert said == [True] * told
+    matches = [text.endswith(f"worker was deleted and left a {added}") for text in invariants.violations]
+    assert matches == [True] * reported

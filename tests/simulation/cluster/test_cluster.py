@@ -1,4 +1,4 @@
-"""The simulated cluster as a whole: determinism, waiting, and what its actors do on command."""
+"""The simulated cluster as a whole: determinism, waiting, and its actors on command."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LIMIT_OF_TWO = SETTINGS.model_copy(update={"max_seats_per_claim": 2, "retry_inte
 
 
 async def eventful_run(seed: int) -> str:
-    """The digest of a run in which much happens by chance: every version of every object."""
+    """Return the digest of a run with much randomness, over every version of every object."""
     async with SimulatedCluster(seed=seed, delays=Delays(spread=1.0)) as cluster:
         latency = cluster.rng("latency")
 
@@ -70,21 +70,21 @@ def digest_in_another_process(seed: int, hash_seed: str) -> str:
     return answer.stdout.splitlines()[-1]
 
 
-def test_a_seed_is_a_run_in_every_process_and_under_every_hash_seed() -> None:
+def test_a_seed_has_one_digest_in_every_process_and_under_every_hash_seed() -> None:
     here = run_virtual(eventful_run, 7)
 
     assert digest_in_another_process(7, "1") == here
     assert digest_in_another_process(7, "2") == here
 
 
-def test_another_seed_is_another_run_and_runs_leave_nothing_behind() -> None:
+def test_seeds_differ_in_digest_and_runs_are_independent() -> None:
     first = run_virtual(eventful_run, 7)
 
     assert run_virtual(eventful_run, 8) != first
     assert run_virtual(eventful_run, 7) == first
 
 
-async def test_settling_waits_for_calls_that_are_on_their_way(cluster: SimulatedCluster) -> None:
+async def test_settling_waits_for_calls_in_flight(cluster: SimulatedCluster) -> None:
     faults = Faults()
     faults.add(Delay(before_seconds=14), verb="create", kind=PODS)
     cluster.fleet.add_nodes(1)
@@ -95,24 +95,24 @@ async def test_settling_waits_for_calls_that_are_on_their_way(cluster: Simulated
         assert cluster.workloads.in_phase("Running") == ["slow"]
 
 
-async def test_what_never_comes_to_rest_is_said_so(cluster: SimulatedCluster) -> None:
+async def test_a_cluster_that_never_comes_to_rest_raises_not_settled(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
 
-    async def fidget() -> None:
+    async def keep_writing() -> None:
         while True:
-            cluster.fleet.set_labels("gpu-node-0", {"moment": str(anyio.current_time())})
+            cluster.fleet.set_labels("gpu-node-0", {"time": str(anyio.current_time())})
             await anyio.sleep(1)
 
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(fidget)
+        tasks.start_soon(keep_writing)
         with pytest.raises(NotSettled, match="still receives writes"):
             await cluster.settle(limit_seconds=60)
-        with pytest.raises(NotSettled, match="nobody comes"):
-            await cluster.wait_until(lambda: cluster.workloads.get("nobody"), "nobody comes", limit_seconds=5)
+        with pytest.raises(NotSettled, match="missing"):
+            await cluster.wait_until(lambda: cluster.workloads.get("nobody"), "missing", limit_seconds=5)
         tasks.cancel_scope.cancel()
 
 
-async def test_an_error_in_a_block_comes_out_as_it_is() -> None:
+async def test_an_error_in_the_block_propagates_unwrapped() -> None:
     with pytest.raises(LookupError, match="of the test"):
         async with SimulatedCluster():
             raise LookupError("of the test")
@@ -135,7 +135,7 @@ async def test_an_error_of_an_actor_ends_the_block() -> None:
     assert caught.group_contains(LookupError, match="of an actor")
 
 
-async def test_calls_are_told_apart_by_who_made_them(cluster: SimulatedCluster) -> None:
+async def test_calls_are_selected_by_client(cluster: SimulatedCluster) -> None:
     async with (
         simulated_controller(cluster, identity="one"),
         simulated_controller(cluster, identity="two"),
@@ -147,7 +147,7 @@ async def test_calls_are_told_apart_by_who_made_them(cluster: SimulatedCluster) 
 POD = ObjectKey("default", "pod")
 
 
-async def a_running_pod(cluster: SimulatedCluster) -> None:
+async def start_pod(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
     body = {"metadata": {"name": POD.name}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
     cluster.server.create(PODS, POD.namespace, body)
@@ -161,8 +161,8 @@ def pod_status(cluster: SimulatedCluster) -> dict[str, Any]:
     return dict(pod["status"])
 
 
-async def test_a_deleted_pod_reaches_a_final_phase_before_it_goes(cluster: SimulatedCluster) -> None:
-    await a_running_pod(cluster)
+async def test_a_deleted_pod_reaches_a_final_phase_before_it_is_removed(cluster: SimulatedCluster) -> None:
+    await start_pod(cluster)
     cluster.server.delete(PODS, POD.name, POD.namespace)
     await cluster.settle()
 
@@ -170,17 +170,17 @@ async def test_a_deleted_pod_reaches_a_final_phase_before_it_goes(cluster: Simul
     assert (last.type.value, last.record.document["status"]["phase"]) == ("DELETED", "Failed")
 
 
-async def test_workers_end_as_they_are_told(cluster: SimulatedCluster) -> None:
-    await a_running_pod(cluster)
-    cluster.kubelet.fail(POD, "out of luck")
+async def test_a_pod_fails_on_command_with_its_message(cluster: SimulatedCluster) -> None:
+    await start_pod(cluster)
+    cluster.kubelet.fail(POD, "disk full")
 
     status = pod_status(cluster)
     (container,) = status["containerStatuses"]
     assert status["phase"] == "Failed"
-    assert container["state"]["terminated"]["message"] == "out of luck"
+    assert container["state"]["terminated"]["message"] == "disk full"
 
 
-async def test_a_pod_that_is_held_does_not_start(cluster: SimulatedCluster) -> None:
+async def test_a_held_pod_does_not_start_until_it_is_released(cluster: SimulatedCluster) -> None:
     cluster.kubelet.hold(POD, "ErrImagePull")
     cluster.fleet.add_nodes(1)
     body = {"metadata": {"name": POD.name}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
@@ -206,10 +206,10 @@ async def test_a_paused_actor_does_nothing_and_catches_up(cluster: SimulatedClus
     assert pod_status(cluster)["phase"] == "Running"
 
 
-async def test_the_pods_of_a_node_that_is_gone_are_ended_by_garbage_collection(
+async def test_garbage_collection_removes_the_pods_of_a_deleted_node(
     cluster: SimulatedCluster,
 ) -> None:
-    await a_running_pod(cluster)
+    await start_pod(cluster)
     cluster.fleet.remove_node("gpu-node-0")
     await cluster.settle(quiet_seconds=60)
 
@@ -217,7 +217,7 @@ async def test_the_pods_of_a_node_that_is_gone_are_ended_by_garbage_collection(
     assert cluster.server.documents(NODES) == []
 
 
-async def test_a_pod_that_is_deleted_while_it_is_being_bound_keeps_no_device(
+async def test_a_pod_deleted_during_binding_releases_its_device(
     cluster: SimulatedCluster,
 ) -> None:
     cluster.fleet.add_nodes(1)
@@ -236,7 +236,7 @@ async def test_a_pod_that_is_deleted_while_it_is_being_bound_keeps_no_device(
     assert cluster.server.documents(CLAIMS) == []
 
 
-async def test_a_pod_that_is_about_to_be_bound_takes_its_room_already() -> None:
+async def test_a_pod_counts_against_its_node_before_it_is_bound() -> None:
     async with SimulatedCluster(delays=Delays(binding_seconds=5.0)) as cluster:
         cluster.fleet.add_node("small", NodeShape(host_memory="3Gi"))
         for name in ("one", "two"):
@@ -249,7 +249,7 @@ async def test_a_pod_that_is_about_to_be_bound_takes_its_room_already() -> None:
     assert len(bound) == 1
 
 
-async def test_a_node_that_comes_back_takes_up_its_pods(cluster: SimulatedCluster) -> None:
+async def test_a_returned_node_starts_its_pods(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
     body = {"metadata": {"name": POD.name}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
     cluster.server.create(PODS, POD.namespace, body)
@@ -269,7 +269,7 @@ def pod_of(cluster: SimulatedCluster) -> dict[str, Any]:
     return pod
 
 
-async def test_only_a_pod_is_given_a_grace_period(cluster: SimulatedCluster) -> None:
+async def test_only_pods_get_a_grace_period(cluster: SimulatedCluster) -> None:
     server = cluster.server
     server.create(NAMESPACES, "", {"metadata": {"name": "team-a"}})
     server.create(LEDGERS, "team-a", {"metadata": {"name": "ledger-a"}, "spec": {"claimName": "claim-a"}})
@@ -278,7 +278,7 @@ async def test_only_a_pod_is_given_a_grace_period(cluster: SimulatedCluster) -> 
     assert ending.metadata["deletionTimestamp"] == format_time(cluster.clock())
 
 
-async def test_a_status_that_is_no_object_is_refused(cluster: SimulatedCluster) -> None:
+async def test_a_status_that_is_not_an_object_is_rejected(cluster: SimulatedCluster) -> None:
     cluster.server.create(NAMESPACES, "", {"metadata": {"name": "team-a"}})
     with pytest.raises(Refusal, match="status is not an object"):
         cluster.server.patch(NAMESPACES, "team-a", "", {"status": "odd"}, subresource="status")

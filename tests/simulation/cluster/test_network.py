@@ -1,8 +1,7 @@
-"""What befalls calls on their way, and that a request travels on its own once it was sent."""
+"""Faults of calls, and the independence of a sent request from its sender."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextvars import copy_context
 from types import MappingProxyType
 
@@ -30,7 +29,7 @@ pytestmark = pytest.mark.anyio
 KEY = ObjectKey("default", "ledger-a")
 
 
-class Wire:
+class Harness:
     """One client, its link and the server."""
 
     def __init__(self, **faults: Parameters) -> None:
@@ -39,7 +38,9 @@ class Wire:
         self.server.create(
             LEDGERS, KEY.namespace, {"metadata": {"name": KEY.name}, "spec": {"claimName": "c"}}
         )
-        plan = FaultPlan(MappingProxyType({name.replace("_", "-"): drawn for name, drawn in faults.items()}))
+        plan = FaultPlan(
+            MappingProxyType({name.replace("_", "-"): parameters for name, parameters in faults.items()})
+        )
         self.trace = Trace(lambda: self.loop.simulated_seconds)
         self.network = Network(self.loop, copy_context(), plan, self.trace)
         self.killed = False
@@ -55,14 +56,14 @@ class Wire:
         await self.client.patch(CLAIM_LEDGERS, KEY.name, patch, KEY.namespace)
 
     async def outcomes(self, calls: int) -> set[type[ApiError] | None]:
-        found: set[type[ApiError] | None] = set()
+        results: set[type[ApiError] | None] = set()
         for number in range(calls):
             try:
                 await self.label(str(number))
-                found.add(None)
+                results.add(None)
             except ApiError as error:
-                found.add(type(error))
-        return found
+                results.add(type(error))
+        return results
 
     @property
     def value(self) -> str:
@@ -71,32 +72,32 @@ class Wire:
         )
         return labels.get("a", "")
 
-    def noted(self) -> set[str]:
+    def traced_outcomes(self) -> set[str]:
         return {event.outcome for event in self.trace.last_events}
 
 
-async def test_a_request_that_was_sent_arrives_though_its_sender_is_dead() -> None:
-    wire, process = Wire(), VirtualProcess("p")
+async def test_a_sent_request_arrives_although_its_sender_is_dead() -> None:
+    harness, process = Harness(), VirtualProcess("p")
     async with anyio.create_task_group() as tasks:
         with in_process(process):
-            tasks.start_soon(wire.label, "1")
+            tasks.start_soon(harness.label, "1")
         await anyio.lowlevel.checkpoint()
-        assert wire.client.statistics().in_flight == 1
-        wire.loop.kill(process)
+        assert harness.client.statistics().in_flight == 1
+        harness.loop.kill(process)
         await anyio.sleep(5)
-        assert wire.value == "1"
-        wire.loop.release(process)
+        assert harness.value == "1"
+        harness.loop.release(process)
         tasks.cancel_scope.cancel()
 
 
-async def test_a_request_whose_sender_gave_up_arrives_all_the_same() -> None:
-    wire = Wire()
+async def test_a_request_whose_sender_gave_up_still_arrives() -> None:
+    harness = Harness()
     with anyio.move_on_after(1e-6):
-        await wire.label("1")
-    assert wire.value == ""
+        await harness.label("1")
+    assert harness.value == ""
     await anyio.sleep(1)
 
-    assert wire.value == "1"
+    assert harness.value == "1"
 
 
 FAULTS: dict[str, tuple[Parameters, set[type[ApiError] | None], str]] = {
@@ -108,52 +109,53 @@ FAULTS: dict[str, tuple[Parameters, set[type[ApiError] | None], str]] = {
 
 
 @pytest.mark.parametrize("name", FAULTS)
-async def test_faults_of_calls(name: str) -> None:
-    parameters, heard, noted = FAULTS[name]
-    wire = Wire(**{name: parameters})
+async def test_each_fault_of_a_call_has_its_error_and_effect(name: str) -> None:
+    parameters, results, outcome = FAULTS[name]
+    harness = Harness(**{name: parameters})
     touched: list[object] = []
-    wire.network.rogue_write = touched.append
+    harness.network.rogue_write = touched.append
 
-    assert await wire.outcomes(5) == heard
-    assert noted in wire.noted()
+    assert await harness.outcomes(5) == results
+    assert outcome in harness.traced_outcomes()
     assert bool(touched) == (name == "rogue_writes")
     await anyio.sleep(60)
-    assert (wire.value == "") == (name == "lost_requests")
+    assert (harness.value == "") == (name == "lost_requests")
 
 
-async def test_a_burst_answers_with_what_overloaded_servers_say() -> None:
-    wire = Wire()
-    wire.network.error_share = 1.0
+async def test_an_error_burst_returns_the_errors_of_overloaded_servers() -> None:
+    harness = Harness()
+    harness.network.error_share = 1.0
 
-    assert await wire.outcomes(40) == {TooManyRequests, ServerError}
-    assert wire.value == ""
-
-
-async def test_a_link_that_is_cut_lets_nothing_through() -> None:
-    wire = Wire()
-    wire.link.is_cut = True
-    began = anyio.current_time()
-
-    assert await wire.outcomes(20) == {OutcomeUnknown, Unreachable}
-    assert wire.value == ""
-    assert anyio.current_time() - began > REQUEST_SECONDS, "some waited for their time limit"
+    assert await harness.outcomes(40) == {TooManyRequests, ServerError}
+    assert harness.value == ""
 
 
-@pytest.mark.parametrize(("moment", "applied"), [("before", False), ("after", True)])
-async def test_a_process_may_die_at_a_write(moment: str, applied: bool) -> None:
-    wire = Wire()
-    wire.link.crash_at_next_write = moment
+async def test_a_cut_link_drops_everything() -> None:
+    harness = Harness()
+    harness.link.is_cut = True
+    started = anyio.current_time()
+
+    assert await harness.outcomes(20) == {OutcomeUnknown, Unreachable}
+    assert harness.value == ""
+    assert anyio.current_time() - started > REQUEST_SECONDS, "some calls reached their timeout"
+
+
+@pytest.mark.parametrize(("time", "applied"), [("before", False), ("after", True)])
+async def test_a_process_can_be_killed_at_a_write(time: str, applied: bool) -> None:
+    harness = Harness()
+    harness.link.crash_at_next_write = time
     with anyio.move_on_after(1):
-        await wire.label("1")
+        await harness.label("1")
 
-    assert wire.killed
-    assert (wire.value == "1") is applied
+    assert harness.killed
+    assert (harness.value == "1") is applied
 
 
-@pytest.mark.parametrize("heal", [lambda wire: setattr(wire.network, "is_healthy", True)])
-async def test_a_healthy_network_hurts_nothing(heal: Callable[[Wire], None]) -> None:
-    wire = Wire(lost_answers={"rate": 1.0}, latency={"median_seconds": 9.0, "sigma": 0.1, "long_rate": 0.0})
-    heal(wire)
+async def test_a_healthy_network_injects_no_fault() -> None:
+    harness = Harness(
+        lost_answers={"rate": 1.0}, latency={"median_seconds": 9.0, "sigma": 0.1, "long_rate": 0.0}
+    )
+    harness.network.is_healthy = True
 
-    assert await wire.outcomes(5) == {None}
+    assert await harness.outcomes(5) == {None}
     assert anyio.current_time() < 1

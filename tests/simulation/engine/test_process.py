@@ -1,4 +1,4 @@
-"""Processes on the virtual loop: frozen, dead, and with clocks of their own."""
+"""Processes on the virtual loop: frozen, dead, and with their own clock rates."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def ticker(ticks: list[float]) -> None:
         ticks.append(-1.0)
 
 
-async def test_a_frozen_process_goes_on_where_it_was() -> None:
+async def test_a_thawed_process_continues_where_it_was() -> None:
     ticks: list[float] = []
     process, loop = VirtualProcess("frozen"), running_virtual_loop()
     async with anyio.create_task_group() as tasks:
@@ -42,7 +42,7 @@ async def test_a_frozen_process_goes_on_where_it_was() -> None:
     assert ticks == [1.0, 2.0, 12.5, 13.5, -1.0]
 
 
-async def test_a_dead_process_runs_nothing_not_even_its_clean_up() -> None:
+async def test_a_dead_process_runs_no_code_not_even_clean_up() -> None:
     ticks: list[float] = []
     process, loop = VirtualProcess("dead"), running_virtual_loop()
     async with anyio.create_task_group() as tasks:
@@ -52,14 +52,14 @@ async def test_a_dead_process_runs_nothing_not_even_its_clean_up() -> None:
         loop.kill(process)
         await anyio.sleep(10)
         assert ticks == [1.0]
-        # Only once a run is over, so that its tasks can be cancelled like all others.
+        # After a run, so that its tasks can be cancelled like all others.
         loop.release(process)
         tasks.cancel_scope.cancel()
 
     assert ticks[-1] == -1.0
 
 
-async def test_a_process_that_dies_while_it_is_frozen_is_not_thawed() -> None:
+async def test_a_process_killed_while_frozen_is_not_thawed() -> None:
     ticks: list[float] = []
     process, loop = VirtualProcess("frozen and dead"), running_virtual_loop()
     async with anyio.create_task_group() as tasks:
@@ -75,7 +75,7 @@ async def test_a_process_that_dies_while_it_is_frozen_is_not_thawed() -> None:
         tasks.cancel_scope.cancel()
 
 
-async def test_what_a_process_starts_belongs_to_it_and_others_go_on() -> None:
+async def test_tasks_belong_to_the_process_that_started_them() -> None:
     inner: list[float] = []
     outer: list[float] = []
     process, loop = VirtualProcess("parent"), running_virtual_loop()
@@ -96,7 +96,7 @@ async def test_what_a_process_starts_belongs_to_it_and_others_go_on() -> None:
         tasks.cancel_scope.cancel()
 
 
-async def test_clocks_of_processes_go_at_their_own_rates() -> None:
+async def test_each_process_has_its_own_clock_rate() -> None:
     process, loop = VirtualProcess("fast", rate=1.25), running_virtual_loop()
     loop.enable_skew()
     ticks: list[float] = []
@@ -110,7 +110,7 @@ async def test_clocks_of_processes_go_at_their_own_rates() -> None:
     assert loop.simulated_seconds == pytest.approx(4.1)
 
 
-async def test_timers_of_one_instant_fire_in_the_order_in_which_they_were_set() -> None:
+async def test_timers_of_the_same_time_fire_in_creation_order() -> None:
     loop, fired = running_virtual_loop(), list[int]()
     for number in range(50):
         loop.call_at(5.0, fired.append, number)
@@ -119,7 +119,7 @@ async def test_timers_of_one_instant_fire_in_the_order_in_which_they_were_set() 
     assert fired == list(range(50))
 
 
-async def test_a_timer_that_was_cancelled_does_not_fire() -> None:
+async def test_a_cancelled_timer_does_not_fire() -> None:
     loop, fired = running_virtual_loop(), list[int]()
     handles = [loop.call_later(1 + number / 1e4, fired.append, number) for number in range(5000)]
     for handle in handles[1:]:
@@ -130,6 +130,6 @@ async def test_a_timer_that_was_cancelled_does_not_fire() -> None:
 
 
 @pytest.mark.parametrize("name", ["getaddrinfo", "create_server", "add_signal_handler", "subprocess_exec"])
-async def test_what_ends_at_a_real_moment_is_refused(name: str) -> None:
+async def test_operations_that_complete_in_real_time_are_refused(name: str) -> None:
     with pytest.raises(RuntimeError, match="no sockets, DNS lookups, signals or subprocesses"):
         getattr(running_virtual_loop(), name)()

@@ -1,4 +1,4 @@
-"""Code of the project that touches what no seed can replay fails the run, wherever it does so."""
+"""Project code that uses what no seed can replay fails the run."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ SOURCES = {
 
 
 def in_module(source: str, module: Any = controller.queue.scheduling_queue) -> Callable[[], None]:
-    """A function of that source, as if it stood in a module."""
+    """Return a function of that source that runs in the namespace of a module."""
     return FunctionType(compile(source, module.__file__, "exec"), vars(module))
 
 
-@pytest.mark.parametrize("what", SOURCES)
-def test_a_touch_is_noted_with_its_place(what: str) -> None:
-    touch = in_module(SOURCES[what])
+@pytest.mark.parametrize("function", SOURCES)
+def test_a_call_is_recorded_with_its_location(function: str) -> None:
+    call = in_module(SOURCES[function])
     with tripwire() as trips:
-        touch()
+        call()
 
-    assert trips.lines() == [f"controller.queue.scheduling_queue:1 used {what}"]
+    assert trips.lines() == [f"controller.queue.scheduling_queue:1 used {function}"]
 
 
-def test_a_touch_from_elsewhere_passes() -> None:
+def test_calls_from_outside_the_project_are_ignored() -> None:
     with tripwire() as trips:
         assert time.time() > 0
         assert datetime.now(UTC).year > 2000
@@ -53,7 +53,7 @@ def test_a_touch_from_elsewhere_passes() -> None:
     assert trips.lines() == []
 
 
-def test_classes_that_tell_the_time_are_stood_in_for_in_modules_of_the_project() -> None:
+def test_datetime_is_proxied_in_project_modules() -> None:
     module: Any = controller.queue.scheduling_queue
     module.datetime = datetime
     try:
@@ -67,23 +67,23 @@ def test_classes_that_tell_the_time_are_stood_in_for_in_modules_of_the_project()
 
 
 @contextmanager
-def a_line_that_looks_at_the_clock() -> Iterator[None]:
-    known = SchedulingQueue.__len__
-    touch = in_module("import time; time.time()")
+def a_queue_that_reads_the_clock() -> Iterator[None]:
+    original = SchedulingQueue.__len__
+    call = in_module("import time; time.time()")
 
     def length(self: SchedulingQueue) -> int:
-        touch()
-        return known(self)
+        call()
+        return original(self)
 
     SchedulingQueue.__len__ = length  # type: ignore[method-assign]
     try:
         yield
     finally:
-        SchedulingQueue.__len__ = known  # type: ignore[method-assign]
+        SchedulingQueue.__len__ = original  # type: ignore[method-assign]
 
 
 @pytest.mark.timeout(240)
-def test_a_run_that_touches_the_clock_fails() -> None:
-    outcome = simulate(1, around=a_line_that_looks_at_the_clock())
+def test_a_run_that_reads_the_clock_fails() -> None:
+    outcome = simulate(1, around=a_queue_that_reads_the_clock())
 
     assert "not replayable: controller.queue.scheduling_queue:1 used time.time" in outcome.failures

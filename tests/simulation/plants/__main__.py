@@ -27,7 +27,8 @@ def _known_plants(
 
 @click.command(
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit status: 0 if each plant was found; 1 if one was not; 2 for invalid usage; 130 when interrupted.",
+    epilog="Exit status: 0 if each plant was found; 1 if one was not; 2 for invalid usage; "
+    "130 when interrupted.",
 )
 @click.argument("name", nargs=-1, callback=_known_plants)
 @click.pass_context

@@ -15,7 +15,7 @@ from tests.simulation.plants.plant import replaced
 
 def expired_watch_continues() -> AbstractContextManager[None]:
     """After a 410, a watch is retried from the same version."""
-    failed = Reflector._after_failed_watch
+    original = Reflector._after_failed_watch
 
     def watch_failed(reflector: Reflector[Any], error: ApiError, fruitless: int) -> object:
         if isinstance(error, Gone):

@@ -1,4 +1,4 @@
-"""The command line: what it prints, what it refuses, and its exit statuses."""
+"""The command line: output, rejected input, and exit statuses."""
 
 from __future__ import annotations
 
@@ -65,11 +65,11 @@ def run(*arguments: str) -> Result:
     return CliRunner().invoke(cli.cli, arguments)
 
 
-def test_a_failure_is_reported_with_all_that_is_needed_to_look_into_it() -> None:
+def test_a_failure_report_has_all_details_for_debugging() -> None:
     assert "\n".join(run_report(FAILED, without=("crashes",))) + "\n" == GOLDEN
 
 
-def test_one_seed_ends_with_its_digest(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_single_run_prints_its_digest_last(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cli, "simulate", lambda _seed, *, without: replace(PASSED, scenario=f"{without}"))
     result = run("--seed", "7", "--without", "crashes", "--without", "latency")
 
@@ -78,10 +78,10 @@ def test_one_seed_ends_with_its_digest(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "('crashes', 'latency')" in result.stdout
 
 
-def test_a_scenario_says_what_its_numbers_count() -> None:
-    told = str(draw_scenario(Streams(7)))
+def test_a_scenario_labels_its_numbers() -> None:
+    output = str(draw_scenario(Streams(7)))
     assert re.search(
-        r"\d+ nodes, \d+ Workloads, \d+ replicas, .* [1248] reconciles at once, lease \d+ s", told
+        r"\d+ nodes, \d+ Workloads, \d+ replicas, .* [1248] reconciles at once, lease \d+ s", output
     )
 
 
@@ -89,7 +89,7 @@ def failing(_seed: int, **_options: object) -> RunOutcome:
     return FAILED
 
 
-def test_a_seed_that_fails_is_status_1(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_run_has_exit_status_1(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cli, "simulate", failing)
     result = run("--seed", "7", "--without", "crashes")
 
@@ -98,7 +98,7 @@ def test_a_seed_that_fails_is_status_1(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ([], "use one of --seed, --seeds, --minutes"),
         (
@@ -124,30 +124,30 @@ def test_a_seed_that_fails_is_status_1(monkeypatch: pytest.MonkeyPatch) -> None:
         (["--speed=1"], "No such option '--speed'."),
     ],
 )
-def test_bad_input_is_one_line_and_status_2(
-    arguments: list[str], said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_invalid_usage_prints_one_line_and_has_exit_status_2(
+    arguments: list[str], message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["simulation", *arguments])
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit) as result:
         cli.main()
 
-    assert ended.value.code == 2
-    shown = capsys.readouterr()
-    assert shown.out == ""
-    assert re.match(rf"error: {re.escape(said)}.*\n\Z", shown.err)
+    assert result.value.code == 2
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert re.match(rf"error: {re.escape(message)}.*\n\Z", output.err)
 
 
-def test_the_module_is_the_command_line() -> None:
+def test_the_package_runs_the_command_line() -> None:
     command = [sys.executable, "-m", "simulation", "--seeds=0"]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
 
-    assert (ended.returncode, ended.stdout) == (2, "")
-    assert ended.stderr == "error: --seeds: 0 is not allowed: a whole number, at least 1\n"
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr == "error: --seeds: 0 is not allowed: a whole number, at least 1\n"
 
 
-def test_the_help_says_how_it_ends() -> None:
-    shown = " ".join(run("--help").stdout.split())
-    assert "Exit status: 0 if every run passed; 1 if a run failed" in shown
+def test_the_help_explains_the_exit_status() -> None:
+    output = " ".join(run("--help").stdout.split())
+    assert "Exit status: 0 if every run passed; 1 if a run failed" in output
 
 
 def search_for_plants(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -155,29 +155,31 @@ def search_for_plants(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def test_a_name_that_is_no_planted_bug_is_refused_with_those_that_are() -> None:
-    ended = search_for_plants("limit-for-joiners-only", "nope")
+def test_an_unknown_plant_is_rejected_with_the_known_ones() -> None:
+    result = search_for_plants("limit-for-joiners-only", "nope")
 
-    assert (ended.returncode, ended.stdout) == (2, "")
-    assert ended.stderr.startswith("error: NAME: 'nope' is no plant; the plants are limit-for-joiners-only, ")
-    assert ended.stderr.count("\n") == 1
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith(
+        "error: NAME: unknown plant 'nope'; the plants are limit-for-joiners-only, "
+    )
+    assert result.stderr.count("\n") == 1
 
 
 def test_the_search_for_planted_bugs_has_a_help() -> None:
-    ended = search_for_plants("--help")
+    result = search_for_plants("--help")
 
-    assert (ended.returncode, ended.stderr) == (0, "")
-    assert "[NAME]..." in ended.stdout
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "[NAME]..." in result.stdout
 
 
 # Batches.
 
 
-class Answering:
-    """A worker that answers at once, with other digests in its other process where it is told to."""
+class StubWorker:
+    """A worker that returns at once; for the seeds in `differs`, the digests of its processes differ."""
 
     differs: frozenset[int] = frozenset()
-    interrupts: int | None = None
+    interrupted_at: int | None = None
 
     def __init__(self, hash_seed: str) -> None:
         self.hash_seed = hash_seed
@@ -189,7 +191,7 @@ class Answering:
         pass
 
     async def run(self, seed: int, without: tuple[str, ...]) -> RunOutcome:
-        if seed == self.interrupts:
+        if seed == self.interrupted_at:
             os.kill(os.getpid(), signal.SIGINT)
             await anyio.sleep_forever()
         digest = f"{seed}/{self.hash_seed}" if seed in self.differs else f"{seed}"
@@ -197,13 +199,13 @@ class Answering:
 
 
 @pytest.fixture
-def answering(monkeypatch: pytest.MonkeyPatch) -> type[Answering]:
-    monkeypatch.setattr(batch, "Worker", Answering)
-    monkeypatch.setattr(Answering, "differs", frozenset())
-    return Answering
+def stub_worker(monkeypatch: pytest.MonkeyPatch) -> type[StubWorker]:
+    monkeypatch.setattr(batch, "Worker", StubWorker)
+    monkeypatch.setattr(StubWorker, "differs", frozenset())
+    return StubWorker
 
 
-@pytest.mark.usefixtures("answering")
+@pytest.mark.usefixtures("stub_worker")
 def test_a_batch_counts_each_seed_once() -> None:
     result = run("--seeds", "20", "--start", "100", "--jobs", "4")
 
@@ -213,8 +215,10 @@ def test_a_batch_counts_each_seed_once() -> None:
     assert result.stdout.splitlines()[-1] == "no seed failed"
 
 
-def test_digests_that_differ_fail_a_seed(answering: type[Answering], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answering, "differs", frozenset({13}))
+def test_different_digests_fail_a_seed(
+    stub_worker: type[StubWorker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stub_worker, "differs", frozenset({13}))
     result = run("--seeds", "20")
 
     assert result.exit_code == 1
@@ -223,11 +227,11 @@ def test_digests_that_differ_fail_a_seed(answering: type[Answering], monkeypatch
     assert result.stdout.splitlines()[-1] == "failed: 13"
 
 
-def test_a_batch_that_is_interrupted_has_told_what_it_found(
-    answering: type[Answering], monkeypatch: pytest.MonkeyPatch
+def test_an_interrupted_batch_reports_its_results(
+    stub_worker: type[StubWorker], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(answering, "differs", frozenset({3}))
-    monkeypatch.setattr(answering, "interrupts", 40)
+    monkeypatch.setattr(stub_worker, "differs", frozenset({3}))
+    monkeypatch.setattr(stub_worker, "interrupted_at", 40)
     result = run("--seeds", "100")
 
     assert result.exit_code == INTERRUPTED
@@ -236,36 +240,36 @@ def test_a_batch_that_is_interrupted_has_told_what_it_found(
     assert result.stderr == "error: interrupted\n"
 
 
-@pytest.mark.parametrize(("number", "of_all"), [(3000, " of 3000"), (None, "")])
-def test_a_failure_is_told_at_once_and_elsewhere_than_on_a_terminal_a_line_a_minute(
-    number: int | None, of_all: str, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(("number", "of_total"), [(3000, " of 3000"), (None, "")])
+def test_failures_are_reported_at_once_and_progress_once_a_minute(
+    number: int | None, of_total: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     seconds = itertools.count(0, 30)
     with BatchProgress(number, without=(), now=lambda: float(next(seconds))) as progress:
         progress.add(PASSED)
         assert capsys.readouterr() == ("", "")
         progress.add(replace(FAILED, seed=8))
-        told = capsys.readouterr()
-        assert replay_command(8) in told.out
-        assert told.err == f"2{of_all} seeds, 1 failed\n"
+        output = capsys.readouterr()
+        assert replay_command(8) in output.out
+        assert output.err == f"2{of_total} seeds, 1 failed\n"
         for seed in range(10, 20):
             progress.add(replace(FAILED, seed=seed))
         assert "seed 19 FAILED as well: python -m simulation --seed 19" in capsys.readouterr().out
 
 
-def test_a_large_batch_that_never_saw_something_is_vacuous() -> None:
+def test_a_large_batch_that_misses_a_coverage_point_fails() -> None:
     summary = Summary()
-    lacking = dict(PASSED.coverage)
-    del lacking["hand-off"]
+    coverage = dict(PASSED.coverage)
+    del coverage["hand-off"]
     for seed in range(BATCH_MIN):
-        assert summary.passed, "a small batch need not show everything"
-        summary.add(replace(PASSED, seed=seed, coverage=lacking))
+        assert summary.passed, "a small batch need not hit every point"
+        summary.add(replace(PASSED, seed=seed, coverage=coverage))
 
     assert not summary.passed
     assert "never hit: hand-off" in list(summary.lines())
 
 
-def test_a_worker_that_dies_is_said_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dead_worker_process_is_reported_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/bin/false")
     result = run("--seeds", "1", "--jobs", "2")
 

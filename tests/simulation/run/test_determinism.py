@@ -1,4 +1,4 @@
-"""One seed is one run: in every process, whatever ran there before, whatever the hashes of strings are."""
+"""A seed determines a run: in every process, after any other seed, and under any hash seed."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from simulation.run.simulate import simulate
 SEED, ANOTHER = 11, 12
 
 
-def digest_in_a_process_of_its_own(seed: int, hash_seed: str) -> str:
+def digest_in_another_process(seed: int, hash_seed: str) -> str:
     command = [sys.executable, "-m", "simulation", "--seed", str(seed)]
     environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
-    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    return ended.stdout.splitlines()[-1].removeprefix("digest ")
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    return result.stdout.splitlines()[-1].removeprefix("digest ")
 
 
 @pytest.mark.timeout(240)
 def test_a_seed_has_one_digest_in_all_processes_and_after_other_seeds() -> None:
-    digests = {digest_in_a_process_of_its_own(SEED, hash_seed) for hash_seed in ("0", "12345")}
+    digests = {digest_in_another_process(SEED, hash_seed) for hash_seed in ("0", "12345")}
 
     other = simulate(ANOTHER).digest
     digests.add(simulate(SEED).digest)
@@ -39,15 +39,15 @@ def test_a_seed_has_one_digest_in_all_processes_and_after_other_seeds() -> None:
 
 
 @pytest.mark.timeout(240)
-def test_a_run_leaves_the_process_as_it_was() -> None:
-    enabled, handled = gc.isenabled(), asyncio.get_event_loop_policy()
+def test_a_run_restores_the_state_of_its_process() -> None:
+    gc_enabled, policy = gc.isenabled(), asyncio.get_event_loop_policy()
     simulate(SEED, without=("latency",))
 
-    assert gc.isenabled() == enabled
-    assert asyncio.get_event_loop_policy() is handled
+    assert gc.isenabled() == gc_enabled
+    assert asyncio.get_event_loop_policy() is policy
 
 
-def test_a_draw_more_in_one_stream_moves_no_other() -> None:
+def test_an_extra_draw_in_one_stream_changes_no_other() -> None:
     first, second = Streams(1), Streams(1)
     first.get("a").random()
 
@@ -56,8 +56,8 @@ def test_a_draw_more_in_one_stream_moves_no_other() -> None:
 
 
 def test_identifiers_are_uuids_and_differ() -> None:
-    live = Streams(1).identifiers("a")
-    found = [live() for _ in range(100)]
+    new_identifier = Streams(1).identifiers("a")
+    found = [new_identifier() for _ in range(100)]
 
     assert len(set(found)) == 100
     assert all([len(part) for part in text.split("-")] == [8, 4, 4, 4, 12] for text in found)
@@ -76,9 +76,9 @@ def cancelled_in_order(start: Callable[[anyio.abc.TaskGroup, list[int]], None]) 
         return run_virtual(main)
 
 
-def test_children_are_cancelled_in_the_order_in_which_they_were_started() -> None:
+def test_children_are_cancelled_in_start_order() -> None:
     async def child(number: int, order: list[int]) -> None:
-        # A scope of its own: this is what anyio keeps by address.
+        # anyio keeps child scopes by address.
         with anyio.CancelScope():
             try:
                 await anyio.sleep_forever()

@@ -1,6 +1,6 @@
-"""The simulation finds bugs: each planted one shows in a pinned seed, and within 200 seeds from anywhere.
+"""The simulation finds planted bugs: each one in a pinned seed, and within 200 seeds of any start.
 
-A simulation that passes proves nothing unless it would have failed. Where a change of the engine or of the
+A simulation that passes proves nothing unless it would have failed. If a change of the simulation or of the
 production code moves the seeds, `python -m tests.simulation.plants NAME` finds new ones to pin.
 """
 
@@ -22,22 +22,22 @@ def failures_without_plants(seed: int) -> tuple[str, ...]:
     return simulate(seed).failures
 
 
-@pytest.mark.timeout(300)  # what never comes to rest takes longest
+@pytest.mark.timeout(300)  # a run that never comes to rest takes longest
 @pytest.mark.parametrize("plant", PLANTS, ids=str)
-def test_a_planted_bug_is_found_by_its_seed(plant: Plant) -> None:
-    assert failures_without_plants(plant.seed) == (), "the seed fails anyway: it shows nothing"
+def test_a_planted_bug_is_found_by_its_pinned_seed(plant: Plant) -> None:
+    assert failures_without_plants(plant.seed) == (), "the seed fails without the plant"
     failures = simulate(plant.seed, around=plant.switch()).failures
     assert any(re.search(plant.failure_pattern, failure) for failure in failures), failures
 
 
-def test_a_plant_is_gone_after_the_run() -> None:
+def test_a_plant_is_removed_after_the_run() -> None:
     plant = PLANTS[0]
     before = simulate(plant.seed).digest
     simulate(plant.seed, around=plant.switch())
     assert simulate(plant.seed).digest == before
 
 
-def test_there_are_enough_plants_and_their_names_differ() -> None:
+def test_plants_are_numerous_and_have_unique_names() -> None:
     assert len({plant.name for plant in PLANTS}) == len(PLANTS) >= 12
 
 
@@ -45,5 +45,5 @@ def test_there_are_enough_plants_and_their_names_differ() -> None:
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("start", STARTS)
 @pytest.mark.parametrize("plant", PLANTS, ids=str)
-def test_a_planted_bug_is_found_from_anywhere(plant: Plant, start: int) -> None:
+def test_a_planted_bug_is_found_from_every_start(plant: Plant, start: int) -> None:
     assert search(plant, start) is not None, f"{plant} is not found by {SEEDS_MAX} seeds from {start} on"

@@ -1,4 +1,4 @@
-"""Whole runs as ordinary tests: no fault, each fault alone, all at once, and a batch of seeds, each twice."""
+"""Whole runs as tests: no fault, each fault alone, all faults, regressions, and a batch of seeds."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from simulation.engine.random_streams import Streams
 from simulation.run.simulate import RunOutcome, simulate
 
 SEEDS, START = BATCH_MIN, 1000
-"""The batch of every test run; CI and nights run others on top."""
+"""The batch of every test run; CI and nightly jobs run others in addition."""
 
-SHOWS: dict[str, str] = {
+POINT_OF_FAULT: dict[str, str] = {
     "lost-answers": "answer lost",
     "late-writes": "late write applied",
     "rogue-writes": "conflict",
@@ -30,37 +30,37 @@ SHOWS: dict[str, str] = {
     "lost-namespace": "namespace deleted",
     "lost-class": "no device class",
 }
-"""What a run with nothing but this fault must show at least once."""
+"""The coverage point that a run with only this fault must hit."""
 
 REGRESSIONS: dict[int, str] = {
-    13: "waiters were taken for idle capacity whose devices were too small",
-    62: "a claim that had been deleted with its ledger ended under a new one",
-    338: "the scheduler put more Pods on a node than it holds while bindings were slow",
-    2029: "a clock that goes fast made the end of a watch's wait a busy loop",
-    5163: "a Pod that was made after its worker had ended was missed a seat",
-    6000: "a node that came back did not take up its Pods",
-    6158: "a seat was given back that another process had booked and was about to commit",
-    7101: "a Pod was made again after a write that changed nothing, and its seat was released under it",
-    8037: "workers that came at once were held to an order although all had room",
-    500512: "an older compaction brought the floor of the history down, and a watch skipped an event",
-    500686: "a seat on a worker's own claim that the cache did not show stayed behind it",
-    500991: "a seat that another process adopted meanwhile stayed behind its worker",
-    3000675: "a status of the leader before came after the news of the Pod, and stood for good",
-    4001797: "a release was tried again after the create of the Pod had landed late",
-    5001337: "two controllers, one of them behind, answered each other's status writes for ever",
-    6000445: "workers of one process raced each other for one ledger, and the oldest lost every round",
-    9002130: "a claim that refused its worker was not given up for hours after a clock had been set back",
-    10001114: "a Pod that landed late, after the last look for it, was held against its worker",
-    11000171: "a claim without its label stayed in the cache when it was gone, for good",
+    13: "idle-capacity check: devices too small for the waiting workers counted as free",
+    62: "a claim deleted together with its ledger ended under a new ledger",
+    338: "the scheduler overcommitted a node while bindings were slow",
+    2029: "a fast clock turned the end of a watch's wait into a busy loop",
+    5163: "a Pod created after its Workload became terminal was reported as lacking a seat",
+    6000: "a returned node did not start its Pods",
+    6158: "a seat was released that another process had booked and was about to commit",
+    7101: "a Pod was recreated after a write without a change, and its seat was released under it",
+    8037: "simultaneous workers were checked for order although all of them fitted",
+    500512: "an older compaction lowered the history floor, and a watch skipped an event",
+    500686: "a seat on a worker's own claim was left behind because the cache did not show it",
+    500991: "a seat was left behind that another process adopted meanwhile",
+    3000675: "a late status write by the previous leader was never corrected",
+    4001797: "a release was retried after the late creation of the Pod",
+    5001337: "two controllers, one with a stale cache, overwrote each other's status forever",
+    6000445: "workers of one process raced for one ledger, and the oldest lost every round",
+    9002130: "a claim that refused its worker was not abandoned for hours after a clock went back",
+    10001114: "a Pod created late, after the last read of it, was treated as a conflict",
+    11000171: "a deleted claim without its label stayed in the cache forever",
 }
-"""Seeds that failed once, and why. What else they draw changes with the drawing code."""
+"""Seeds that failed once, and the bug. Their draws change with the code."""
 
 
 def alone(name: str, seed: int) -> FaultPlan:
     return FaultPlan(MappingProxyType({name: FAULTS[name].draw(Streams(seed).get(name))}))
 
 
-def said(outcome: RunOutcome) -> str:
+def failures_of(outcome: RunOutcome) -> str:
     return "\n".join(outcome.failures)
 
 
@@ -69,26 +69,26 @@ def said(outcome: RunOutcome) -> str:
 def test_a_run_without_faults_passes(seed: int) -> None:
     outcome = simulate(seed, without=tuple(FAULTS))
 
-    assert outcome.passed, said(outcome)
+    assert outcome.passed, failures_of(outcome)
     assert not outcome.plan.faults
     assert outcome.seconds >= 30 * 60
 
 
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("name", FAULTS)
-def test_each_fault_alone_is_survived_and_shows(name: str) -> None:
+def test_a_run_with_one_fault_passes_and_hits_its_point(name: str) -> None:
     hits = 0
     for seed in range(8):
         outcome = simulate(seed, plan=alone(name, seed))
-        assert outcome.passed, said(outcome)
-        hits = outcome.coverage.get(SHOWS.get(name, ""), 0)
-        if hits or name not in SHOWS:
+        assert outcome.passed, failures_of(outcome)
+        hits = outcome.coverage.get(POINT_OF_FAULT.get(name, ""), 0)
+        if hits or name not in POINT_OF_FAULT:
             return
-    pytest.fail(f"{SHOWS[name]} was never seen")
+    pytest.fail(f"{POINT_OF_FAULT[name]} was never hit")
 
 
-def small(scenario: Scenario) -> Scenario:
-    """The first acts of a scenario: fewer workers, so that something of all faults falls on each of them."""
+def shortened(scenario: Scenario) -> Scenario:
+    """Return a scenario with its first actions only, so that all faults affect each worker."""
     return Scenario(
         scenario.nodes, scenario.settings, 2, scenario.actions[:20], scenario.ample, scenario.delays
     )
@@ -96,25 +96,27 @@ def small(scenario: Scenario) -> Scenario:
 
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("seed", range(4))
-def test_all_faults_at_once_are_survived(seed: int) -> None:
+def test_a_run_with_all_faults_passes(seed: int) -> None:
     streams = Streams(seed)
-    drawn = {name: fault.draw(streams.get(name)) for name, fault in FAULTS.items()}
-    outcome = simulate(seed, scenario=small(draw_scenario(streams)), plan=FaultPlan(MappingProxyType(drawn)))
+    parameters = {name: fault.draw(streams.get(name)) for name, fault in FAULTS.items()}
+    outcome = simulate(
+        seed, scenario=shortened(draw_scenario(streams)), plan=FaultPlan(MappingProxyType(parameters))
+    )
 
-    assert outcome.passed, said(outcome)
+    assert outcome.passed, failures_of(outcome)
 
 
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("seed", REGRESSIONS)
-def test_a_seed_that_failed_once_passes(seed: int) -> None:
+def test_a_regression_seed_passes(seed: int) -> None:
     outcome = simulate(seed)
 
-    assert outcome.passed, said(outcome)
+    assert outcome.passed, failures_of(outcome)
 
 
 @pytest.mark.timeout(1800)
-def test_a_batch_of_seeds_passes_twice_with_equal_digests_and_shows_everything() -> None:
+def test_a_batch_passes_with_equal_digests_and_hits_every_point() -> None:
     command = [sys.executable, "-m", "simulation", "--seeds", str(SEEDS), "--start", str(START)]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
 
-    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert result.returncode == 0, result.stdout + result.stderr
