@@ -198,7 +198,7 @@ def run(cluster: Cluster, call: Command) -> tuple[int, str]:
     return answer.returncode, "\n".join(lines) if call.compared else ""
 
 
-def perform(cluster: Cluster, script: Sequence[Command]) -> list[str]:
+def run_all(cluster: Cluster, script: Sequence[Command]) -> list[str]:
     """Return the output of all commands in order, on a fleet of two nodes."""
     cluster.furnish(Fleet(nodes=2, shape=NodeShape(gpus=2)))
     output = []
@@ -219,9 +219,9 @@ def test_kubectl_prints_the_same_as_on_a_real_cluster(cluster: Cluster, embedded
         raise Unsupported("the output is compared with that of the control plane that is built from source")
     # Events outlive the objects that they are about, so events of earlier tests may still exist.
     cluster.kubectl("delete", "events", "--all", "--namespace", WORKER_NAMESPACE)
-    real = perform(cluster, SCRIPT)
+    real = run_all(cluster, SCRIPT)
 
-    assert perform(embedded, SCRIPT) == real
+    assert run_all(embedded, SCRIPT) == real
 
 
 RUNNING = "--for=jsonpath={.status.phase}=Running"

@@ -19,8 +19,8 @@ from e2e.controlplane.processes.binaries import kubernetes_version
 from e2e.demo.stage import RealStage, real_stage
 from simulation.command_line.exit_status import run_and_exit
 from simulation.demo.cli import INTERRUPTED_LINE
-from simulation.demo.performance import SIGNALS, perform, until_interrupted, wait_for_interrupt
 from simulation.demo.plan import DemoPlan, demo_command
+from simulation.demo.runner import SIGNALS, run_story, until_interrupted, wait_for_interrupt
 from simulation.demo.screen import Screen
 from simulation.demo.stage import DemoFailed, Interrupted
 
@@ -56,7 +56,7 @@ def _play(stage: RealStage, plan: DemoPlan, screen: Screen, *, serve: bool) -> N
 
     async def act() -> None:
         nonlocal shown
-        await perform(stage, plan, screen)
+        await run_story(stage, plan, screen)
         if serve:
             screen.show(_instructions(stage.plane))
             shown = True

@@ -41,7 +41,7 @@ class LogCollector:
 
     @property
     def text(self) -> str:
-        """Return all logs so far."""
+        """All logs so far."""
         return "".join(path.read_text() for path in sorted(self._folder.glob("controller-*.log")))
 
     def record(self, _kind: str, pod: Object) -> None:
@@ -84,7 +84,7 @@ class RunningDeployment:
 
     @property
     def leader(self) -> str:
-        """Return the name of the Pod that holds the lease, or an empty string."""
+        """The name of the Pod that holds the lease, or an empty string."""
         lease = self._cluster.api.find(LEASE)
         holder = (lease or {}).get("spec", {}).get("holderIdentity") or ""
         return next((name for name in self._names() if holder.startswith(name)), "")
@@ -156,7 +156,9 @@ def running_deployment(
             if cluster.api.find(DEPLOYMENT):  # a test may have uninstalled it
                 change_deployment(cluster, as_shipped)
                 wait_until(
-                    lambda: not cluster.api.items(CONTROLLER_PODS), "Pods stay", timeout_seconds=STOP_SECONDS
+                    lambda: not cluster.api.items(CONTROLLER_PODS),
+                    "controller Pods are left",
+                    timeout_seconds=STOP_SECONDS,
                 )
             logs.close()
     require_no_errors(logs.text)

@@ -16,8 +16,8 @@ import click
 from controller.config.settings import PROGRAM
 from simulation.command_line import exit_status
 from simulation.demo.embedded import EmbeddedStage, embedded_stage
-from simulation.demo.performance import perform, until_interrupted, wait_for_interrupt
 from simulation.demo.plan import DemoPlan, demo_command
+from simulation.demo.runner import run_story, until_interrupted, wait_for_interrupt
 from simulation.demo.screen import Screen
 from simulation.demo.stage import DemoFailed, Interrupted
 
@@ -44,7 +44,7 @@ async def _play(plan: DemoPlan, screen: Screen, serve: bool) -> None:
     async def act() -> None:
         nonlocal shown
         async with embedded_stage(plan) as stage:
-            await perform(stage, plan, screen)
+            await run_story(stage, plan, screen)
             if serve:
                 screen.show(_instructions(stage))
                 shown = True

@@ -51,7 +51,7 @@ class Story:
     def __repr__(self) -> str:
         return f"<Story {self._mix.total} workers, {self._history!r}>"
 
-    async def perform(self) -> Ending:
+    async def run(self) -> Ending:
         """Run all steps and return the results. Raises `DemoFailed`."""
         await self._fill()
         await self._overfill()

@@ -77,7 +77,7 @@ def controller(cluster: SimulatedCluster, *, limit: int) -> AbstractAsyncContext
 
 async def test_measured_times_exclude_the_pauses_for_the_reader() -> None:
     async with stage_and_story(live=True) as (cluster, _, story), controller(cluster, limit=PLAN.limit):
-        ending = await story.perform()
+        ending = await story.run()
 
     drain, replacement = ending.drain, ending.replacement
     assert drain.settled_seconds - drain.requested_seconds < PAUSE_SECONDS
@@ -90,19 +90,19 @@ async def test_measured_times_exclude_the_pauses_for_the_reader() -> None:
 async def test_an_exceeded_limit_fails_the_demo() -> None:
     async with stage_and_story() as (cluster, _, story), controller(cluster, limit=PLAN.limit + 1):
         with pytest.raises(DemoFailed, match=r"^ledger-fft-\d-\w+ has 3 seats at a limit of 2$"):
-            await story.perform()
+            await story.run()
 
 
 async def test_a_controller_that_does_nothing_fails_the_demo_after_the_timeout() -> None:
     async with stage_and_story() as (_, _, story):
         with pytest.raises(DemoFailed, match=r"not within 60 s: pair-1, lora-1 running"):
-            await story.perform()
+            await story.run()
 
 
 async def test_an_ended_controller_fails_the_demo_at_once() -> None:
     async with stage_and_story() as (_, stage, story):
         stage.ended = True
         with pytest.raises(DemoFailed, match="the controller ended with status 1"):
-            await story.perform()
+            await story.run()
 
         assert anyio.current_time() == 0

@@ -20,13 +20,13 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 WATCH_INTERVAL_SECONDS = 0.5
 
 
-async def perform(stage: Stage, plan: DemoPlan, screen: Screen) -> None:
+async def run_story(stage: Stage, plan: DemoPlan, screen: Screen) -> None:
     """Run the story and print the summary. Raises `DemoFailed`, and what `stage.require_alive` raises."""
     try:
         async with connect(kubeconfig=str(stage.kubeconfig), user_agent="open-rl-scheduler-demo") as api:
             story = Story(stage, Workplace(api, WORKER_NAMESPACE), plan, screen)
             with screen:
-                ending = await story.perform()
+                ending = await story.run()
     except ApiError as error:
         stage.require_alive()  # raises with the cause if the controller has ended
         raise DemoFailed(" ".join(str(error).split())) from error
