@@ -1,4 +1,4 @@
-"""docs/simulation.md lists every fault and every coverage point."""
+"""docs/simulation.md lists every fault, coverage point and planted bug."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from pathlib import Path
 
 from simulation.checks.coverage import POINTS
 from simulation.engine.fault_plan import FAULTS
+from tests.simulation.plants.catalogue import PLANTS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "simulation.md").read_text()
 
@@ -26,3 +27,7 @@ def test_the_page_lists_every_fault_with_its_probability() -> None:
 
 def test_the_page_lists_every_coverage_point() -> None:
     assert rows("| point |") == [f"| {name} | {meaning} |" for name, meaning in POINTS.items()]
+
+
+def test_the_page_lists_every_planted_bug() -> None:
+    assert [row.split("`")[1] for row in rows("| plant |")] == [plant.name for plant in PLANTS]

@@ -1,6 +1,6 @@
-"""Folders stay small enough to read at a glance, and modules never import one another in a circle.
+"""Folders have a limited number of modules, and there are no import cycles.
 
-The order of the rooms within a package is not repeated here: `lint-imports` enforces it (`pyproject.toml`).
+`lint-imports` enforces the order of the folders within a package (`pyproject.toml`).
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ NOT_COUNTED = ("__init__.py", "__main__.py", "conftest.py")
 
 
 def tracked_modules() -> list[Path]:
-    """The Python files that Git tracks or would track, relative to the root."""
+    """Return the Python files that Git tracks or would track, relative to the root."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.py"]
     listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()
     return [Path(name) for name in listed if (ROOT / name).exists()]
 
 
 def import_graph() -> Mapping[str, set[str]]:
-    """The modules that each module imports, anywhere in its text: in functions and for type checks, too."""
+    """Return the imports of each module, including those in functions and under `TYPE_CHECKING`."""
     paths = {dotted(path): path for path in tracked_modules() if path.parts[0] in PACKAGES}
     return {
         name: {found for found in imported(ROOT / path, paths) if found != name}
@@ -54,7 +54,7 @@ def imported(path: Path, known: Mapping[str, Path]) -> Iterator[str]:
 
 
 def cycle_in(graph: Mapping[str, set[str]]) -> list[str]:
-    """One cycle of the graph, empty if there is none."""
+    """Return one cycle of the graph, empty if there is none."""
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
@@ -62,13 +62,13 @@ def cycle_in(graph: Mapping[str, set[str]]) -> list[str]:
     return []
 
 
-def test_no_folder_holds_more_modules_than_a_reader_can_scan() -> None:
+def test_no_folder_has_more_than_16_modules() -> None:
     counts = Counter(str(path.parent) for path in tracked_modules() if path.name not in NOT_COUNTED)
     assert counts["controller/reconcile"] > 0
     assert {folder: count for folder, count in counts.items() if count > MODULES_PER_FOLDER_MAX} == {}
 
 
-def test_no_module_imports_itself_through_others() -> None:
+def test_there_are_no_import_cycles() -> None:
     graph = import_graph()
     assert {name.partition(".")[0] for name in graph} == set(PACKAGES)
     assert sum(map(len, graph.values())) > len(graph)
@@ -80,7 +80,7 @@ def test_a_cycle_is_found() -> None:
     assert set(cycle_in({"a": {"b"}, "b": {"c"}, "c": {"a"}})) == {"a", "b", "c"}
 
 
-def test_imports_in_functions_and_for_type_checks_count(tmp_path: Path) -> None:
+def test_imports_in_functions_and_under_type_checking_count(tmp_path: Path) -> None:
     module = tmp_path / "module.py"
     module.write_text(
         "import a.one\n"

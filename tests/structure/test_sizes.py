@@ -1,4 +1,4 @@
-"""No module and no function outgrows one reader's view: what does is split by concern, not cut in half."""
+"""Size limits of modules and functions. Split a module that exceeds them by concern."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def modules() -> Iterator[Path]:
 
 
 def functions(module: Path) -> Iterator[tuple[str, int]]:
-    """Each function with its name and its number of lines, decorators left out."""
+    """Yield each function with its name and its number of lines, without decorators."""
     for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             last = node.end_lineno or node.lineno
@@ -35,12 +35,12 @@ def test_there_are_modules_to_measure(package: str) -> None:
     assert list((ROOT / package).rglob("*.py"))
 
 
-def test_modules_fit_into_one_view() -> None:
+def test_modules_have_at_most_400_lines() -> None:
     lines = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8").count("\n") for path in modules()}
     assert {name: count for name, count in lines.items() if count > MODULE_LINES_MAX} == {}
 
 
-def test_functions_fit_on_one_screen() -> None:
+def test_functions_have_at_most_60_lines() -> None:
     lines = dict(found for path in modules() for found in functions(path))
     assert {name: count for name, count in lines.items() if count > FUNCTION_LINES_MAX} == {}
 
