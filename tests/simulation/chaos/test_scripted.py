@@ -68,7 +68,7 @@ async def test_a_lost_answer_can_hide_a_refusal(harness: Harness) -> None:
     harness.faults.add(LoseAnswer(), verb="get")
 
     with pytest.raises(OutcomeUnknown):
-        await harness.client.get(CLAIM_LEDGERS, "nobody", KEY.namespace)
+        await harness.client.get(CLAIM_LEDGERS, "absent", KEY.namespace)
 
 
 async def test_a_lost_request_has_no_effect_and_raises_the_same_error(harness: Harness) -> None:
@@ -171,7 +171,7 @@ async def test_a_crashed_client_gets_no_answer_and_sends_no_request(harness: Har
 
 
 async def test_errors_are_those_of_the_real_transport(harness: Harness) -> None:
-    with pytest.raises(NotFound, match=r'claimledgers.openrl.io "nobody" not found') as caught:
-        await harness.client.get(CLAIM_LEDGERS, "nobody", KEY.namespace)
+    with pytest.raises(NotFound, match=r'claimledgers.openrl.io "absent" not found') as caught:
+        await harness.client.get(CLAIM_LEDGERS, "absent", KEY.namespace)
 
     assert (caught.value.status, caught.value.reason) == (404, "NotFound")

@@ -108,7 +108,7 @@ async def test_a_cluster_that_never_comes_to_rest_raises_not_settled(cluster: Si
         with pytest.raises(NotSettled, match="still receives writes"):
             await cluster.settle(limit_seconds=60)
         with pytest.raises(NotSettled, match="missing"):
-            await cluster.wait_until(lambda: cluster.workloads.get("nobody"), "missing", limit_seconds=5)
+            await cluster.wait_until(lambda: cluster.workloads.get("absent"), "missing", limit_seconds=5)
         tasks.cancel_scope.cancel()
 
 
