@@ -42,7 +42,7 @@ async def abandon_refusing_claim(context: ReconcileContext, scope: Scope) -> Res
     remaining = remaining_seconds(context, workload, claim, pod)
     if remaining > 0:
         if scope.request is not None:
-            await reporting.no_capacity(context, workload, scope.request, pod)
+            await reporting.report_no_capacity(context, workload, scope.request, pod)
         return Result(requeue_after_seconds=min(remaining, context.settings.retry_interval_seconds))
     if not await context.writer.delete_pod(pod, on_version=True):
         # A finalizer keeps the Pod, and therefore the worker, on that claim.

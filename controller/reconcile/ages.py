@@ -4,11 +4,9 @@ Such a timestamp can only be compared with the wall clock, which may be hours wr
 two-minute wait could then last for hours, or end at once. So the wall clock is read once per timestamp, when
 it is first observed, and the monotonic clock counts from there.
 
-The first age is also bounded by what this process knows: an event observed now, but not at the previous
-observation of the worker, is no older than that observation. A lagging cache makes an age too short by the
-lag, never too long.
-
-Ages are exact to the microsecond, so that the remaining time of a limit is never too short for a timer.
+The first age is also bounded: an event that was not there at the previous observation of the worker is no
+older than that observation. A lagging cache makes an age too short by the lag, never too long. Ages are exact
+to the microsecond, so that the remaining time of a limit is never too short for a timer.
 """
 
 from __future__ import annotations

@@ -80,16 +80,18 @@ async def _create_own_claim(
         return None
     shapes = context.fleet.device_shapes(request)
     if not shapes:
-        await reporting.no_capacity(context, scope.workload, request)
+        await reporting.report_no_capacity(context, scope.workload, request)
         return None
     for name in own_claim_names(scope.workload):
         state = _cached_name_state(context, scope.workload, name)
         if state is ClaimNameState.OPEN:
-            created = await _create_ledger(context, scope.workload, name)
-            if created is None:
+            answer = await context.book.create(name, context.requests.seat_request(scope.workload))
+            if isinstance(answer, Refused) and answer.refusal.reason is RefusalReason.FOREIGN:
                 continue
-            ledger, booked = created
-            state = await _create_claim(context, name, ledger, shapes, request)
+            if not isinstance(answer, Booked):
+                raise ContendedError(name)
+            booked = Assignment(name, answer.seat.assignment_id)
+            state = await _create_claim(context, name, answer.ledger, shapes, request)
             if state is ClaimNameState.OPEN:
                 return booked
             scope.workload = await commit.undo_booking(context, scope.workload, booked)
@@ -97,7 +99,7 @@ async def _create_own_claim(
             # The earlier claim of this worker may take long to end; a seat elsewhere does not wait for it.
             joined = await seat_booker.book_seat(context, scope.workload, request)
             if joined is None:
-                await reporting.wait_for_predecessor_claim(context, scope.workload, name)
+                await reporting.report_predecessor_claim(context, scope.workload, name)
             return joined
     raise ContendedError(scope.workload.name)
 
@@ -110,18 +112,6 @@ def _cached_name_state(context: ReconcileContext, workload: Workload, name: str)
     users = [seat.workload_uid for seat in (ledger.seats if ledger is not None else ())]
     users += [pod.workload_uid for pod in context.ledgers.live_pods(name)]
     return ClaimNameState.OTHERS if any(uid != workload.uid for uid in users) else ClaimNameState.ENDING
-
-
-async def _create_ledger(
-    context: ReconcileContext, workload: Workload, name: str
-) -> tuple[ClaimLedger, Assignment] | None:
-    """Create the ledger of a new claim, or continue with our own; `None` if only others hold it."""
-    answer = await context.book.create(name, context.requests.seat_request(workload))
-    if isinstance(answer, Booked):
-        return answer.ledger, Assignment(name, answer.seat.assignment_id)
-    if isinstance(answer, Refused) and answer.refusal.reason is RefusalReason.FOREIGN:
-        return None
-    raise ContendedError(name)
 
 
 async def _create_claim(

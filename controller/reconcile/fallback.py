@@ -7,7 +7,6 @@ triggers the fallback; there is no timer.
 from __future__ import annotations
 
 from controller.api.core import Pod
-from controller.api.dra import ResourceClaim
 from controller.api.reasons import Phase, ReasonCode, sentence
 from controller.api.status import PlacedUpdate, StatusUpdate, assignment_of
 from controller.api.workload import Workload
@@ -42,12 +41,13 @@ async def fall_back(context: ReconcileContext, scope: Scope) -> Result | None:
                 # The Pod of this name may be one that another process created late, on the old claim.
                 await teardown.release_if_pod_gone(context, moved, name, old_seats)
         return result or context.retry
+    listed = {shape.name for r in claim.spec.devices.requests for shape in r.first_available}
     if name not in own_claim_names(workload):
         detail = f"{name} lost its device"
-    elif not _lists_all_shapes(context, request, claim):
+    elif any(shape.name not in listed for shape in context.fleet.device_shapes(request)):
         detail = f"{name} lacks a device size that came since"
     else:
-        await reporting.no_capacity(context, workload, request, pod)
+        await reporting.report_no_capacity(context, workload, request, pod)
         return context.retry
     if not await context.writer.delete_pod(pod, on_version=True):
         raise ContendedError(workload.name)
@@ -86,9 +86,3 @@ async def move_to_seat(
         assignment=booked,
     )
     return await commit.commit(context, workload, update, booked)
-
-
-def _lists_all_shapes(context: ReconcileContext, request: PlacementRequest, claim: ResourceClaim) -> bool:
-    """Return whether an own claim lists every device shape that the fleet offers now."""
-    listed = {shape.name for r in claim.spec.devices.requests for shape in r.first_available}
-    return all(shape.name in listed for shape in context.fleet.device_shapes(request))

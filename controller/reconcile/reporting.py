@@ -20,7 +20,7 @@ from informers.queue.runner import Result
 from placement.quantity import whole_gib
 from placement.types import PlacementRequest
 
-GRACE = timedelta(seconds=10)
+STATUS_GRACE = timedelta(seconds=10)
 """Time that a Pod has to start, a scheduler error to recover, and a Pod to end, before the status says so."""
 
 
@@ -39,8 +39,8 @@ async def report_pod(context: ReconcileContext, scope: Scope) -> Result | None:
     if not pod.bound and not has_error:
         return context.retry
     age = context.local_state.ages.age(Milestone.POD_SCHEDULED_CHANGED, workload, pod)
-    if age is not None and age < GRACE:
-        return Result(requeue_after_seconds=(GRACE - age).total_seconds())
+    if age is not None and age < STATUS_GRACE:
+        return Result(requeue_after_seconds=(STATUS_GRACE - age).total_seconds())
     if pod.bound:
         reason = sentence(ReasonCode.CONTAINER_WAITING, _waiting_reason(pod))
         condition = PlacedUpdate(False, ReasonCode.NOT_STARTED, reason)
@@ -67,7 +67,7 @@ def _waiting_reason(pod: Pod) -> str:
 async def wait_for_pod_gone(context: ReconcileContext, workload: Workload, pod: Pod) -> Result:
     """Report a Pod that is being deleted and still exists after the grace period."""
     age = context.local_state.ages.age(Milestone.POD_DELETION_REQUESTED, workload, pod)
-    remaining_seconds = (GRACE - (age or timedelta())).total_seconds()
+    remaining_seconds = (STATUS_GRACE - (age or timedelta())).total_seconds()
     if remaining_seconds > 0:
         return Result(requeue_after_seconds=remaining_seconds)
     place = f"{pod.metadata.name} on {pod.spec.node_name or 'no node'}"
@@ -75,7 +75,7 @@ async def wait_for_pod_gone(context: ReconcileContext, workload: Workload, pod: 
     return context.retry
 
 
-async def no_capacity(
+async def report_no_capacity(
     context: ReconcileContext, workload: Workload, request: PlacementRequest, refused_pod: Pod | None = None
 ) -> None:
     """Report why nothing fits now. The condition quotes kube-scheduler if it refused the Pod."""
@@ -92,7 +92,7 @@ async def no_capacity(
     await _report_waiting(context, workload, explanation.sentence, PlacedUpdate(False, code, message))
 
 
-async def wait_for_predecessor_claim(context: ReconcileContext, workload: Workload, name: str) -> None:
+async def report_predecessor_claim(context: ReconcileContext, workload: Workload, name: str) -> None:
     """Report that an earlier claim of this worker is still ending. The timeout does not count this wait."""
     context.local_state.ages.exempt(workload.uid)
     claim = context.claim(name)

@@ -41,16 +41,21 @@ async def book_seat(
         adopted = await adopt_seat(context, workload)
         if adopted is not None:
             return adopted
-        offer = choose_seat(context, workload, request, refused)
-        if offer is not None:
-            booked = await book_offer(context, workload, request, offer)
-            if booked is not None:
-                return booked
-            refused.append(offer.claim_uid)
-        elif _only_reserved(context, request, refused):
+        offer = context.fleet.select(request, refused)
+        if offer is None:
+            if not _only_reserved(context, request, refused):
+                return None
             await context.local_state.pending_bookings.ended.wait()
-        else:
-            return None
+            continue
+        if _older_waiting_worker_fits(context, workload):
+            raise YieldedError(workload.name)
+        reservation = reservation_of(request)
+        context.fleet.reserve(offer.claim, reservation)
+        context.local_state.pending_bookings.reservations[request.worker_uid] = (offer.claim, reservation)
+        booked = await book_offer(context, workload, request, offer)
+        if booked is not None:
+            return booked
+        refused.append(offer.claim_uid)
 
 
 async def adopt_seat(context: ReconcileContext, workload: Workload) -> Assignment | None:
@@ -78,22 +83,6 @@ async def adopt_seat(context: ReconcileContext, workload: Workload) -> Assignmen
         if isinstance(answer, Booked):
             return Assignment(name, answer.seat.assignment_id)
     return None
-
-
-def choose_seat(
-    context: ReconcileContext, workload: Workload, request: PlacementRequest, refused: list[str]
-) -> SeatOffer | None:
-    """Choose and reserve a seat, without an await in between."""
-    offer = context.fleet.select(request, refused)
-    if offer is None:
-        return None
-    if _older_waiting_worker_fits(context, workload):
-        raise YieldedError(workload.name)
-    reservation = reservation_of(request)
-    context.fleet.reserve(offer.claim, reservation)
-    pending = context.local_state.pending_bookings
-    pending.reservations[request.worker_uid] = (offer.claim, reservation)
-    return offer
 
 
 def _only_reserved(context: ReconcileContext, request: PlacementRequest, refused: list[str]) -> bool:

@@ -90,13 +90,10 @@ class Sweep:
         for orphan, due in tuple(self._suspects.items()):
             if now >= due:
                 await self._release(orphan)
-        return self._pause_seconds()
-
-    def _pause_seconds(self) -> float:
-        """Return the time until the next suspect is due. Overdue ones wait for a suspicion period."""
         if not self._suspects:
             return INTERVAL_SECONDS
         now = anyio.current_time()
+        # Overdue suspects wait for a suspicion period.
         return min((due - now for due in self._suspects.values() if due > now), default=SUSPICION_SECONDS)
 
     def _orphans(self) -> Iterator[Orphan]:

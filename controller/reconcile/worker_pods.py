@@ -71,25 +71,17 @@ async def resolve_ownership(context: ReconcileContext, scope: Scope) -> Result |
         return Result()
     if pod is not None and ownership is PodOwnership.PREDECESSOR:
         if pod.metadata.deletion_timestamp is None:
-            await _delete_predecessor(context, workload)
+            # Live reads must agree: in an old cache, a successor's Pod looks like a predecessor's.
+            current, live = await context.read_live(workload), await context.live.pod_of(workload.name)
+            if current is None or live is None or ownership_of(live, current) is not ownership:
+                raise ContendedError(workload.name)
+            if await context.writer.delete_pod(live):
+                context.requeue(workload)
         place = f" on {pod.spec.node_name}" if pod.bound else ""
         detail = f"{pod.metadata.name} is still ending{place}"
         await reporting.report_pending(context, workload, ReasonCode.WAITING_FOR_PREDECESSOR_POD, detail)
         return context.retry
     return None
-
-
-async def _delete_predecessor(context: ReconcileContext, workload: Workload) -> None:
-    """Delete the Pod of an earlier Workload of this name by its UID.
-
-    Live reads must agree: to a process with an old cache, a successor's Pod looks like a predecessor's.
-    """
-    live = await context.read_live(workload)
-    pod = await context.live.pod_of(workload.name)
-    if live is None or pod is None or ownership_of(pod, live) is not PodOwnership.PREDECESSOR:
-        raise ContendedError(workload.name)
-    if await context.writer.delete_pod(pod):
-        context.requeue(workload)
 
 
 async def wait_for_pod(context: ReconcileContext, scope: Scope) -> Result | None:
