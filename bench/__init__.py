@@ -1,9 +1,9 @@
-"""What placement costs, measured on a real control plane next to a writer with nothing behind it.
+"""Benchmarks of placement on a real control plane, compared with a bare writer, and of the informers.
 
-`python -m bench` runs scenarios on `e2e.controlplane` and prints tables; `docs/performance.md` holds the
-last full run. A *contender* is a process that places Workloads: the controller as users run it, or a
-*bare writer* that sends the same requests and decides nothing. Both run in turn in one run, because
-absolute figures move with the machine from minute to minute.
+`python -m bench` runs scenarios on `e2e.controlplane` and prints tables. `docs/performance.md` holds the
+results of the last full run. A *contender* is a process that places Workloads: the controller as users run
+it, or a *bare writer* that sends the same requests without any decision. One run measures both in turn,
+because absolute figures change with the load of the machine.
 
-Measuring (`scenarios`, `stage`) and reporting (`report`) meet only in `samples`.
+Measurement (`scenarios`, `testbed`) and reporting (`report`) share only `samples`.
 """

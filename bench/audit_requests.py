@@ -1,6 +1,6 @@
-"""From the API server's audit log to requests by verb and resource. Pure.
+"""Requests by verb and resource, counted from the API server's audit log. Pure.
 
-Events are counted apart: they are sent beside the work, are rate limited, and may be dropped.
+Events count separately: the recorder sends them asynchronously, limits their rate and may drop them.
 """
 
 from __future__ import annotations
@@ -20,36 +20,36 @@ Calls = Mapping[str, int]
 """Requests by `<verb> <resource>[/<subresource>]`."""
 
 
-def tally(requests: Iterable[Request]) -> tuple[dict[str, int], int]:
-    """Count requests by verb and resource; the second number is how many Events were sent."""
+def count_requests(requests: Iterable[Request]) -> tuple[dict[str, int], int]:
+    """Return the requests by verb and resource, and the number of Event requests."""
     counts = Counter((request.kind.verb, request.kind.resource) for request in requests)
     events = sum(count for (_, resource), count in counts.items() if resource == EVENTS)
     calls = {f"{verb} {resource}": count for (verb, resource), count in counts.items() if resource != EVENTS}
     return dict(sorted(calls.items())), events
 
 
-def added(one: Calls, other: Calls) -> dict[str, int]:
-    """The sum of two counts."""
+def sum_calls(one: Calls, other: Calls) -> dict[str, int]:
+    """Return the sum of two counts."""
     return dict(sorted((Counter(one) + Counter(other)).items()))
 
 
 def writes(calls: Calls) -> int:
-    """Requests that change something, leases apart."""
+    """Return the number of writes, without leases."""
     return _count(calls, WRITES)
 
 
 def reads(calls: Calls) -> int:
-    """Requests that only read, watches and leases apart."""
+    """Return the number of reads, without watches and leases."""
     return _count(calls, READS)
 
 
 def work(calls: Calls) -> int:
-    """Every request but watches, leases and Events: what placing costs the API server."""
+    """Return the number of requests without watches, leases and Events: the cost of placement."""
     return sum(count for call, count in calls.items() if not is_upkeep(call))
 
 
 def is_upkeep(call: str) -> bool:
-    """Whether a request is one that an idle controller sends too: a watch, or the leader's lease."""
+    """Return whether an idle controller sends the request too: a watch, or the leader's lease."""
     verb, _, resource = call.partition(" ")
     return verb == WATCH or resource == LEASES
 

@@ -1,9 +1,9 @@
-"""The yardstick: a program that does the six writes of a dedicated placement and nothing else.
+"""The bare writer: a program that performs the six writes of a dedicated placement and nothing else.
 
-`python -m bench.baseline <kubeconfig> <writers>` places every Workload that is created from now on. It
-sends what the controller sends, in the same order, with as many writers as the controller has reconciles
-at once. It knows no fleet, ledger, limit, wait, repair or restart, and any refused request ends it: what
-it is faster by is what deciding, caching and being correct cost.
+`python -m bench.baseline <kubeconfig> <writers>` places every Workload that is created from now on. It sends
+the same requests as the controller in the same order, with as many writers as the controller has reconciles.
+It has no fleet, ledger protocol, limit, wait, repair or restart, and any refused request ends it. The
+difference in speed is the cost of deciding, caching and correctness.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class PodStatus(Struct, frozen=True):
 
 
 class Pod(Struct, frozen=True):
-    """A Pod, as far as whether it runs and where."""
+    """The parts of a Pod that tell whether and where it runs."""
 
     metadata: Metadata
     spec: PodSpec
@@ -49,27 +49,27 @@ class Pod(Struct, frozen=True):
 
 
 class WorkloadEvent(Struct, frozen=True):
-    """An event of the watch of Workloads."""
+    """An event of the Workload watch."""
 
     type: str
     object: Workload
 
 
 class PodEvent(Struct, frozen=True):
-    """An event of the watch of Pods."""
+    """An event of the Pod watch."""
 
     type: str
     object: Pod
 
 
-class Answer(Struct, frozen=True):
-    """An answer to a write of any object."""
+class Response(Struct, frozen=True):
+    """The response to a write of any object."""
 
     metadata: Metadata
 
 
 @dataclass
-class Placing:
+class PendingWorker:
     """A worker whose Pod does not run yet."""
 
     placement: Placement
@@ -78,23 +78,23 @@ class Placing:
 
 Job = Callable[[], Awaitable[None]]
 
-_answer = msgspec.json.Decoder(Answer).decode
+_decode_response = msgspec.json.Decoder(Response).decode
 
 
 class BaselineWriter:
-    """Turns events into jobs for its writers."""
+    """A baseline that turns watch events into jobs for its writers."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._placing: dict[str, Placing] = {}
-        """By the Pod's name."""
+        self._pending: dict[str, PendingWorker] = {}
+        """By Pod name."""
         self._put, self._jobs = anyio.create_memory_object_stream[Job](float("inf"))
 
     def __repr__(self) -> str:
-        return f"<BareWriter placing={len(self._placing)}>"
+        return f"<BaselineWriter pending={len(self._pending)}>"
 
     async def run(self, writers: int, ready: Callable[[], None]) -> None:
-        """Place until cancelled."""
+        """Place Workloads until canceled."""
         workloads = await self._client.version(WORKLOADS)
         pods = await self._client.version(PODS)
         async with anyio.create_task_group() as tasks:
@@ -115,8 +115,8 @@ class BaselineWriter:
         decode = msgspec.json.Decoder(PodEvent).decode
         async for line in self._client.watch(PODS, version):
             pod = decode(line).object
-            if pod.status.phase == "Running" and (placing := self._placing.pop(pod.metadata.name, None)):
-                self._put.send_nowait(partial(self._report, placing, pod.spec.node_name))
+            if pod.status.phase == "Running" and (pending := self._pending.pop(pod.metadata.name, None)):
+                self._put.send_nowait(partial(self._report, pending, pod.spec.node_name))
 
     async def _write(self) -> None:
         async for job in self._jobs:
@@ -125,28 +125,28 @@ class BaselineWriter:
     async def _place(self, workload: Workload) -> None:
         client, placement = self._client, Placement.of(workload, str(uuid.uuid4()))
         path, meta = f"{WORKLOADS}/{placement.name}", workload.metadata
-        answer = await client.patch(path, placement.finalizer_patch(meta.resource_version))
-        version = _answer(answer).metadata.resource_version
-        ledger = _answer(await client.create(LEDGERS, placement.ledger_document()))
+        response = await client.patch(path, placement.finalizer_patch(meta.resource_version))
+        version = _decode_response(response).metadata.resource_version
+        ledger = _decode_response(await client.create(LEDGERS, placement.ledger_document()))
         await client.create(CLAIMS, placement.claim_document(ledger.metadata.uid))
-        answer = await client.patch(f"{path}/status", placement.placing_patch(version))
-        version = _answer(answer).metadata.resource_version
-        self._placing[placement.pod] = Placing(placement, version)
+        response = await client.patch(f"{path}/status", placement.placing_patch(version))
+        version = _decode_response(response).metadata.resource_version
+        self._pending[placement.pod] = PendingWorker(placement, version)
         await client.create(PODS + STRICT, placement.pod_document())
 
-    async def _report(self, placing: Placing, node: str) -> None:
-        placement = placing.placement
-        patch = placement.running_patch(placing.version, node, datetime.now(UTC))
+    async def _report(self, pending: PendingWorker, node: str) -> None:
+        placement = pending.placement
+        patch = placement.running_patch(pending.version, node, datetime.now(UTC))
         await self._client.patch(f"{WORKLOADS}/{placement.name}/status", patch)
 
 
 async def run(kubeconfig: Path, writers: int) -> None:
-    """Place with the rights of a kubeconfig until the process is ended."""
+    """Place Workloads with the permissions of a kubeconfig until the process ends."""
     async with connect(kubeconfig) as client:
-        await BaselineWriter(client).run(writers, ready=partial(_say, READY))
+        await BaselineWriter(client).run(writers, ready=partial(_print, READY))
 
 
-def _say(line: str) -> None:
+def _print(line: str) -> None:
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
 

@@ -1,8 +1,7 @@
-"""The edge of the process: options in, tables and a JSON file out.
+"""The command line of the benchmarks: it parses options, prints tables and writes a JSON file.
 
-Exit status: 0 for a run that was measured, whatever its figures; 1 for one that could not be, 2 for what
-cannot work as called or where a tool is missing, 130 when interrupted. An error is one line; what a
-contender said last may stand above it.
+Exit status: 0 for a completed run, whatever its figures; 1 for a failed one; 2 for invalid options or a
+missing tool; 130 after an interrupt. An error is one line. The last log lines of a contender may precede it.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from simulation.command_line.values import UniqueOptionsCommand, WholeNumber
 
 DEFAULT_JSON = Path("build/bench/results.json")
 WIDTH_COLUMNS = 160
-"""Where the output is no terminal: tables are not folded to 80 columns."""
+"""Table width if the output is not a terminal."""
 
 FILE = click.Path(dir_okay=False, path_type=Path)
 EXISTING_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -46,18 +45,20 @@ EXISTING_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     "names",
     multiple=True,
     type=click.Choice([*TITLES, INFORMER_GROUP]),
-    help="Measure only this one, or all of one kind; may be given several times  [default: all]",
+    help="Scenario or group of scenarios to measure; repeatable  [default: all]",
 )
-@click.option("--rounds", type=WholeNumber(1), help="Rounds of each scenario  [default: its own number]")
-@click.option("--quick", is_flag=True, help="Small sizes: shows that it works, the figures mean little")
+@click.option("--rounds", type=WholeNumber(1), help="Rounds per scenario  [default: set by the scenario]")
+@click.option(
+    "--quick", is_flag=True, help="Small sizes for a functional check; the figures are not meaningful"
+)
 @click.option("--list", "list_only", is_flag=True, help="List the scenarios and exit")
 @click.option("--json", "json_path", type=FILE, default=DEFAULT_JSON, show_default=True, help="Results file")
-@click.option("--markdown", type=EXISTING_FILE, help="Replace the results in this document too")
-@click.option("--from", "source", type=EXISTING_FILE, help="Measure nothing: show the results in this file")
+@click.option("--markdown", type=EXISTING_FILE, help="Markdown document whose results are replaced")
+@click.option("--from", "source", type=EXISTING_FILE, help="Results file to show instead of measuring")
 @click.option(
     "--profile",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Run the controller under cProfile and keep the profiles in this folder (it is slower then)",
+    help="Folder for cProfile output of the controller, which slows it down",
 )
 def cli(
     *,
@@ -70,9 +71,9 @@ def cli(
     source: Path | None,
     profile: Path | None,
 ) -> None:
-    """Measure the controller on a real control plane, side by side with a bare writer; and its informers.
+    """Measure the controller on a real control plane, compared with a bare writer, and its informers.
 
-    The programs of the control plane are built on first use, which takes some minutes and needs Go.
+    The first run builds the control plane, which takes some minutes and needs Go.
     """
     if list_only:
         for name, title in TITLES.items():
@@ -81,7 +82,7 @@ def cli(
     if source is not None:
         results = Results.read(source)
     else:
-        results = _measured(BenchPlan.of(names, quick=quick, rounds=rounds), profile)
+        results = _measure(BenchPlan.of(names, quick=quick, rounds=rounds), profile)
         results.write(json_path)
         click.echo(f"Wrote {json_path}", err=True)
     console = Console() if sys.stdout.isatty() else Console(width=WIDTH_COLUMNS)
@@ -92,17 +93,17 @@ def cli(
         click.echo(f"Wrote {markdown}", err=True)
 
 
-def _measured(plan: BenchPlan, profile: Path | None) -> Results:
+def _measure(plan: BenchPlan, profile: Path | None) -> Results:
     signal.signal(signal.SIGTERM, _interrupt)
     if profile is not None:
         profile.mkdir(parents=True, exist_ok=True)
-    facts = gather(sys.argv[1:])
+    environment = gather(sys.argv[1:])
     samples = anyio.run(measure, plan, profile, _progress, backend_options={"use_uvloop": True})
-    return Results(facts=facts, samples=samples)
+    return Results(facts=environment, samples=samples)
 
 
 def main() -> NoReturn:
-    """Run the command line; turn every expected error into one line and an exit status."""
+    """Run the command line. Print an expected error as one line and exit with its status."""
     run_and_exit(
         cli,
         program="python -m bench",
@@ -115,5 +116,5 @@ def _progress(line: str) -> None:
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
-    """Treat SIGTERM as Ctrl-C, so that everything is stopped on the way out."""
+    """Handle SIGTERM like Ctrl-C, so that all processes are stopped."""
     raise KeyboardInterrupt

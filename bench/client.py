@@ -1,7 +1,7 @@
-"""The client of the harness and of the bare writer: keep-alive HTTP, fast JSON, nothing else.
+"""The HTTP client of the benchmark and of the bare writer: keep-alive connections and fast JSON only.
 
-No retries, no back-off, no caches: a request that fails ends the measurement. It stands for the least
-that a client in this language can cost.
+It has no retries, back-off or caches. A failed request ends the measurement. It represents the minimum cost
+of a client in Python.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from e2e.controlplane.kubeconfig import read_access
 
 JSON = "application/json"
 WATCH_SECONDS = 3600
-"""How long a watch may last; no measurement does."""
+"""Timeout of a watch, longer than any measurement."""
 
 
 class ListMetadata(msgspec.Struct, frozen=True, rename="camel"):
@@ -31,13 +31,13 @@ class ListMetadata(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Listed(msgspec.Struct, frozen=True):
-    """A list of which only the version matters: to watch from."""
+    """The version of a list, to watch from."""
 
     metadata: ListMetadata
 
 
 class Client:
-    """One user at one API server; as many connections as there are requests at once."""
+    """A client for one user and one API server, with one connection per concurrent request."""
 
     def __init__(self, session: aiohttp.ClientSession, server: str) -> None:
         self._session = session
@@ -60,23 +60,23 @@ class Client:
         return await self._send("PATCH", path, body, MERGE_PATCH)
 
     async def delete(self, path: str) -> bytes:
-        """Ask for a deletion, in the background as clients do by default."""
+        """Request a deletion with background propagation, the default of clients."""
         return await self._send("DELETE", path, None, JSON)
 
     async def version(self, path: str) -> str:
-        """The version of a collection as it is now."""
+        """Return the current version of a collection."""
         return msgspec.json.decode(await self.get(f"{path}?limit=1"), type=Listed).metadata.resource_version
 
     async def watch(self, path: str, version: str) -> AsyncIterator[bytes]:
-        """Yield each event's line after that version. Raises `WatchEnded` when there will be no more."""
+        """Yield the line of each event after this version. Raises `WatchEnded` at the end of the watch."""
         query = f"?watch=true&resourceVersion={version}&timeoutSeconds={WATCH_SECONDS}"
         timeout = aiohttp.ClientTimeout(total=None)
         async with self._session.get(self._server + path + query, timeout=timeout) as response:
             if response.status != HTTPStatus.OK:
                 raise _refusal("WATCH", path, response, await response.read())
-            rest = b""
+            partial_line = b""
             async for chunk in response.content.iter_any():
-                *lines, rest = (rest + chunk).split(b"\n")
+                *lines, partial_line = (partial_line + chunk).split(b"\n")
                 for line in lines:
                     yield line
         raise WatchEnded(f"the watch of {path} ended")
@@ -93,7 +93,7 @@ class Client:
 
 @asynccontextmanager
 async def connect(kubeconfig: Path) -> AsyncIterator[Client]:
-    """Yield a client with the rights of a kubeconfig."""
+    """Yield a client with the permissions of a kubeconfig."""
     access = read_access(kubeconfig)
     headers = {"Accept": JSON, "User-Agent": "bench"}
     if access.token:

@@ -1,7 +1,7 @@
-"""The processes that are compared, each with the rights that the project ships for the controller.
+"""The processes that are compared, each with the permissions that the project ships for the controller.
 
-One runs at a time, fresh for each round. An error that it logs fails the round: a figure of a contender
-that was refused or crashed says nothing.
+One process runs at a time, and each round starts a new one. An error in its log fails the round: the figures
+of a process that was refused or crashed are meaningless.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ LOG_TAIL_LINES = 5
 
 Flags = Mapping[str, str]
 
-# The shipped retry interval, unlike in the tests; probes and lease only where a scenario asks for them.
+# Unlike the tests, the benchmarks use the default retry interval. Only some scenarios enable the lease.
 CONTROLLER_FLAGS: Final[Flags] = {**DEFAULT_FLAGS, "--retry-interval": "10s"}
 
 
 class ContenderInfo(Enum):
-    """What a contender is, in words for a table."""
+    """The kind of a contender, as named in tables."""
 
     CONTROLLER = "controller"
     BARE_WRITER = "bare writer"
@@ -45,7 +45,7 @@ class ContenderInfo(Enum):
 
 @dataclass(frozen=True)
 class Contender:
-    """A program and how much it does at once."""
+    """A program and its concurrency."""
 
     kind: ContenderInfo
     workers: int
@@ -55,11 +55,11 @@ class Contender:
 
     @property
     def ready_text(self) -> str:
-        """What its log says when it is ready."""
+        """The log message of a ready contender."""
         return READY if self.kind is ContenderInfo.BARE_WRITER else "Started reconciling"
 
     def command(self, kubeconfig: Path, flags: Flags) -> list[str]:
-        """Its command line, behind the interpreter's own."""
+        """Return its command line, without the interpreter."""
         if self.kind is ContenderInfo.BARE_WRITER:
             return ["-m", "bench.baseline", str(kubeconfig), str(self.workers)]
         settings = {
@@ -72,7 +72,7 @@ class Contender:
 
 
 class ContenderProcess:
-    """A contender at work."""
+    """A running contender."""
 
     def __init__(self, contender: Contender, process: subprocess.Popen[bytes], log: Path) -> None:
         self.contender = contender
@@ -83,31 +83,31 @@ class ContenderProcess:
         return f"<ContenderProcess {self.contender} pid={self._process.pid}>"
 
     def cpu_seconds(self) -> float:
-        """CPU time used so far."""
+        """Return the CPU time used so far."""
         return procfs.cpu_seconds(self._process.pid)
 
     def cpu_wait_seconds(self) -> float:
-        """Time so far in which it was ready and had no processor."""
+        """Return the time so far that it was runnable without a CPU."""
         return procfs.cpu_wait_seconds(self._process.pid)
 
     def rss_peak_bytes(self) -> int:
-        """The largest resident set so far."""
+        """Return the peak resident set so far."""
         return procfs.rss_peak_bytes(self._process.pid)
 
     def check(self) -> None:
-        """Raises `ContenderFailed` if it ended or logged an error."""
+        """Raise `ContenderFailed` if it ended or logged an error."""
         lines = self._log.read_text(encoding="utf-8").splitlines()
-        faults = [line for line in lines if '"level":"error"' in line or "Traceback" in line]
+        errors = [line for line in lines if '"level":"error"' in line or "Traceback" in line]
         status = self._process.poll()
-        if status is None and not faults:
+        if status is None and not errors:
             return
-        error = ContenderFailed(f"{self.contender}: {faults[0] if faults else f'ended with status {status}'}")
+        error = ContenderFailed(f"{self.contender}: {errors[0] if errors else f'ended with status {status}'}")
         for line in lines[-LOG_TAIL_LINES:]:
             error.add_note(line)
         raise error
 
     async def until_ready(self) -> None:
-        """Return once its log says so."""
+        """Wait until its log reports that it is ready."""
         with anyio.move_on_after(START_SECONDS):
             while self.contender.ready_text not in self._log.read_text(encoding="utf-8"):
                 self.check()
@@ -116,7 +116,7 @@ class ContenderProcess:
         raise ContenderFailed(f"{self.contender}: not ready within {START_SECONDS} s")
 
     async def stop(self) -> None:
-        """End it; politely first, so that a profile is written."""
+        """Terminate the process, so that it can write its profile. Kill it after a timeout."""
         self._process.terminate()
         try:
             await to_thread.run_sync(self._process.wait, STOP_SECONDS)
@@ -129,24 +129,24 @@ class ContenderProcess:
 async def running(
     contender: Contender, cluster: Cluster, log: Path, flags: Flags, profile: Path | None = None
 ) -> AsyncIterator[ContenderProcess]:
-    """Run a contender while the block runs; `profile` is where cProfile writes the controller's.
+    """Run a contender during the block. `profile` is the cProfile output file of the controller.
 
-    Raises `ContenderFailed`, also at the end if it logged an error meanwhile.
+    Raises `ContenderFailed`, also at the end of the block if the contender logged an error.
     """
     profiled = profile is not None and contender.kind is ContenderInfo.CONTROLLER
     interpreter = ["-m", "cProfile", "-o", str(profile)] if profiled else []
     process = _spawn([*interpreter, *contender.command(cluster.controller_kubeconfig, flags)], log)
-    contestant = ContenderProcess(contender, process, log)
+    running_contender = ContenderProcess(contender, process, log)
     try:
-        await contestant.until_ready()
-        yield contestant
-        contestant.check()
+        await running_contender.until_ready()
+        yield running_contender
+        running_contender.check()
     except NeverHappened:
-        contestant.check()  # the likelier cause
+        running_contender.check()  # An error of the contender is the more likely cause.
         raise
     finally:
         with anyio.CancelScope(shield=True):
-            await contestant.stop()
+            await running_contender.stop()
 
 
 def _spawn(arguments: Sequence[str], log: Path) -> subprocess.Popen[bytes]:

@@ -1,10 +1,10 @@
-"""What can go wrong in a measurement; the command line turns each into one line and exit status 1."""
+"""Expected errors of a measurement. The command line prints each as one line and exits with status 1."""
 
 from __future__ import annotations
 
 
 class BenchError(Exception):
-    """A run that cannot be measured: its figures would mean nothing."""
+    """A failed run, whose figures would be meaningless."""
 
 
 class ContenderFailed(BenchError):
@@ -12,12 +12,12 @@ class ContenderFailed(BenchError):
 
 
 class NeverHappened(BenchError):
-    """Something that a scenario waits for did not come about in time."""
+    """A state that a scenario waits for was not reached in time."""
 
 
 class WatchEnded(BenchError):
-    """A watch of the harness ended: what happened since then was not seen."""
+    """A watch of the benchmark ended, so later events are missing."""
 
 
 class NotMeasurable(BenchError):
-    """This machine or cluster lacks what a measurement reads."""
+    """The machine or cluster does not provide a figure that a measurement needs."""

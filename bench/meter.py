@@ -1,7 +1,8 @@
-"""What a contender spends between two moments: CPU time, its own and the control plane's, and requests.
+"""The resources that a contender uses between two points in time: its CPU time, the control plane's, and
+requests.
 
-Several spans add up, so that a scenario can leave out what it does between operations. A span ends once
-the contender is quiet: what it still does about the last operation counts.
+Several spans add up, so that a scenario can exclude its work between operations. A span ends once the
+contender is quiet, so that remaining work for the last operation counts.
 """
 
 from __future__ import annotations
@@ -9,26 +10,26 @@ from __future__ import annotations
 import anyio
 
 from bench import procfs
-from bench.audit_requests import added, is_upkeep, tally
+from bench.audit_requests import count_requests, is_upkeep, sum_calls
 from bench.contender import ContenderProcess
 from bench.errors import NeverHappened
 from e2e.controlplane import CONTROLLER_USER, Cluster
 from e2e.controlplane.local import COMPONENTS
 
 QUIET_SECONDS = 0.25
-"""How long nothing is sent before a contender counts as quiet."""
+"""Time without requests after which a contender counts as quiet."""
 
 SETTLED_SECONDS = 2.0
-"""The same where Events count: a recorder that paces itself sends them one by one."""
+"""The same if Events count: a rate-limited recorder sends them one by one."""
 
 POLL_SECONDS = 0.05
 QUIET_TIMEOUT_SECONDS = 60
 SETTLE_TIMEOUT_SECONDS = 600
-"""A recorder that paces itself may hold Events of hundreds of workers."""
+"""A rate-limited recorder may have queued Events of hundreds of workers."""
 
 
 class Meter:
-    """Sums up the spans of one contender."""
+    """The sums over all spans of one contender."""
 
     def __init__(self, process: ContenderProcess, cluster: Cluster) -> None:
         self._process = process
@@ -37,7 +38,7 @@ class Meter:
         self.cpu_seconds = 0.0
         self.cpu_wait_seconds = 0.0
         self.plane_cpu_seconds = dict.fromkeys(COMPONENTS, 0.0)
-        """By component: what the contender makes others do."""
+        """CPU time of each control-plane component."""
         self.requests: dict[str, int] = {}
         self.events = 0
         self._mark = 0
@@ -56,29 +57,29 @@ class Meter:
         self._plane_start_seconds = self._plane_cpu_seconds()
 
     async def end(self) -> None:
-        """End the span, once the contender is quiet."""
+        """Wait until the contender is quiet, then end the span."""
         await self.quiet()
         self.end_now()
 
     def end_now(self) -> None:
-        """End the span here and now."""
+        """End the span immediately."""
         self.cpu_seconds += self._process.cpu_seconds() - self._cpu_start_seconds
         self.cpu_wait_seconds += self._process.cpu_wait_seconds() - self._cpu_wait_start_seconds
         for name, seconds in self._plane_cpu_seconds().items():
             self.plane_cpu_seconds[name] += seconds - self._plane_start_seconds[name]
-        requests, events = tally(self._audit.requests(since=self._mark, user=CONTROLLER_USER))
-        self.requests = added(self.requests, requests)
+        requests, events = count_requests(self._audit.requests(since=self._mark, user=CONTROLLER_USER))
+        self.requests = sum_calls(self.requests, requests)
         self.events += events
 
     async def quiet(self) -> None:
-        """Return once the contender has sent nothing but upkeep and Events for a while.
+        """Wait until the contender has sent only upkeep and Events for a while.
 
-        Events may be sent long after the work that they tell of. Raises `NeverHappened`.
+        Events may follow long after the work that they report. Raises `NeverHappened`.
         """
         await self._until_silent(QUIET_SECONDS, with_events=False, timeout_seconds=QUIET_TIMEOUT_SECONDS)
 
     async def settle(self) -> None:
-        """Return once not even Events are left to send. Raises `NeverHappened`."""
+        """Wait until the contender has sent all Events too. Raises `NeverHappened`."""
         await self._until_silent(SETTLED_SECONDS, with_events=True, timeout_seconds=SETTLE_TIMEOUT_SECONDS)
 
     async def _until_silent(self, seconds: float, *, with_events: bool, timeout_seconds: float) -> None:
@@ -87,9 +88,9 @@ class Meter:
             silent_since = anyio.current_time()
             while anyio.current_time() - silent_since < seconds:
                 await anyio.sleep(POLL_SECONDS)
-                # The mark first: what is written while the log is read is read again next time.
+                # Set the mark first: entries written during the read are read again next time.
                 start, mark = mark, self._audit.mark()
-                requests, events = tally(self._audit.requests(since=start, user=CONTROLLER_USER))
+                requests, events = count_requests(self._audit.requests(since=start, user=CONTROLLER_USER))
                 if any(not is_upkeep(call) for call in requests) or (with_events and events):
                     silent_since = anyio.current_time()
             return

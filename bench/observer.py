@@ -1,7 +1,7 @@
-"""The watches of the harness: they feed a `Timeline`, and scenarios wait on what it shows.
+"""The watches of the benchmark: they feed a `Timeline`, and scenarios wait for its states.
 
-They use neither the controller's informers nor its decoder, and only what they need is decoded, since the
-harness shares the processors with what it measures.
+They do not use the controller's informers or decoders. They decode only the fields that they need, because
+the benchmark shares the CPUs with the contenders.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from bench.client import Client
 from bench.errors import NeverHappened, WatchEnded
-from bench.timeline import Timeline, WorkerSeen
+from bench.timeline import Timeline, WorkerState
 from e2e.harness.workloads import LEDGERS, WORKLOADS
 
 PLACED, UNSCHEDULABLE = "Placed", "Unschedulable"
@@ -71,21 +71,21 @@ class Ledger(Struct, frozen=True):
 
 
 class WorkerEvent(Struct, frozen=True):
-    """An event of the watch of Workloads."""
+    """An event of the Workload watch."""
 
     type: str
     object: Worker
 
 
 class LedgerEvent(Struct, frozen=True):
-    """An event of the watch of ledgers."""
+    """An event of the ledger watch."""
 
     type: str
     object: Ledger
 
 
 class Observer:
-    """Shows what happened so far, and waits for more."""
+    """A timeline that the watches update, and waits on it."""
 
     def __init__(self) -> None:
         self.timeline = Timeline()
@@ -94,26 +94,26 @@ class Observer:
     def __repr__(self) -> str:
         return f"<Observer workers={len(self.timeline.present)} ledgers={len(self.timeline.seats)}>"
 
-    async def until(self, ready: Callable[[], bool], what: str, *, timeout_seconds: float) -> None:
-        """Return once `ready` says so; it is asked after every event. Raises `NeverHappened`."""
+    async def until(self, condition: Callable[[], bool], state: str, *, timeout_seconds: float) -> None:
+        """Wait until the condition holds, checked after every event. Raises `NeverHappened`."""
         with anyio.move_on_after(timeout_seconds):
-            while not ready():
+            while not condition():
                 await self._changed.wait()
             return
-        raise NeverHappened(f"{what}: not within {timeout_seconds:g} s")
+        raise NeverHappened(f"{state}: not within {timeout_seconds:g} s")
 
     async def watch_workers(self, client: Client, version: str) -> None:
-        """Follow the Workloads until cancelled."""
+        """Watch Workloads until canceled."""
         decode = msgspec.json.Decoder(WorkerEvent).decode
         async for line in client.watch(WORKLOADS, version):
             seconds = now()
             event = decode(line)
             _require_change(event.type, WORKLOADS)
-            self.timeline.see_worker(event.type, _seen(event.object), seconds)
-            self._wake()
+            self.timeline.see_worker(event.type, _worker_state(event.object), seconds)
+            self._notify()
 
     async def watch_ledgers(self, client: Client, version: str) -> None:
-        """Follow the ledgers until cancelled."""
+        """Watch ledgers until canceled."""
         decode = msgspec.json.Decoder(LedgerEvent).decode
         async for line in client.watch(LEDGERS, version):
             seconds = now()
@@ -122,21 +122,21 @@ class Observer:
             ledger = event.object
             workers = [seat.workload for seat in ledger.spec.seats]
             self.timeline.see_ledger(event.type, ledger.metadata.name, workers, seconds)
-            self._wake()
+            self._notify()
 
-    def _wake(self) -> None:
+    def _notify(self) -> None:
         self._changed.set()
         self._changed = anyio.Event()
 
 
 def now() -> float:
-    """Seconds of this process's finest monotonic clock: the event loop's own only counts milliseconds."""
+    """Return monotonic seconds with high resolution: the event loop's clock has only milliseconds."""
     return time.perf_counter()
 
 
 @asynccontextmanager
 async def observing(client: Client) -> AsyncIterator[Observer]:
-    """Watch from now on while the block runs; the workers' namespace must hold nothing yet."""
+    """Watch during the block, from an empty workers' namespace on."""
     observer = Observer()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(observer.watch_workers, client, await client.version(WORKLOADS))
@@ -147,10 +147,10 @@ async def observing(client: Client) -> AsyncIterator[Observer]:
 
 def _require_change(event: str, path: str) -> None:
     if event not in {"ADDED", "MODIFIED", "DELETED"}:
-        raise WatchEnded(f"the watch of {path} reported {event}")
+        raise WatchEnded(f"the watch of {path} received {event}")
 
 
-def _seen(worker: Worker) -> WorkerSeen:
+def _worker_state(worker: Worker) -> WorkerState:
     status = worker.status
     refused = any((c.type, c.status, c.reason) == (PLACED, "False", UNSCHEDULABLE) for c in status.conditions)
-    return WorkerSeen(worker.metadata.name, status.phase, status.node_name, refused)
+    return WorkerState(worker.metadata.name, status.phase, status.node_name, refused)

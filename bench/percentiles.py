@@ -9,9 +9,9 @@ from statistics import median
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
-    """The nearest-rank percentile: the smallest value that at least `percent` % of all do not exceed.
+    """Return the nearest-rank percentile: the smallest value that at least `percent` % do not exceed.
 
-    It is always a value that was measured; with fewer than 100 values p99 is the largest.
+    It is always a measured value. With fewer than 100 values, p99 is the largest.
     Raises `ValueError` without values, or for a percentage outside 0 to 100.
     """
     if not values:
@@ -24,7 +24,7 @@ def percentile(values: Sequence[float], percent: float) -> float:
 
 @dataclass(frozen=True)
 class Spread:
-    """How values are distributed, in their own unit."""
+    """The distribution of values, in their own unit."""
 
     count: int
     p50: float
@@ -34,17 +34,17 @@ class Spread:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Spread:
-        """Raises `ValueError` without values."""
+        """Return the distribution. Raises `ValueError` without values."""
         p50, p90, p99 = (percentile(values, percent) for percent in (50, 90, 99))
         return cls(len(values), p50, p90, p99, max(values))
 
 
 def ratio_of_pairs(ours: Sequence[float], theirs: Sequence[float]) -> float:
-    """The median of the quotients round by round: what slows a whole round cancels out.
+    """Return the median of the ratios per round, so that a slow round cancels out.
 
-    Rounds that only one side has are left out. Raises `ValueError` if there is no pair.
+    Rounds of only one side do not count. Raises `ValueError` if there is no pair.
     """
     pairs = list(zip(ours, theirs, strict=False))
     if not pairs:
         raise ValueError("no pairs: there is no ratio")
-    return median(mine / yours for mine, yours in pairs)
+    return median(one / other for one, other in pairs)

@@ -1,8 +1,7 @@
-"""CPU time and memory of another process, from Linux's /proc.
+"""CPU time and memory of a process from Linux's /proc.
 
-The kernel scales user and system time to the exact run time of the scheduler, so that their sum is good
-to one tick (10 ms) although the split is not. Threads count, child processes do not: contenders have
-none.
+The kernel scales user and system time to the exact run time, so their sum is accurate to one tick (10 ms)
+although the split is not. Threads count, child processes do not: contenders have none.
 """
 
 from __future__ import annotations
@@ -18,13 +17,13 @@ _UTIME, _STIME = 14 - 3, 15 - 3
 
 
 def parse_cpu_ticks(stat: str) -> int:
-    """User and system time in clock ticks from the text of /proc/<pid>/stat (a command may hold anything)."""
+    """Return user plus system time in clock ticks from /proc/<pid>/stat. A command may contain any text."""
     fields = stat.rpartition(")")[2].split()
     return int(fields[_UTIME]) + int(fields[_STIME])
 
 
 def parse_peak_bytes(status: str) -> int:
-    """The largest resident set so far from the text of /proc/<pid>/status, 0 for a process that has none."""
+    """Return the peak resident set from /proc/<pid>/status, 0 for a process without one."""
     for line in status.splitlines():
         name, _, value = line.partition(":")
         if name == "VmHWM":
@@ -33,17 +32,17 @@ def parse_peak_bytes(status: str) -> int:
 
 
 def parse_wait_nanoseconds(schedstat: str) -> int:
-    """How long a thread stood ready and waited for a processor, from the text of its schedstat."""
+    """Return how long a thread was runnable without a CPU, from its schedstat."""
     return int(schedstat.split()[1])
 
 
 def cpu_seconds(pid: int) -> float:
-    """CPU time that the process has used so far. Raises `NotMeasurable`."""
+    """Return the CPU time of the process so far. Raises `NotMeasurable`."""
     return parse_cpu_ticks(_read(pid, "stat")) / os.sysconf("SC_CLK_TCK")
 
 
 def cpu_wait_seconds(pid: int) -> float:
-    """How long the process has waited for a processor so far, its threads together: what others cost it.
+    """Return how long all threads of the process were runnable without a CPU so far.
 
     Raises `NotMeasurable`.
     """
@@ -58,12 +57,12 @@ def cpu_wait_seconds(pid: int) -> float:
 
 
 def rss_peak_bytes(pid: int) -> int:
-    """The largest resident set of the process so far. Raises `NotMeasurable`."""
+    """Return the peak resident set of the process. Raises `NotMeasurable`."""
     return parse_peak_bytes(_read(pid, "status"))
 
 
 def own_rss_peak_bytes() -> int:
-    """The largest resident set of this process so far. Raises `NotMeasurable`."""
+    """Return the peak resident set of this process. Raises `NotMeasurable`."""
     return rss_peak_bytes(os.getpid())
 
 
@@ -75,4 +74,4 @@ def _read(pid: int, name: str) -> str:
 
 
 def _unreadable(pid: int) -> NotMeasurable:
-    return NotMeasurable(f"process {pid}: its CPU time and memory cannot be read from /proc")
+    return NotMeasurable(f"process {pid}: cannot read its CPU time and memory from /proc")

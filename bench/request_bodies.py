@@ -1,7 +1,7 @@
-"""The bodies of the six writes of a dedicated placement, written out by hand.
+"""The bodies of the six writes of a dedicated placement, without any decision.
 
-They say what the controller says for the same worker on a fleet of one device size, field by field (a test
-compares them), and are put together without a decision. Times, names and UIDs are those of the worker.
+They equal those of the controller for the same worker on a fleet with one device size. A test compares every
+field. Times, names and UIDs are those of the worker.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from e2e.controlplane import WORKER_NAMESPACE, Object
 GIB = 1 << 30
 DEVICE_GIB = 80
 MEMORY_GIB = 20
-TIER = f"t1x{DEVICE_GIB}"
+SHAPE_NAME = f"t1x{DEVICE_GIB}"
 DRIVER = "gpu.nvidia.com"
 API_VERSION = "openrl.io/v1alpha1"
 FINALIZER = "openrl.io/placement"
@@ -28,7 +28,7 @@ SELECTOR = (
 
 
 class Metadata(Struct, frozen=True, rename="camel"):
-    """What a writer needs of an object's metadata."""
+    """The metadata that a writer needs."""
 
     name: str
     uid: str = ""
@@ -50,7 +50,7 @@ class Spec(Struct, frozen=True):
 
 
 class Workload(Struct, frozen=True):
-    """A Workload, or the answer to a write of one."""
+    """A Workload, or the response to its write."""
 
     metadata: Metadata
     spec: Spec
@@ -58,7 +58,7 @@ class Workload(Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Placement:
-    """One worker with the names that its placement uses."""
+    """The placement of one worker, with the names of its objects."""
 
     name: str
     uid: str
@@ -69,32 +69,32 @@ class Placement:
 
     @classmethod
     def of(cls, workload: Workload, assignment_id: str) -> Placement:
-        """A dedicated placement of a Workload."""
+        """Return the dedicated placement of a Workload."""
         meta, spec = workload.metadata, workload.spec
         return cls(meta.name, meta.uid, meta.generation, spec.role, spec.template.spec, assignment_id)
 
     @property
     def claim(self) -> str:
-        """The claim's name."""
+        """Name of the claim."""
         return f"claim-{self.name}-{self.uid[:8]}"
 
     @property
     def ledger(self) -> str:
-        """The ledger's name."""
+        """Name of the ledger."""
         return f"ledger-{self.name}-{self.uid[:8]}"
 
     @property
     def pod(self) -> str:
-        """The Pod's name."""
+        """Name of the Pod."""
         return f"orw-{self.name}"
 
     def finalizer_patch(self, version: str) -> Object:
-        """Write 1."""
+        """Return write 1: the finalizer."""
         meta = {"uid": self.uid, "resourceVersion": version, "finalizers": [FINALIZER]}
         return {"metadata": meta}
 
     def ledger_document(self) -> Object:
-        """Write 2: the ledger with the founder's seat."""
+        """Return write 2: the ledger with the worker's seat."""
         seat = {
             "workload": self.name,
             "workloadUID": self.uid,
@@ -112,7 +112,7 @@ class Placement:
         }
 
     def claim_document(self, ledger_uid: str) -> Object:
-        """Write 3: the claim, owned by its ledger."""
+        """Return write 3: the claim, owned by its ledger."""
         owner = {
             "apiVersion": API_VERSION,
             "kind": "ClaimLedger",
@@ -120,7 +120,7 @@ class Placement:
             "uid": ledger_uid,
         }
         alternative = {
-            "name": TIER,
+            "name": SHAPE_NAME,
             "deviceClassName": DRIVER,
             "selectors": [{"cel": {"expression": SELECTOR}}],
             "allocationMode": "ExactCount",
@@ -139,13 +139,13 @@ class Placement:
         }
 
     def placing_patch(self, version: str) -> Object:
-        """Write 4: the assignment in the Workload's status."""
+        """Return write 4: the assignment in the Workload's status."""
         return {
             "metadata": {"resourceVersion": version, "uid": self.uid},
             "status": {
                 "observedGeneration": self.generation,
                 "phase": "Placing",
-                "reason": f"CreatedClaim: {TIER}",
+                "reason": f"CreatedClaim: {SHAPE_NAME}",
                 "claimName": self.claim,
                 "assignmentID": self.assignment_id,
                 "podName": None,
@@ -156,17 +156,17 @@ class Placement:
         }
 
     def pod_document(self) -> Object:
-        """Write 5: the worker's Pod, of a template with one container and no environment."""
+        """Return write 5: the Pod, for a template with one container and no environment."""
         (container,) = self.template["containers"]
-        stamps = {
+        variables = {
             "OPEN_RL_TIME_SLICE_GROUP": self.claim,
             "OPEN_RL_CLAIM_LEDGER": self.ledger,
             "OPEN_RL_ASSIGNMENT_ID": self.assignment_id,
         }
-        stamped = {
+        worker_container = {
             **container,
             "resources": {**container["resources"], "claims": [{"name": "gpu"}]},
-            "env": [{"name": name, "value": value} for name, value in stamps.items()],
+            "env": [{"name": name, "value": value} for name, value in variables.items()],
         }
         owner = {
             "apiVersion": API_VERSION,
@@ -188,14 +188,14 @@ class Placement:
             },
             "spec": {
                 **self.template,
-                "containers": [stamped],
+                "containers": [worker_container],
                 "resourceClaims": [{"name": "gpu", "resourceClaimName": self.claim}],
                 "affinity": {"nodeAffinity": _affinity(self.role)},
             },
         }
 
     def running_patch(self, version: str, node: str, now: datetime) -> Object:
-        """Write 6: the Pod runs."""
+        """Return write 6: the status of a running Pod."""
         placed = {
             "type": "Placed",
             "status": "True",
@@ -233,7 +233,7 @@ class Placement:
 
 def _affinity(role: str) -> Object:
     enabled = {"key": "openrl.io/enabled", "operator": "In", "values": ["true"]}
-    asked = {"key": f"openrl.io/{role}", "operator": "In", "values": ["true"]}
+    accepted = {"key": f"openrl.io/{role}", "operator": "In", "values": ["true"]}
     unlabelled = [{"key": f"openrl.io/{each}", "operator": "DoesNotExist"} for each in ("trainer", "sampler")]
-    terms = [{"matchExpressions": [enabled, asked]}, {"matchExpressions": [enabled, *unlabelled]}]
+    terms = [{"matchExpressions": [enabled, accepted]}, {"matchExpressions": [enabled, *unlabelled]}]
     return {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}

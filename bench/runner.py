@@ -1,7 +1,7 @@
-"""Runs scenarios one after the other, and their contenders in turn within each round.
+"""Execution of scenarios one after the other, with their contenders in turn within each round.
 
-Every second round goes through the contenders backwards: whoever is first in one is last in the next, so
-that a drift of the machine or of the control plane favours nobody.
+Every second round reverses the order of the contenders, so that a drift of the machine or of the control
+plane favors none of them.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, kw_only=True)
 class BenchPlan:
-    """What a run measures."""
+    """The scenarios and rounds of one run."""
 
     decision: Decision | None
     scenarios: tuple[Scenario, ...]
     informers: tuple[InformerScenario, ...] = ()
     rounds: int | None = None
-    """Instead of each scenario's own number."""
+    """Overrides the rounds of every scenario."""
 
     @classmethod
     def of(cls, names: Sequence[str], *, quick: bool, rounds: int | None) -> BenchPlan:
-        """A plan of the scenarios with these names, all if there is none, in the catalog's order."""
+        """Return a plan of the named scenarios (all if there are none), in the order of the catalog."""
         chosen = set(names or TITLES)
         if INFORMER_GROUP in chosen:
             chosen.update(scenario.name for scenario in INFORMERS)
@@ -46,8 +46,10 @@ class BenchPlan:
         scenarios = [scenario for scenario in ON_CLUSTER if scenario.name in chosen]
         decision = DECISION if DECISION.name in chosen else None
         if not quick:
-            asked = [replace(scenario, rounds=rounds or scenario.rounds) for scenario in informers]
-            return cls(decision=decision, scenarios=tuple(scenarios), informers=tuple(asked), rounds=rounds)
+            selected = [replace(scenario, rounds=rounds or scenario.rounds) for scenario in informers]
+            return cls(
+                decision=decision, scenarios=tuple(scenarios), informers=tuple(selected), rounds=rounds
+            )
         return cls(
             decision=decision.quick() if decision else None,
             scenarios=tuple(scenario.quick() for scenario in scenarios),
@@ -56,19 +58,19 @@ class BenchPlan:
         )
 
     def rounds_of(self, scenario: Scenario) -> int:
-        """How often the scenario is measured."""
+        """Return the number of rounds of a scenario."""
         return self.rounds or scenario.rounds
 
 
-def turns(contenders: Sequence[Contender], rounds: int) -> Iterator[tuple[int, Contender]]:
-    """(round, contender) in the order of measuring: there and back again."""
+def measuring_order(contenders: Sequence[Contender], rounds: int) -> Iterator[tuple[int, Contender]]:
+    """Yield round and contender in the order of measurement, reversed in every second round."""
     for number in range(1, rounds + 1):
         for contender in contenders if number % 2 else reversed(contenders):
             yield number, contender
 
 
 async def measure(plan: BenchPlan, profiles: Path | None, progress: Progress) -> list[Sample]:
-    """Measure all; starts a control plane if a scenario needs one."""
+    """Measure everything. Start a control plane if a scenario needs one."""
     samples: list[Sample] = []
     if plan.decision is not None:
         progress(plan.decision.title)
@@ -86,15 +88,17 @@ async def _measure_on_cluster(plan: BenchPlan, profiles: Path | None, progress: 
     with ControlPlane.start() as plane:
         await to_thread.run_sync(plane.install)
         async with connect(plane.admin_kubeconfig) as client:
-            stage = Testbed(plane, client, plane.folder, profiles)
+            testbed = Testbed(plane, client, plane.folder, profiles)
             for contender in WARM_UP.contenders:
-                await WARM_UP.measure(stage, contender, 0)
+                await WARM_UP.measure(testbed, contender, 0)
             for scenario in plan.scenarios:
                 progress(scenario.title)
-                for number, contender in turns(scenario.contenders, plan.rounds_of(scenario)):
+                for number, contender in measuring_order(scenario.contenders, plan.rounds_of(scenario)):
                     load = load_average()
-                    measured = await scenario.measure(stage, contender, number)
+                    measured = await scenario.measure(testbed, contender, number)
                     samples += [msgspec.structs.replace(sample, load_before=load) for sample in measured]
                     seconds = measured[0].seconds
-                    progress(f"  round {number}, {contender}: {seconds:.1f} s (load before it {load:.1f})")
+                    progress(
+                        f"  round {number}, {contender}: {seconds:.1f} s (load average before: {load:.1f})"
+                    )
     return samples

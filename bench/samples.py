@@ -1,10 +1,7 @@
-"""What a measurement hands to the report: one sample for each scenario, contender and round, and the run's
-facts.
+"""The data that measurements pass to the report: one sample per scenario, contender and round, and the
+environment.
 
-The JSON file that a run writes is a `Results`; the tables are made from it alone, so that they can be
-made again.
-
-What was measured, and on which machine.
+A run writes one JSON file, a `Results`. The tables derive from it alone, so they can be rendered again.
 """
 
 from __future__ import annotations
@@ -26,38 +23,38 @@ from e2e.controlplane.processes.binaries import kubernetes_version
 
 
 class Sample(Struct, frozen=True, kw_only=True):
-    """One measurement. Times are seconds; request counts are of the whole measurement, not per operation."""
+    """One measurement. Times are in seconds. Request counts cover the whole measurement."""
 
     scenario: str
     contender: str
     workers: int
-    """Reconciles (or writers) at once."""
+    """Concurrent reconciles or writers."""
     round: int
     operations: int
-    """What the costs are divided by: placements, hand-offs, moves, decisions."""
+    """Divisor of the costs: number of placements, hand-offs, moves or decisions."""
     seconds: float
     cpu_seconds: float = 0.0
     cpu_wait_seconds: float = 0.0
-    """How long the contender was ready and had no processor: the load of the machine as it met it."""
+    """Time that the contender was runnable without a CPU: the effect of other load on the machine."""
     plane_cpu_seconds: dict[str, float] = {}
-    """CPU time of the control plane's components meanwhile."""
+    """CPU time of the control plane's components during the measurement."""
     rss_peak_bytes: int = 0
     requests: dict[str, int] = {}
     """By verb and resource, without Events."""
     events: int = 0
     latencies: dict[str, list[float]] = {}
     notes: dict[str, float] = {}
-    """Whatever else is worth a look, by its name."""
+    """Further values by name."""
     load_before: float = 0.0
-    """The machine's load average over one minute when it began."""
+    """The machine's one-minute load average at the start."""
 
 
 class RunEnvironment(Struct, frozen=True, kw_only=True):
-    """What was measured, and on what."""
+    """The commit, machine and software of a run."""
 
     commit: str
     modified: bool
-    """Whether tracked files differed from the commit."""
+    """Whether tracked files differ from the commit."""
     started: str
     """RFC 3339, UTC."""
     machine: dict[str, str]
@@ -66,19 +63,19 @@ class RunEnvironment(Struct, frozen=True, kw_only=True):
 
 
 class Results(Struct, frozen=True, kw_only=True):
-    """One run."""
+    """The results of one run."""
 
     facts: RunEnvironment
     samples: list[Sample]
 
     def write(self, path: Path) -> None:
-        """Write the run as JSON; folders are made."""
+        """Write the results as JSON. Create missing folders."""
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(msgspec.json.format(msgspec.json.encode(self), indent=1) + b"\n")
 
     @classmethod
     def read(cls, path: Path) -> Results:
-        """Raises `OSError`, or `msgspec.DecodeError` for another file."""
+        """Read results. Raises `OSError`, or `msgspec.DecodeError` for any other file."""
         return msgspec.json.decode(path.read_bytes(), type=cls)
 
 
@@ -87,7 +84,7 @@ GIB = 1 << 30
 
 
 def gather(arguments: Sequence[str]) -> RunEnvironment:
-    """The facts of a run that begins now. Raises `NotMeasurable` outside of a git checkout."""
+    """Return the environment of a run that starts now. Raises `NotMeasurable` outside a git checkout."""
     return RunEnvironment(
         commit=_git("rev-parse", "HEAD"),
         modified=bool(_git("status", "--porcelain", "--untracked-files=no")),
@@ -124,9 +121,9 @@ def _processor() -> str:
 
 def _git(*arguments: str) -> str:
     try:
-        answer = subprocess.run(
+        result = subprocess.run(
             ["git", *arguments], cwd=CHECKOUT, capture_output=True, text=True, check=True, timeout=30
         )
     except (OSError, subprocess.SubprocessError) as error:
-        raise NotMeasurable(f"{CHECKOUT}: git does not tell the commit that is measured") from error
-    return answer.stdout.strip()
+        raise NotMeasurable(f"{CHECKOUT}: cannot read the commit from git") from error
+    return result.stdout.strip()

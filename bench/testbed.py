@@ -1,8 +1,7 @@
-"""The control plane that all scenarios of a run share, and what they do on it: furnish, submit, delete,
-watch.
+"""The control plane that all scenarios of a run share, and the actions of the scenarios on it.
 
-Each measurement finds the cluster empty but for its own fleet. Blocking work of the driver runs in
-threads, so that the watches of the harness never wait for it.
+Each measurement starts with an empty cluster and its own fleet. Blocking calls run in threads, so that the
+watches of the benchmark are never delayed.
 """
 
 from __future__ import annotations
@@ -24,22 +23,22 @@ from e2e.controlplane import WORKER_NAMESPACE, Cluster, Fleet
 from e2e.harness.workloads import WORKLOADS, workload
 
 SUBMITTERS = 8
-"""Connections that create or delete Workloads at once: enough that no contender waits for work."""
+"""Concurrent connections that create or delete Workloads: enough to keep every contender busy."""
 
 
 @dataclass
 class ContenderRun:
-    """One contender at work on a fleet, watched."""
+    """A running contender with its fleet, observer and meter."""
 
-    stage: Testbed
+    testbed: Testbed
     observer: Observer
     process: ContenderProcess
     meter: Meter
 
     async def place(self, names: Iterable[str], *, shared: bool, timeout_seconds: float) -> dict[str, float]:
-        """Create Workloads and return once all run; the answer says when each was sent."""
+        """Create Workloads, wait until all run, and return when each creation was sent."""
         wanted = frozenset(names)
-        sent = await self.stage.submit(sorted(wanted), shared=shared)
+        sent = await self.testbed.submit(sorted(wanted), shared=shared)
         running = self.observer.timeline.running
         await self.observer.until(
             lambda: wanted <= running.keys(), f"{len(wanted)} run", timeout_seconds=timeout_seconds
@@ -47,18 +46,18 @@ class ContenderRun:
         return sent
 
     async def remove(self, names: Iterable[str], *, timeout_seconds: float) -> dict[str, float]:
-        """Delete Workloads and return once all are gone; the answer says when each deletion was sent."""
-        gone = frozenset(names)
-        sent = await self.stage.delete(sorted(gone))
+        """Delete Workloads, wait until none exists, and return when each deletion was sent."""
+        deleted = frozenset(names)
+        sent = await self.testbed.delete(sorted(deleted))
         present = self.observer.timeline.present
         await self.observer.until(
-            lambda: not gone & present, f"{len(gone)} are gone", timeout_seconds=timeout_seconds
+            lambda: not deleted & present, f"{len(deleted)} are deleted", timeout_seconds=timeout_seconds
         )
         return sent
 
 
 class Testbed:
-    """The cluster of a run."""
+    """The cluster of a benchmark run."""
 
     def __init__(self, cluster: Cluster, client: Client, folder: Path, profiles: Path | None) -> None:
         self.cluster = cluster
@@ -68,19 +67,19 @@ class Testbed:
         self._runs = count(1)
 
     def __repr__(self) -> str:
-        return f"<Stage {self.cluster!r}>"
+        return f"<Testbed {self.cluster!r}>"
 
-    async def furnish(self, fleet: Fleet) -> None:
-        """Empty the cluster, then make the fleet."""
+    async def set_up(self, fleet: Fleet) -> None:
+        """Clear the cluster, then create the fleet."""
         await to_thread.run_sync(self.cluster.clear)
         await to_thread.run_sync(self.cluster.furnish, fleet)
 
     @asynccontextmanager
-    async def scene(
+    async def start(
         self, scenario: str, contender: Contender, fleet: Fleet, flags: Flags
     ) -> AsyncIterator[ContenderRun]:
-        """Yield a contender that is ready, on a cluster with nothing but this fleet."""
-        await self.furnish(fleet)
+        """Yield a ready contender on a cluster with only this fleet."""
+        await self.set_up(fleet)
         label = f"{next(self._runs):03}-{scenario}-{contender.kind.name.lower()}-{contender.workers}"
         profile = self._profiles / f"{label}.prof" if self._profiles else None
         log = self._folder / f"{label}.log"
@@ -93,29 +92,29 @@ class Testbed:
             yield ContenderRun(self, observer, process, meter)
 
     async def submit(self, names: Iterable[str], *, shared: bool) -> dict[str, float]:
-        """Create Workloads, in this order; the answer says when each was sent."""
+        """Create Workloads in this order, and return when each was sent."""
         sent: dict[str, float] = {}
 
         async def create(name: str) -> None:
             sent[name] = now()
             await self.client.create(WORKLOADS, workload(name, shared=shared))
 
-        await self._spread(create, names)
+        await self._for_each(create, names)
         return sent
 
     async def delete(self, names: Iterable[str]) -> dict[str, float]:
-        """Ask for the deletion of Workloads; the answer says when each was sent."""
+        """Request the deletion of Workloads, and return when each was sent."""
         sent: dict[str, float] = {}
 
         async def delete(name: str) -> None:
             sent[name] = now()
             await self.client.delete(f"{WORKLOADS}/{name}")
 
-        await self._spread(delete, names)
+        await self._for_each(delete, names)
         return sent
 
     async def evict(self, pod: str) -> float:
-        """Evict a Pod, as a drain does; the answer says when it was sent."""
+        """Evict a Pod, as a drain does, and return when it was sent."""
         body = {
             "apiVersion": "policy/v1",
             "kind": "Eviction",
@@ -126,12 +125,12 @@ class Testbed:
         return sent
 
     @staticmethod
-    async def _spread(action: Callable[[str], Awaitable[None]], names: Iterable[str]) -> None:
-        """Do the same for each name, some at once, begun in order."""
-        left = iter(names)
+    async def _for_each(action: Callable[[str], Awaitable[None]], names: Iterable[str]) -> None:
+        """Run the action for each name concurrently, started in order."""
+        remaining = iter(names)
 
         async def work() -> None:
-            for name in left:
+            for name in remaining:
                 await action(name)
 
         async with anyio.create_task_group() as tasks:

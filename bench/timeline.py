@@ -1,7 +1,8 @@
-"""What the watches of the harness showed, and when: who is in which phase, who sits where. Pure.
+"""The history of a measurement as the watches of the benchmark show it: phases of workers and seats in
+ledgers. Pure.
 
-Times are the harness's own monotonic seconds, taken as an event arrives: the same clock for every
-contender, and later than the server's write by what a watch takes.
+Times are monotonic seconds of the benchmark process, taken when an event arrives. All contenders have the
+same clock. A time is later than the write in the API server by the latency of the watch.
 """
 
 from __future__ import annotations
@@ -15,19 +16,19 @@ DELETED = "DELETED"
 
 
 @dataclass(frozen=True)
-class WorkerSeen:
-    """A Workload at one moment."""
+class WorkerState:
+    """The state of a Workload in one event."""
 
     name: str
     phase: str
     node: str
     refused: bool
-    """Whether it waits with a claim of its own whose Pod kube-scheduler refused."""
+    """Whether it waits with its own claim and kube-scheduler refused its Pod."""
 
 
 @dataclass(frozen=True)
 class SeatChange:
-    """A ledger that lost or gained seats."""
+    """A change of the seats of a ledger."""
 
     seconds: float
     ledger: str
@@ -37,26 +38,26 @@ class SeatChange:
 
 @dataclass
 class Timeline:
-    """Fed with events in the order of their arrival; the sets always show the present."""
+    """The current state and the changes, from events in the order of arrival."""
 
     present: set[str] = field(default_factory=set)
     """Workloads that exist."""
     running: dict[str, str] = field(default_factory=dict)
-    """The node of each Workload that runs now."""
+    """Node of each running Workload."""
     refused: set[str] = field(default_factory=set)
-    """Workloads that wait now with their own claim refused."""
+    """Workloads that wait with their own claim refused."""
     running_since: dict[str, float] = field(default_factory=dict)
-    """When each Workload was last seen to begin running (or to run on another node)."""
+    """Last time at which each Workload started to run, or changed its node."""
     booked_at: dict[str, float] = field(default_factory=dict)
-    """When each worker was first seen in a ledger."""
+    """First time at which each worker was in a ledger."""
     seats: dict[str, frozenset[str]] = field(default_factory=dict)
-    """The workers in each ledger now."""
+    """Workers in each ledger."""
     changes: list[SeatChange] = field(default_factory=list)
     most_seats: int = 0
-    """The most seats that any ledger ever showed."""
+    """Maximum number of seats in any ledger so far."""
 
-    def see_worker(self, event: str, worker: WorkerSeen, seconds: float) -> None:
-        """Take an event of the watch of Workloads."""
+    def see_worker(self, event: str, worker: WorkerState, seconds: float) -> None:
+        """Process an event of the Workload watch."""
         name = worker.name
         if event == DELETED:
             self.present.discard(name)
@@ -75,7 +76,7 @@ class Timeline:
             self.refused.discard(name)
 
     def see_ledger(self, event: str, ledger: str, workers: Iterable[str], seconds: float) -> None:
-        """Take an event of the watch of ledgers."""
+        """Process an event of the ledger watch."""
         now = frozenset() if event == DELETED else frozenset(workers)
         before = self.seats.pop(ledger, frozenset())
         if event != DELETED:
@@ -87,11 +88,11 @@ class Timeline:
             self.changes.append(SeatChange(seconds, ledger, now - before, before - now))
 
     def ledgers_with(self, count: int) -> list[str]:
-        """The ledgers that hold exactly so many seats, by name."""
+        """Return the ledgers with exactly this number of seats, by name."""
         return sorted(ledger for ledger, workers in self.seats.items() if len(workers) == count)
 
     def by_node(self) -> dict[str, list[str]]:
-        """The running workers of each node, both by name."""
+        """Return the running workers of each node, both by name."""
         nodes: dict[str, list[str]] = defaultdict(list)
         for name, node in sorted(self.running.items()):
             nodes[node].append(name)
@@ -100,7 +101,7 @@ class Timeline:
 
 @dataclass(frozen=True)
 class HandOff:
-    """A seat that went from one worker to the next; times as in `Timeline`."""
+    """A seat that passed from one worker to the next. Times as in `Timeline`."""
 
     freed_seconds: float
     booked_seconds: float
@@ -108,9 +109,9 @@ class HandOff:
 
 
 def find_hand_off(changes: Iterable[SeatChange], ledger: str, predecessor: str) -> HandOff | None:
-    """The first gain of a ledger after it lost the predecessor's seat; None while there is none.
+    """Return the first gain of a ledger after it lost the predecessor's seat, None if there is none yet.
 
-    A ledger that changes hands in one write was freed and booked at the same time.
+    If one write frees and books the seat, both times are equal.
     """
     freed: float | None = None
     for change in changes:

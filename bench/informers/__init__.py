@@ -1,1 +1,1 @@
-"""What the informers are measured with: a server of many Pods, and the processes that read from it."""
+"""The server of many Pods that the informer benchmarks use, and the processes that read from it."""

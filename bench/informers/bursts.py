@@ -1,8 +1,8 @@
 """A watch under load: `python -m bench.informers.bursts PORT FOLDER EVENTS`.
 
-The controller's informer of Pods syncs; then the server sends so many changes of Pods over one socket, as
-fast as they are taken. Prints one JSON object: what it took from the first event until the last one was in
-the store and told.
+The controller's Pod informer syncs. Then the server sends EVENTS changes of Pods on one connection, as fast
+as the informer reads them. Prints one JSON object with the cost from the first event until the last one is in
+the store and its handlers have run.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ WATCH_POLL_SECONDS = 0.05
 
 
 class _Counter:
-    """Hears of changes in the step that makes them; starts a clock at the first and says when all came."""
+    """An inline change handler that measures the time from the first to the last expected change."""
 
     def __init__(self, expected: int) -> None:
         self._expected = expected
@@ -36,7 +36,7 @@ class _Counter:
         self._seen = 0
 
     def count(self, old: AnyPod | None, new: AnyPod | None) -> None:
-        """Count one update; additions are those of the first list, and nothing is deleted."""
+        """Count one update. Additions belong to the first list, and nothing is deleted."""
         if old is None or new is None:
             return
         if self._clock is None:
@@ -48,12 +48,12 @@ class _Counter:
 
 
 async def main(port: int, folder: Path, events: int) -> None:
-    """Sync, then take a burst."""
+    """Sync, then process a burst."""
     stalls = Stalls()
     kubeconfig = str(write_kubeconfig(folder, port))
     async with (
         connect(kubeconfig=kubeconfig) as api,
-        aiohttp.ClientSession(url_of(port)) as play,
+        aiohttp.ClientSession(url_of(port)) as control,
         anyio.create_task_group() as tasks,
     ):
         pods = make_caches(api, "openrl-system", Random(0)).pods
@@ -61,14 +61,14 @@ async def main(port: int, folder: Path, events: int) -> None:
         pods.on_change(counter.count, inline=True)
         tasks.start_soon(pods.run)
         await pods.wait_for_sync()
-        while not pods.statistics().reflector.watches_total:  # noqa: ASYNC110 - there is no event to wait for
+        while not pods.statistics().reflector.watches_total:  # noqa: ASYNC110 - no event exists for this
             await anyio.sleep(WATCH_POLL_SECONDS)
         await anyio.sleep(WATCH_POLL_SECONDS)
         tasks.start_soon(stalls.run)
-        await (await play.post(f"/play/events?count={events}")).read()
+        await (await control.post(f"/control/events?count={events}")).read()
         await counter.done.wait()
         stall = {"stall_wall_seconds": stalls.wall_seconds, "stall_cpu_seconds": stalls.cpu_seconds}
-        print(json.dumps(counter.report | stall))  # noqa: T201 - whoever started it reads this
+        print(json.dumps(counter.report | stall))  # noqa: T201 - the parent process reads this
         tasks.cancel_scope.cancel()
 
 

@@ -1,4 +1,4 @@
-"""The processes of a measurement: the server of Pods, and whoever reads from it and prints what that took."""
+"""The processes of an informer measurement: the Pod server, and readers that print their costs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Report = dict[str, float]
 
 
 class PodService:
-    """A server of Pods that runs, and a folder for its readers."""
+    """A running Pod server, and a folder for its readers."""
 
     def __init__(self, port: int, folder: Path) -> None:
         self.port = port
@@ -29,13 +29,13 @@ class PodService:
         return f"<PodService port={self.port}>"
 
     def read(self, module: str, *before: str, after: Sequence[str] = ()) -> list[Report]:
-        """Run a reader, `bench.informers.<module>`, to its end; what it printed, line by line.
+        """Run a reader, `bench.informers.<module>`, and return the JSON objects that it printed.
 
-        Raises `ContenderFailed` with what it said last.
+        Raises `ContenderFailed` with its last lines.
         """
         arguments = ["-m", f"bench.informers.{module}", *before, str(self.port), str(self.folder), *after]
         try:
-            done = subprocess.run(
+            result = subprocess.run(
                 [sys.executable, *arguments], capture_output=True, text=True, check=True, timeout=READ_SECONDS
             )
         except subprocess.CalledProcessError as error:
@@ -45,12 +45,12 @@ class PodService:
             raise failure from error
         except subprocess.TimeoutExpired as error:
             raise ContenderFailed(f"{module} took more than {READ_SECONDS} s") from error
-        return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+        return [json.loads(line) for line in result.stdout.splitlines() if line.startswith("{")]
 
 
 @contextmanager
 def serving(pods: int) -> Iterator[PodService]:
-    """Serve so many Pods while the block runs."""
+    """Serve this number of Pods during the block."""
     command = [sys.executable, "-m", "bench.informers.server", str(pods)]
     with (
         TemporaryDirectory() as folder,
@@ -59,7 +59,7 @@ def serving(pods: int) -> Iterator[PodService]:
         try:
             port = process.stdout.readline() if process.stdout is not None else ""
             if not port.strip():
-                raise ContenderFailed(f"the server of Pods ended with status {process.wait(STOP_SECONDS)}")
+                raise ContenderFailed(f"the Pod server ended with status {process.wait(STOP_SECONDS)}")
             yield PodService(int(port), Path(folder))
         finally:
             process.kill()

@@ -1,4 +1,4 @@
-"""How a reader reaches the server of Pods."""
+"""The kubeconfig for the Pod server."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from pathlib import Path
 
 
 def url_of(port: int) -> str:
-    """Where the server of Pods listens."""
+    """Return the URL of the Pod server."""
     return f"http://127.0.0.1:{port}"
 
 
 def write_kubeconfig(folder: Path, port: int) -> Path:
-    """A kubeconfig for it; no login is asked for."""
+    """Write a kubeconfig for the Pod server, which has no authentication."""
     path = folder / "kubeconfig"
     document = {
         "apiVersion": "v1",

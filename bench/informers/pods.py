@@ -1,7 +1,7 @@
-"""Pods of about 4 KB of JSON, as an API server sends them, made by number; and the nodes that they are on.
+"""Generated Pods of about 4 KB of JSON, as an API server sends them, and their nodes.
 
-A Pod is managed by a ReplicaSet of its namespace and is nobody's worker. What repeats in a cluster repeats
-here: so many Pods share a node, a namespace, a template and what that asks for.
+Each Pod belongs to a ReplicaSet and is not a worker. Values repeat as in a real cluster: many Pods share a
+node, a namespace, a template and its resource requests.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _TIME = "2026-01-01T00:00:00Z"
 
 
 def node_name(number: int) -> str:
-    """The node that Pod `number` is on."""
+    """Return the name of the node of Pod `number`."""
     return f"ip-10-0-{number // PODS_PER_NODE:05}.internal"
 
 
@@ -127,7 +127,7 @@ _TEMPLATE: Final = _template()
 
 
 def pod(number: int, version: int) -> bytes:
-    """Pod `number` as the items of a list have it, without kind and version of the API."""
+    """Return Pod `number` as a list item, without `kind` and `apiVersion`."""
     template = number % TEMPLATES
     values = {
         "APP": f"app-{template:04}",
@@ -143,7 +143,7 @@ def pod(number: int, version: int) -> bytes:
 
 
 def node(number: int) -> bytes:
-    """The node of Pod `number`, which is not given to the controller."""
+    """Return the node of Pod `number`, which is not enabled for placement."""
     document = {
         "metadata": {"name": node_name(number), "uid": f"node-{number}", "resourceVersion": "1"},
         "spec": {},

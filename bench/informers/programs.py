@@ -1,4 +1,4 @@
-"""The program as users run it, on the server of Pods: what it holds after its watch of Pods expired."""
+"""The controller as users run it, on the Pod server: its memory after its Pod watch expired."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TIMEOUT_SECONDS = 300
 
 
 def relisted_program(service: PodService, relists: int) -> Report:
-    """The largest resident set of the program after its first list and so many relists.
+    """Return the peak resident set of the controller after its first list and `relists` relists.
 
     Raises `ContenderFailed` if it ends, `NeverHappened` if it does not list in time.
     """
@@ -45,7 +45,7 @@ def relisted_program(service: PodService, relists: int) -> Report:
         synced_bytes = procfs.rss_peak_bytes(process.pid)
         for number in range(1, relists + 1):
             _until(process, partial(_watched, service, number), "watch")
-            _play(service, "expire")
+            _control(service, "expire")
         _until(process, partial(_watched, service, relists + 1), "list the Pods again")
         return {
             "seconds": time.perf_counter() - started,
@@ -58,27 +58,27 @@ def relisted_program(service: PodService, relists: int) -> Report:
         process.wait()
 
 
-def _until(process: subprocess.Popen[bytes], happened: Callable[[], bool], what: str) -> None:
-    def look() -> bool:
+def _until(process: subprocess.Popen[bytes], condition: Callable[[], bool], action: str) -> None:
+    def check() -> bool:
         if process.poll() is not None:
             raise ContenderFailed(f"the program ended with status {process.returncode}")
-        return happened()
+        return condition()
 
     try:
-        wait_until(look, f"the program does not {what}", timeout_seconds=TIMEOUT_SECONDS)
+        wait_until(check, f"the program does not {action}", timeout_seconds=TIMEOUT_SECONDS)
     except AssertionError as error:
         raise NeverHappened(str(error)) from error
 
 
 def _watched(service: PodService, times: int) -> bool:
-    """Whether the Pods have been watched so often: a watch follows each list."""
-    return _play(service, "count")["watches"] >= times
+    """Return whether the Pod watches have reached this number: one follows each list."""
+    return _control(service, "count")["watches"] >= times
 
 
-def _play(service: PodService, what: str) -> dict[str, int]:
+def _control(service: PodService, action: str) -> dict[str, int]:
     connection = HTTPConnection("127.0.0.1", service.port, timeout=TIMEOUT_SECONDS)
     try:
-        connection.request("POST", f"/play/{what}")
+        connection.request("POST", f"/control/{action}")
         counts: dict[str, int] = json.loads(connection.getresponse().read())
     finally:
         connection.close()

@@ -1,4 +1,4 @@
-"""The work queue under its ordinary load, with its metrics: keys that are added, taken and given back."""
+"""The work queue with its metrics: cycles of add, get and done."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from informers.backoff import RetryLimiter
 from informers.queue.workqueue import WorkQueue
 
 AT_ONCE = 100
-"""Keys that are added before they are taken, one after the other."""
+"""Keys that are added before the first is taken."""
 
 DELAY_SECONDS = 3600.0
 
 
 def cycles(delayed: int, count: int) -> dict[str, float]:
-    """What `count` cycles take while so many keys wait for their time."""
+    """Return the cost of `count` cycles while the queue has `delayed` keys."""
     return anyio.run(_cycles, delayed, count, backend_options={"use_uvloop": True})
 
 
@@ -36,8 +36,8 @@ async def _cycles(delayed: int, count: int) -> dict[str, float]:
         for _ in keys:
             queue.done(await queue.get())
     report = clock.report(count // AT_ONCE * AT_ONCE)
-    taken = queue.statistics()
-    if taken.queue_seconds.count != report["objects"] or taken.delayed != delayed:
-        raise AssertionError(f"the queue lost count: {taken}")
+    statistics = queue.statistics()
+    if statistics.queue_seconds.count != report["objects"] or statistics.delayed != delayed:
+        raise AssertionError(f"wrong counts of the queue: {statistics}")
     queue.shut_down()
     return report

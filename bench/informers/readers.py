@@ -1,15 +1,15 @@
-"""Reads all Pods once, in one of several ways: `python -m bench.informers.readers WAY PORT FOLDER`.
+"""Readers that list all Pods once: `python -m bench.informers.readers READER PORT FOLDER`.
 
-* `informer`: a `SharedInformer` with the controller's decoder and indexes, until it has synced;
-* `plain`: the same pages over aiohttp, each decoded by `msgspec.json.decode` into dicts, kept by key;
-* `typed`: `kubernetes_asyncio`'s client and its models, kept by key;
-* `held`: the informer again, under `tracemalloc`, which adds the bytes held for each Pod and slows it down.
+* `informer`: a `SharedInformer` with the controller's decoder and indexes, until it has synced.
+* `plain`: the same pages through aiohttp, each decoded by `msgspec.json.decode` into dicts and stored by key.
+* `typed`: the client and models of `kubernetes_asyncio`, stored by key.
+* `held`: the informer under `tracemalloc`, which reports the bytes per Pod and slows it down.
 
-The garbage collector is off for the plain and the typed way, which hold a million objects that it would walk
-again and again: that is their best.
+`plain` and `typed` disable the garbage collector, because their million objects would make it slow. This is
+their best case.
 
-Prints one JSON object: what it took from the first request until the last object is held. Imports and
-connecting are not part of it.
+Prints one JSON object with the cost from the first request until the last object is stored. Imports and
+connection setup do not count.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ PAGE_LIMIT = 500
 
 
 class Clock:
-    """Wall and CPU time since it was made, and how long there was no processor for what was ready to run."""
+    """Wall time, CPU time and CPU wait since the creation of the clock."""
 
     def __init__(self) -> None:
         self._wall, self._cpu = time.perf_counter(), time.process_time()
         self._waited = procfs.cpu_wait_seconds(os.getpid())
 
     def report(self, objects: int) -> dict[str, float]:
-        """What was used so far for reading `objects`."""
+        """Return the cost so far of reading `objects`."""
         return {
             "objects": objects,
             "seconds": time.perf_counter() - self._wall,
@@ -54,7 +54,7 @@ class Clock:
 
 async def informer(port: int, folder: Path) -> dict[str, float]:
     """Ours."""
-    from controller.cluster.caches import make_caches  # noqa: PLC0415 - no other way may pay for it
+    from controller.cluster.caches import make_caches  # noqa: PLC0415 - not for the other readers
     from informers.client.transport import connect  # noqa: PLC0415
 
     async with (
@@ -76,13 +76,13 @@ async def informer(port: int, folder: Path) -> dict[str, float]:
 
 
 async def held(port: int, folder: Path) -> dict[str, float]:
-    """Ours, with an account of what is held."""
+    """Measure the informer with traced memory."""
     tracemalloc.start()
     return await informer(port, folder)
 
 
-async def plain(port: int, folder: Path) -> dict[str, float]:  # noqa: ARG001 - all ways are called alike
-    """The least: pages, dicts, a key for each."""
+async def plain(port: int, folder: Path) -> dict[str, float]:  # noqa: ARG001 - all readers have one signature
+    """Measure the minimum: pages, dicts and keys."""
     held: dict[tuple[str, str], Any] = {}
     gc.disable()
     async with aiohttp.ClientSession(read_bufsize=256 * 1024) as session:
@@ -98,8 +98,8 @@ async def plain(port: int, folder: Path) -> dict[str, float]:  # noqa: ARG001 - 
                 return clock.report(len(held))
 
 
-async def typed(port: int, folder: Path) -> dict[str, float]:  # noqa: ARG001 - all ways are called alike
-    """The official client's models."""
+async def typed(port: int, folder: Path) -> dict[str, float]:  # noqa: ARG001 - all readers have one signature
+    """Measure the official client's models."""
     from kubernetes_asyncio import client  # noqa: PLC0415
 
     held: dict[tuple[str, str], Any] = {}
@@ -118,11 +118,11 @@ async def typed(port: int, folder: Path) -> dict[str, float]:  # noqa: ARG001 - 
 
 
 def main() -> None:
-    """Read, report."""
-    way, port, folder = sys.argv[1:]
-    read = {"informer": informer, "plain": plain, "typed": typed, "held": held}[way]
+    """Run a reader and print its report."""
+    reader, port, folder = sys.argv[1:]
+    read = {"informer": informer, "plain": plain, "typed": typed, "held": held}[reader]
     report = anyio.run(read, int(port), Path(folder), backend_options={"use_uvloop": True})
-    print(json.dumps(report))  # noqa: T201 - whoever started it reads this
+    print(json.dumps(report))  # noqa: T201 - the parent process reads this
 
 
 if __name__ == "__main__":

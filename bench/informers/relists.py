@@ -1,8 +1,8 @@
-"""The controller's caches and picture under relists.
+"""The controller's caches and fleet under relists.
 
-`python -m bench.informers.relists PORT FOLDER SHARE...` does one for each share of Pods that changed unseen.
-Everything that hears of Pods in the program hears of them here. Prints one JSON object for each relist: how
-long it took, and how long it held the loop; the first is of the first list.
+`python -m bench.informers.relists PORT FOLDER SHARE...` relists once per share of Pods that changed without
+an event. All Pod handlers of the controller run. Prints one JSON object for the first list and for each
+relist, with its duration and the stalls of the event loop.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ def _nondeterminism() -> Nondeterminism:
 
 
 async def main(port: int, folder: Path, shares: list[float]) -> None:
-    """Sync, then relist."""
+    """Sync, then relist for each share."""
     stalls = Stalls()
     async with (
         connect(kubeconfig=str(write_kubeconfig(folder, port))) as api,
-        aiohttp.ClientSession(url_of(port)) as play,
+        aiohttp.ClientSession(url_of(port)) as control,
         anyio.create_task_group() as tasks,
     ):
         controller = Controller(
@@ -55,10 +55,10 @@ async def main(port: int, folder: Path, shares: list[float]) -> None:
         for share in shares:
             before = pods.statistics().reflector.list_duration_seconds
             if share:
-                await (await play.post(f"/play/change?share={share}")).read()
+                await (await control.post(f"/control/change?share={share}")).read()
             await anyio.sleep(SETTLE_SECONDS)
             stalls.reset()
-            await (await play.post("/play/expire")).read()
+            await (await control.post("/control/expire")).read()
             while pods.statistics().reflector.list_duration_seconds.count == before.count:  # noqa: ASYNC110
                 await anyio.sleep(POLL_SECONDS)
             seconds = pods.statistics().reflector.list_duration_seconds.sum - before.sum
@@ -77,7 +77,7 @@ def _report(stalls: Stalls, seconds: float, objects: int, *, share: float) -> No
         "stall_collection_seconds": stalls.collection_seconds,
         "rss_peak_bytes": procfs.own_rss_peak_bytes(),
     }
-    print(json.dumps(report), flush=True)  # noqa: T201 - whoever started it reads this
+    print(json.dumps(report), flush=True)  # noqa: T201 - the parent process reads this
 
 
 if __name__ == "__main__":

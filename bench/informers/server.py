@@ -1,8 +1,8 @@
 """A small API server of many Pods: `python -m bench.informers.server PODS` prints its port and serves.
 
-It answers lists, paged or whole, and holds watches open; everything is encoded before it is asked for, so
-that it costs a reader next to nothing. It plays what a measurement needs at `/play/...`: Pods that change
-unseen, watches that expire, bursts of events. Kinds other than Pods and nodes exist and are empty.
+It answers lists, paged or whole, and keeps watches open. All Pods are encoded in advance, so the server costs
+a reader almost nothing. `/control/...` triggers what a measurement needs: changes without events, expired
+watches, bursts of events. Resources other than Pods and nodes are empty.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Query = Mapping[str, str]
 
 
 class PodServer:
-    """The Pods, and who watches them."""
+    """The Pods and their watchers."""
 
     def __init__(self, pods: int) -> None:
         self.version = pods + 1
@@ -41,7 +41,7 @@ class PodServer:
         return f"<PodServer pods={len(self.pods)} version={self.version} watchers={len(self._watchers)}>"
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer the requests of one connection, one after the other."""
+        """Answer the requests of one connection sequentially."""
         try:
             while line := await reader.readline():
                 _, target, _ = line.decode().split(" ", 2)
@@ -54,14 +54,14 @@ class PodServer:
                     return
                 await self._answer(writer, parts.path, query)
         except ConnectionError:
-            pass  # readers come and go
+            pass  # The reader closed the connection.
         finally:
             self._watchers.discard(writer)
             writer.close()
 
     async def _answer(self, writer: asyncio.StreamWriter, path: str, query: Query) -> None:
-        if path.startswith("/play/"):
-            await self._play(path.removeprefix("/play/"), query)
+        if path.startswith("/control/"):
+            await self._control(path.removeprefix("/control/"), query)
             await self._send(writer, [json.dumps({"lists": self.lists, "watches": self.watches}).encode()])
         elif path == PODS_PATH:
             await self._list(writer, self.pods, query)
@@ -94,12 +94,12 @@ class PodServer:
         if path == PODS_PATH:
             self._watchers.add(writer)
             self.watches += 1
-        await reader.read()  # until the other side closes
+        await reader.read()  # Returns when the reader closes the connection.
 
-    async def _play(self, what: str, query: Query) -> None:
-        match what:
+    async def _control(self, action: str, query: Query) -> None:
+        match action:
             case "expire":
-                await self._tell([json.dumps(EXPIRED).encode()])
+                await self._broadcast([json.dumps(EXPIRED).encode()])
                 for writer in self._watchers:
                     writer.write(b"0\r\n\r\n")
                     writer.close()
@@ -109,17 +109,17 @@ class PodServer:
             case "events":
                 await self._burst(int(query["count"]))
             case _:
-                pass  # only the counts are asked for
+                pass  # The response has the counts.
 
     def _change(self, share: float) -> None:
-        """Let this share of the Pods change, spread evenly, and half as many each be deleted and created."""
+        """Change this share of the Pods, evenly spread, and delete and create half as many."""
         step = round(1 / share)
         for index in range(0, len(self.pods), step):
             self.version += 1
             self.pods[index] = pod(index, self.version)
-        gone = self.pods[1 :: 2 * step]
+        deleted = self.pods[1 :: 2 * step]
         del self.pods[1 :: 2 * step]
-        for number in range(len(gone)):
+        for number in range(len(deleted)):
             self.version += 1
             self.pods.append(pod(0x80000 + self.version + number, self.version))
 
@@ -130,9 +130,9 @@ class PodServer:
             index = number % len(self.pods)
             self.pods[index] = pod(index, self.version)
             events.append(b'{"type":"MODIFIED","object":' + self.pods[index] + b"}")
-        await self._tell(events)
+        await self._broadcast(events)
 
-    async def _tell(self, events: list[bytes]) -> None:
+    async def _broadcast(self, events: list[bytes]) -> None:
         for start in range(0, len(events), EVENTS_AT_ONCE):
             text = b"".join(event + b"\n" for event in events[start : start + EVENTS_AT_ONCE])
             for writer in tuple(self._watchers):
@@ -145,7 +145,7 @@ async def main(arguments: Iterable[str]) -> None:
     (pods,) = arguments
     server = PodServer(int(pods))
     listener = await asyncio.start_server(server.serve, "127.0.0.1", 0)
-    print(listener.sockets[0].getsockname()[1], flush=True)  # noqa: T201 - whoever started it reads this
+    print(listener.sockets[0].getsockname()[1], flush=True)  # noqa: T201 - the parent process reads this
     async with listener:
         await listener.serve_forever()
 

@@ -1,7 +1,8 @@
-"""How long the event loop is held: between two turns of a timer, in wall time and in the thread's CPU time.
+"""Stalls of the event loop: the interval between two wakeups of a timer, in wall time and in the thread's CPU
+time.
 
-The wall time is what others feel, the CPU time what is ours: on a busy machine the first holds what other
-processes took. Garbage collections are timed as well, since they are the usual suspects.
+Wall time is the delay for other tasks. It includes the time of other processes on a busy machine, which CPU
+time excludes. Garbage collections are timed separately, because they are a frequent cause.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ class Stalls:
         return f"<Stalls wall={self.wall_seconds * 1000:.1f} ms cpu={self.cpu_seconds * 1000:.1f} ms>"
 
     def reset(self) -> None:
-        """Begin anew."""
+        """Reset all durations."""
         self.wall_seconds = self.cpu_seconds = self.collection_seconds = 0.0
         self._restart = True
 
     async def run(self) -> NoReturn:
-        """Watch the loop until cancelled."""
+        """Measure the loop until canceled."""
         gc.callbacks.append(self._collected)
         wall, cpu = time.perf_counter(), time.thread_time()
         try:
@@ -54,5 +55,5 @@ class Stalls:
         if phase == "start":
             self._collecting_since = time.perf_counter()
         else:
-            took = time.perf_counter() - self._collecting_since
-            self.collection_seconds = max(self.collection_seconds, took)
+            seconds = time.perf_counter() - self._collecting_since
+            self.collection_seconds = max(self.collection_seconds, seconds)

@@ -1,1 +1,1 @@
-"""From samples to tables, and from tables to a terminal or to Markdown. Nothing here measures."""
+"""Tables from samples, for the terminal or as Markdown. Nothing here measures."""

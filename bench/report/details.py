@@ -1,4 +1,4 @@
-"""The tables behind the headline: rates and costs, latencies, requests by verb and resource, the decision."""
+"""Detail tables: throughput and costs, latencies, requests by verb and resource, decision times."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PERCENTILE_COLUMNS = ("count", "p50", "p90", "p99", "largest")
 
 
 def all_tables(samples: Sequence[Sample]) -> list[Table]:
-    """Every table that the samples have rows for."""
+    """Return every table that has rows for these samples."""
     measured = Measured(tuple(samples))
     tables = [
         headline(measured),
@@ -36,7 +36,7 @@ def all_tables(samples: Sequence[Sample]) -> list[Table]:
 
 
 def costs(measured: Measured) -> Table:
-    """Speed, CPU time and memory."""
+    """Return throughput, CPU time and memory."""
     rows = [
         (
             scenario,
@@ -57,37 +57,37 @@ def costs(measured: Measured) -> Table:
         "rounds",
         "per second",
         "CPU ms each",
-        "waited for CPU",
+        "CPU wait ms each",
         "peak RSS MiB",
         "Events each",
         "load before",
     )
-    return Table("Speed and cost", columns, tuple(rows), text_columns=2)
+    return Table("Throughput and cost", columns, tuple(rows), text_columns=2)
 
 
 def plane_costs(measured: Measured) -> Table:
-    """What a contender makes the control plane do."""
+    """Return the CPU time of the control plane per operation of a contender."""
     rows = [
         (scenario, contender, *(f"{series.plane_cpu_seconds(name) * 1000:.1f}" for name in COMPONENTS))
         for scenario, contender, series in measured.all_series()
     ]
     columns = ("scenario", "contender", *COMPONENTS)
-    return Table("CPU of the control plane, in milliseconds each", columns, tuple(rows), text_columns=2)
+    return Table("Control-plane CPU in milliseconds each", columns, tuple(rows), text_columns=2)
 
 
 def latencies(measured: Measured) -> Table:
-    """Milliseconds, all rounds together."""
+    """Return latencies in milliseconds, over all rounds."""
     rows = [
         (scenario, contender, label, *_cells(Spread.of(values)))
         for scenario, contender, series in measured.all_series()
         for label, values in series.latencies.items()
     ]
-    columns = ("scenario", "contender", "from … to", *PERCENTILE_COLUMNS)
+    columns = ("scenario", "contender", "interval", *PERCENTILE_COLUMNS)
     return Table("Latencies in milliseconds", columns, tuple(rows), text_columns=3)
 
 
 def requests(measured: Measured) -> Table:
-    """Requests per operation by verb and resource (those of an idle controller included, Events apart)."""
+    """Return requests per operation by verb and resource, including upkeep and without Events."""
     rows = [
         (scenario, contender, call, f"{series.per_operation(count):.2f}")
         for scenario, contender, series in measured.all_series()
@@ -98,7 +98,7 @@ def requests(measured: Measured) -> Table:
 
 
 def decision(measured: Measured) -> Table:
-    """Microseconds of one question by the number of claims."""
+    """Return microseconds per decision by the number of claims."""
     samples = sizes_of(latest(measured.samples, DECISION.name))
     labels = next((list(sample.latencies) for sample in samples.values()), [])
     rows = [
@@ -106,8 +106,8 @@ def decision(measured: Measured) -> Table:
         for label in labels
         if (medians := [median(sample.latencies[label]) for sample in samples.values()])
     ]
-    columns = ("question", *(f"{size:,} claims" for size in samples), "last / first")
-    return Table("The decision, in microseconds", columns, tuple(rows))
+    columns = ("decision", *(f"{size:,} claims" for size in samples), "last / first")
+    return Table("Decision time in microseconds", columns, tuple(rows))
 
 
 def _cells(spread: Spread) -> tuple[str, ...]:

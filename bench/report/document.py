@@ -1,6 +1,6 @@
-"""Results inside a hand-written Markdown document: only what stands between two markers is replaced.
+"""Results in a hand-written Markdown document: only the text between two markers is replaced.
 
-The informers have a place of their own, so that measuring them again leaves the rest as it was.
+The informers have their own markers, so that measuring them again does not change the other results.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ INFORMERS_END = "<!-- end of the results of the informers -->"
 
 
 def with_results(document: str, results: Results) -> str:
-    """The document with the results of this run; parts that it did not measure stay as they are.
+    """Return the document with the results of this run. Parts that it did not measure stay.
 
-    Raises `BenchError` if the document has no place for them.
+    Raises `BenchError` if the document has no markers.
     """
     informers = informer_samples(results.samples)
     others = [sample for sample in results.samples if sample not in informers]
@@ -33,23 +33,25 @@ def with_results(document: str, results: Results) -> str:
     return document
 
 
-def _replaced(document: str, begin: str, end: str, facts: RunEnvironment, samples: Sequence[Sample]) -> str:
+def _replaced(
+    document: str, begin: str, end: str, environment: RunEnvironment, samples: Sequence[Sample]
+) -> str:
     head, found_begin, rest = document.partition(begin)
     _, found_end, tail = rest.partition(end)
     if not found_begin or not found_end:
         raise BenchError(f"the document has no lines {begin!r} and {end!r} to write the results between")
-    return f"{head}{begin}\n\n{_facts(facts)}\n\n{markdown(all_tables(samples))}\n{end}{tail}"
+    return f"{head}{begin}\n\n{_environment(environment)}\n\n{markdown(all_tables(samples))}\n{end}{tail}"
 
 
-def _facts(facts: RunEnvironment) -> str:
-    changed = " with uncommitted changes" if facts.modified else ""
-    machine = ", ".join(f"{name} {value}" for name, value in facts.machine.items())
-    software = ", ".join(f"{name} {value}" for name, value in facts.software.items())
+def _environment(environment: RunEnvironment) -> str:
+    changed = " with uncommitted changes" if environment.modified else ""
+    machine = ", ".join(f"{name} {value}" for name, value in environment.machine.items())
+    software = ", ".join(f"{name} {value}" for name, value in environment.software.items())
     lines = [
-        f"* Commit: `{facts.commit}`{changed}",
-        f"* Started: {facts.started}",
+        f"* Commit: `{environment.commit}`{changed}",
+        f"* Started: {environment.started}",
         f"* Machine: {machine}",
         f"* Software: {software}",
-        f"* Command: `{' '.join(['python -m bench', *facts.arguments])}`",
+        f"* Command: `{' '.join(['python -m bench', *environment.arguments])}`",
     ]
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""Samples by scenario and contender, and the figures that are read off them. Pure."""
+"""Samples by scenario and contender, and figures that derive from them. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from bench.audit_requests import added
+from bench.audit_requests import sum_calls
 from bench.contender import ContenderInfo
 from bench.percentiles import ratio_of_pairs
 from bench.samples import Sample
@@ -14,7 +14,7 @@ from bench.samples import Sample
 
 @dataclass(frozen=True)
 class Series:
-    """All rounds of one contender in one scenario, by round."""
+    """The rounds of one contender in one scenario."""
 
     samples: tuple[Sample, ...]
 
@@ -25,58 +25,58 @@ class Series:
 
     @property
     def rate(self) -> float:
-        """The median of the rates."""
+        """Median rate."""
         return median(self.rates)
 
     @property
     def cpu_seconds(self) -> float:
-        """CPU seconds of one operation, the median of the rounds."""
+        """CPU seconds per operation, median of the rounds."""
         return median(sample.cpu_seconds / sample.operations for sample in self.samples)
 
     @property
     def cpu_share(self) -> float:
-        """CPU seconds per second of the measurement, the median of the rounds."""
+        """CPU seconds per second, median of the rounds."""
         return median(sample.cpu_seconds / sample.seconds for sample in self.samples)
 
     @property
     def cpu_wait_seconds(self) -> float:
-        """Seconds of waiting for a processor in one operation, the median of the rounds."""
+        """Seconds of CPU wait per operation, median of the rounds."""
         return median(sample.cpu_wait_seconds / sample.operations for sample in self.samples)
 
     def plane_cpu_seconds(self, component: str) -> float:
-        """CPU seconds of a component of the control plane for one operation, the median of the rounds."""
+        """Return a control-plane component's CPU seconds per operation, median of the rounds."""
         return median(sample.plane_cpu_seconds[component] / sample.operations for sample in self.samples)
 
     @property
     def rss_peak_bytes(self) -> int:
-        """The largest of all rounds."""
+        """Maximum of all rounds."""
         return max(sample.rss_peak_bytes for sample in self.samples)
 
     @property
     def operations(self) -> int:
-        """Of all rounds."""
+        """Sum over all rounds."""
         return sum(sample.operations for sample in self.samples)
 
     @property
     def events(self) -> int:
-        """Events of all rounds."""
+        """Sum of Events over all rounds."""
         return sum(sample.events for sample in self.samples)
 
     @property
     def requests(self) -> dict[str, int]:
-        """Of all rounds, by verb and resource."""
+        """Sum over all rounds, by verb and resource."""
         total: dict[str, int] = {}
         for sample in self.samples:
-            total = added(total, sample.requests)
+            total = sum_calls(total, sample.requests)
         return total
 
     def per_operation(self, requests: float) -> float:
-        """A number of requests of all rounds, for one operation."""
+        """Return a number of requests of all rounds per operation."""
         return requests / self.operations
 
     @property
     def latencies(self) -> dict[str, list[float]]:
-        """The latencies of all rounds together, in seconds."""
+        """Latencies of all rounds, in seconds."""
         pooled: dict[str, list[float]] = {}
         for sample in self.samples:
             for label, values in sample.latencies.items():
@@ -91,16 +91,16 @@ class Measured:
     samples: tuple[Sample, ...]
 
     def series(self, scenario: str, kind: ContenderInfo, workers: int) -> Series | None:
-        """What one contender showed in one scenario, None if it was not measured."""
+        """Return the rounds of one contender in one scenario, None if there are none."""
         found = [s for s in self.samples if _key(s) == (scenario, kind.value, workers)]
         return Series(tuple(sorted(found, key=lambda sample: sample.round))) if found else None
 
     def workers(self, scenario: str) -> list[int]:
-        """How much at once the contenders of a scenario did, in ascending order."""
+        """Return the concurrencies of a scenario's contenders, ascending."""
         return sorted({sample.workers for sample in self.samples if sample.scenario == scenario})
 
     def all_series(self) -> list[tuple[str, str, Series]]:
-        """(scenario, contender, series) of everything that ran on the cluster, in the order of measuring."""
+        """Return scenario, contender and series of all measurements on the cluster, in their order."""
         kinds = {kind.value: kind for kind in ContenderInfo}
         keys = dict.fromkeys(_key(sample) for sample in self.samples if sample.contender in kinds)
         found = []
@@ -116,10 +116,10 @@ def _key(sample: Sample) -> tuple[str, str, int]:
 
 
 def speed_ratio(ours: Series, theirs: Series) -> float:
-    """Our rate against theirs, round by round."""
+    """Return the ratio of the rates, by round."""
     return ratio_of_pairs(ours.rates, theirs.rates)
 
 
 def latest(samples: Iterable[Sample], scenario: str) -> Sequence[Sample]:
-    """The samples of one scenario."""
+    """Return the samples of one scenario."""
     return [sample for sample in samples if sample.scenario == scenario]

@@ -1,4 +1,4 @@
-"""A table of text, whoever renders it."""
+"""A table of text and its renderers."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.table import Table as RichTable
 
-REACHED, MISSED = "yes", "no"
+MET, MISSED = "yes", "no"
 
 
 @dataclass(frozen=True)
 class Table:
-    """Cells as they are shown. Columns after the first `text_columns` hold numbers: they align right."""
+    """A table of formatted cells. Columns after the first `text_columns` align right."""
 
     title: str
     columns: tuple[str, ...]
@@ -21,14 +21,14 @@ class Table:
     text_columns: int = 1
 
     def __post_init__(self) -> None:
-        """Raises `ValueError` for a row that does not fit."""
+        """Raise `ValueError` for a row with the wrong number of cells."""
         for row in self.rows:
             if len(row) != len(self.columns):
                 raise ValueError(f"{self.title}: a row of {len(row)} cells under {len(self.columns)} columns")
 
 
 def print_tables(tables: Sequence[Table], console: Console) -> None:
-    """Show tables on a terminal."""
+    """Print tables to a terminal."""
     for table in tables:
         console.print()
         console.print(_rich(table))
@@ -44,7 +44,7 @@ def _rich(table: Table) -> RichTable:
 
 
 def markdown(tables: Sequence[Table]) -> str:
-    """The tables in GitHub's Markdown, each under its title."""
+    """Return the tables as GitHub Markdown, each with its title."""
     return "\n".join(_markdown(table) for table in tables)
 
 

@@ -1,1 +1,1 @@
-"""One module for each kind of scenario; `catalog` names all that a run can measure."""
+"""The scenarios of the benchmarks: one module per kind. `catalog` lists all of them."""

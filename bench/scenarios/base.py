@@ -1,4 +1,4 @@
-"""What a scenario is: a name, who takes part, how often, and a measurement."""
+"""The base of scenarios: a name, its contenders, the number of rounds, and a measurement."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ GPUS_PER_NODE = 4
 
 
 def gpu_fleet(nodes: int) -> Fleet:
-    """Nodes of four equal GPUs."""
+    """Return a fleet of nodes with four equal GPUs each."""
     return Fleet(nodes=nodes, shape=NodeShape(gpus=GPUS_PER_NODE))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scenario(ABC):
-    """Measures each of its contenders in turn, `rounds` times, on the control plane."""
+    """A scenario on the control plane that measures its contenders in turn, `rounds` times."""
 
     name: str
     title: str
-    """One line for people: what is done."""
+    """Description in one line."""
     contenders: tuple[Contender, ...]
     rounds: int = 1
     flags: Flags = field(default_factory=dict)
-    """The controller's, beside those that every scenario sets."""
+    """Additional flags of the controller."""
 
     @abstractmethod
-    async def measure(self, stage: Testbed, contender: Contender, round_number: int) -> Sequence[Sample]:
+    async def measure(self, testbed: Testbed, contender: Contender, round_number: int) -> Sequence[Sample]:
         """Measure one contender once."""
 
     @abstractmethod
     def quick(self) -> Scenario:
-        """The same in small: it shows that the scenario works, its figures mean little."""
+        """Return a small variant for a functional check. Its figures are not meaningful."""
 
     def sample(
         self,
-        scene: ContenderRun,
+        run: ContenderRun,
         round_number: int,
         *,
         operations: int,
@@ -51,8 +51,8 @@ class Scenario(ABC):
         part: str = "",
         **notes: float,
     ) -> Sample:
-        """What the scene's meter counted, as a sample; `part` tells several of one measurement apart."""
-        contender = scene.process.contender
+        """Return the meter's counts as a sample. `part` distinguishes several samples of one measurement."""
+        contender = run.process.contender
         return Sample(
             scenario=f"{self.name}{part}",
             contender=contender.kind.value,
@@ -60,17 +60,17 @@ class Scenario(ABC):
             round=round_number,
             operations=operations,
             seconds=seconds,
-            cpu_seconds=scene.meter.cpu_seconds,
-            cpu_wait_seconds=scene.meter.cpu_wait_seconds,
-            plane_cpu_seconds=scene.meter.plane_cpu_seconds,
-            rss_peak_bytes=scene.process.rss_peak_bytes(),
-            requests=scene.meter.requests,
-            events=scene.meter.events,
+            cpu_seconds=run.meter.cpu_seconds,
+            cpu_wait_seconds=run.meter.cpu_wait_seconds,
+            plane_cpu_seconds=run.meter.plane_cpu_seconds,
+            rss_peak_bytes=run.process.rss_peak_bytes(),
+            requests=run.meter.requests,
+            events=run.meter.events,
             latencies=dict(latencies),
             notes=notes,
         )
 
 
 def load_average() -> float:
-    """The machine's load over one minute, also by what is none of ours."""
+    """Return the one-minute load average of the machine, including foreign processes."""
     return os.getloadavg()[0]

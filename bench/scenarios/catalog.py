@@ -1,4 +1,4 @@
-"""Every scenario that a run can measure, in the order in which they run."""
+"""All scenarios, in the order in which they run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bench.scenarios.placement import Placement
 from bench.scenarios.rest import AtRest
 
 FEW, MANY = 4, 16
-"""Reconciles, or writers, at once: the default, and four times that."""
+"""Concurrent reconciles or writers: the default, and four times the default."""
 
 CONTROLLER = Contender(ContenderInfo.CONTROLLER, FEW)
 BARE_WRITER = Contender(ContenderInfo.BARE_WRITER, FEW)
@@ -23,7 +23,7 @@ BOTH_WITH_BOTH = tuple(Contender(kind, workers) for workers in (FEW, MANY) for k
 
 DECISION: Final = Decision(
     name="decision",
-    title="Choosing a seat and explaining a wait among 100, 1,000 and 10,000 claims, without a cluster",
+    title="Select a seat and explain a wait with 100, 1,000 and 10,000 claims, without a cluster",
     claims=(100, 1_000, 10_000),
     batches=30,
 )
@@ -31,33 +31,33 @@ DECISION: Final = Decision(
 INFORMERS: Final[tuple[InformerScenario, ...]] = (
     Sync(
         name="informers-sync",
-        title="The first list of 20,000 Pods, against typed models and plain JSON, without a cluster",
+        title="First list of 20,000 Pods, compared with typed models and plain JSON, without a cluster",
         pods=20_000,
         rounds=3,
     ),
-    Held(name="informers-held", title="What is held for each of 20,000 foreign Pods", pods=20_000),
+    Held(name="informers-held", title="Memory per foreign Pod, with 20,000 Pods", pods=20_000),
     ProgramMemory(
         name="informers-memory",
-        title="The program's memory with 100,000 foreign Pods and two relists",
+        title="Memory of the controller with 100,000 foreign Pods and two relists",
         pods=100_000,
         relists=2,
     ),
     Relists(
         name="informers-relist",
-        title="How long relists of 100,000 Pods hold the event loop",
+        title="Event loop stalls by relists of 100,000 Pods",
         pods=100_000,
         rounds=3,
     ),
     Bursts(
         name="informers-events",
-        title="100,000 changes over one watch",
+        title="100,000 changes in one watch",
         pods=20_000,
         events=100_000,
         rounds=3,
     ),
     Queue(
         name="informers-queue",
-        title="200,000 keys through the work queue, with 0 and 10,000 delayed",
+        title="200,000 work queue cycles, with 0 and 10,000 delayed keys",
         pods=200_000,
         delayed=(0, 10_000),
         rounds=5,
@@ -65,13 +65,13 @@ INFORMERS: Final[tuple[InformerScenario, ...]] = (
 )
 
 INFORMER_GROUP: Final = "informers"
-"""Stands for all of these on the command line."""
+"""Name of this group on the command line."""
 
 INFORMER_NAMES: Final = tuple(scenario.name for scenario in INFORMERS)
 
 WARM_UP: Final = Placement(
     name="warm-up",
-    title="A few placements, so that no round pays for the control plane's first steps",
+    title="A few placements to warm up the control plane",
     contenders=(CONTROLLER,),
     workers=8,
     nodes=2,
@@ -80,7 +80,7 @@ WARM_UP: Final = Placement(
 ON_CLUSTER: Final[tuple[Scenario, ...]] = (
     Placement(
         name="dedicated-100",
-        title="100 dedicated workers at once on 25 nodes of 4 GPUs",
+        title="100 dedicated workers at once on 25 nodes with 4 GPUs",
         contenders=BOTH_WITH_BOTH,
         rounds=3,
         workers=100,
@@ -88,7 +88,7 @@ ON_CLUSTER: Final[tuple[Scenario, ...]] = (
     ),
     Placement(
         name="dedicated-400",
-        title="400 dedicated workers at once on 100 nodes of 4 GPUs",
+        title="400 dedicated workers at once on 100 nodes with 4 GPUs",
         contenders=BOTH_WITH_BOTH,
         rounds=3,
         workers=400,
@@ -96,7 +96,7 @@ ON_CLUSTER: Final[tuple[Scenario, ...]] = (
     ),
     Placement(
         name="shared-40",
-        title="40 workers at once that share 20 GPUs, at most 2 on each",
+        title="40 workers at once that share 20 GPUs, at most 2 per GPU",
         contenders=(CONTROLLER,),
         rounds=3,
         workers=40,
@@ -105,28 +105,28 @@ ON_CLUSTER: Final[tuple[Scenario, ...]] = (
     ),
     HandOffs(
         name="hand-off-8",
-        title="200 seats that change hands while 8 workers wait",
+        title="200 hand-offs while 8 workers wait",
         contenders=(CONTROLLER,),
         waiters=8,
         hand_offs=200,
     ),
     HandOffs(
         name="hand-off-500",
-        title="200 seats that change hands while 500 workers wait",
+        title="200 hand-offs while 500 workers wait",
         contenders=(CONTROLLER,),
         waiters=500,
         hand_offs=200,
     ),
     LatePlacement(
         name="late",
-        title="One worker at a time on a fleet with 400 placed, against an empty fleet of that size",
+        title="One worker at a time on a fleet with 400 placed workers, compared with an empty fleet",
         contenders=(CONTROLLER, BARE_WRITER),
         placed=400,
         samples=10,
     ),
     Drain(
         name="drain",
-        title="10 nodes drained one after the other, on a fleet with room",
+        title="10 nodes drained one after the other, on a fleet with free GPUs",
         contenders=(CONTROLLER,),
         workers=40,
         nodes=13,
@@ -134,10 +134,10 @@ ON_CLUSTER: Final[tuple[Scenario, ...]] = (
     ),
     AtRest(
         name="at-rest",
-        title="Nothing to do for 60 s while 400 workers run",
+        title="60 s without changes while 400 workers run",
         contenders=(CONTROLLER,),
         placed=400,
-        watched_seconds=60,
+        measured_seconds=60,
     ),
 )
 

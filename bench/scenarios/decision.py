@@ -1,8 +1,8 @@
-"""The decision alone, in this process: what choosing a seat costs by the number of claims, no cluster
-involved.
+"""The placement decision in this process, without a cluster: its cost by the number of claims.
 
-Fleets of all sizes are held at once and asked in turn, so that a change of the machine's speed meets all
-of them. `reserve` is part of choosing (and is taken back, so that every question meets the same fleet).
+All fleets exist at once and are measured in turn, so that a change of the machine's speed affects all of
+them. `reserve` is part of a selection. It is canceled afterwards, so that every decision starts from the same
+fleet.
 """
 
 from __future__ import annotations
@@ -36,22 +36,22 @@ from placement.types import (
 DRIVER = "gpu.example.com"
 GPUS_PER_NODE = 4
 DEVICE_GIB = (24, 40, 80)
-"""Sizes of the nodes' devices, in turn."""
+"""Device sizes of successive nodes."""
 
 SEAT_LIMIT = 4
 OWNERS = 50
-QUESTIONS = 64
-"""Different requests that are asked one after the other."""
+REQUESTS = 64
+"""Number of distinct requests per batch."""
 
 HOST = Amounts(4 * GIB, 500)
 CONTENDER = "fleet"
 
-Question = Callable[[PlacementRequest], object]
+Query = Callable[[PlacementRequest], object]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Decision:
-    """Asks fleets of these sizes; each batch is `QUESTIONS` questions to each fleet."""
+    """A scenario with fleets of these sizes. Each batch runs `REQUESTS` decisions on each fleet."""
 
     name: str
     title: str
@@ -64,62 +64,62 @@ class Decision:
     explained: ClassVar[str] = "explain a wait on a full fleet"
 
     def measure(self) -> list[Sample]:
-        """One sample for each size; a latency is the mean of one batch."""
+        """Return one sample per size. A latency is the mean of one batch."""
         samples: dict[int, dict[str, list[float]]] = {size: {} for size in self.claims}
-        requests = cycle([request(f"new-{number}") for number in range(QUESTIONS)])
+        requests = cycle([request(f"new-{number}") for number in range(REQUESTS)])
         for full in (False, True):
             fleets = {size: build_fleet(size, Random(self.seed), full=full) for size in self.claims}
             for _ in range(self.batches):
                 for size, fleet in fleets.items():
-                    for label, ask in self._questions(fleet, full=full):
-                        samples[size].setdefault(label, []).append(time_batch(ask, requests))
+                    for label, query in self._queries(fleet, full=full):
+                        samples[size].setdefault(label, []).append(time_batch(query, requests))
         return [
             Sample(
                 scenario=self.name,
                 contender=CONTENDER,
                 workers=size,
                 round=1,
-                operations=self.batches * QUESTIONS,
-                seconds=sum(sum(times) for times in latencies.values()) * QUESTIONS,
+                operations=self.batches * REQUESTS,
+                seconds=sum(sum(times) for times in latencies.values()) * REQUESTS,
                 latencies=latencies,
             )
             for size, latencies in samples.items()
         ]
 
-    def _questions(self, fleet: Fleet, *, full: bool) -> Iterator[tuple[str, Question]]:
+    def _queries(self, fleet: Fleet, *, full: bool) -> Iterator[tuple[str, Query]]:
         if not full:
-            yield self.chosen, lambda asked: choose(fleet, asked)
+            yield self.chosen, lambda wanted: choose(fleet, wanted)
             return
         yield self.full, fleet.select
         yield self.explained, fleet.explain
 
     def quick(self) -> Decision:
-        """Few batches on smaller fleets."""
+        """Return a variant with few batches on smaller fleets."""
         return replace(self, claims=tuple(size // 10 for size in self.claims), batches=3)
 
 
-def choose(fleet: Fleet, asked: PlacementRequest) -> None:
-    """Select and reserve as one step, then take the reservation back."""
-    offer = fleet.select(asked)
+def choose(fleet: Fleet, wanted: PlacementRequest) -> None:
+    """Select and reserve in one step, then cancel the reservation."""
+    offer = fleet.select(wanted)
     if offer is None:
         raise AssertionError("a fleet with free seats offers none")
-    hold = seat(asked.worker, asked.owner_key)
-    fleet.reserve(offer.claim, hold)
-    fleet.cancel_reservation(offer.claim, hold.assignment_id)
+    reservation = seat(wanted.worker, wanted.owner_key)
+    fleet.reserve(offer.claim, reservation)
+    fleet.cancel_reservation(offer.claim, reservation.assignment_id)
 
 
-def time_batch(ask: Question, requests: Iterator[PlacementRequest]) -> float:
-    """Mean seconds of one question."""
+def time_batch(query: Query, requests: Iterator[PlacementRequest]) -> float:
+    """Return the mean seconds per decision."""
     with no_garbage_collection():
         started = now()
-        for _ in range(QUESTIONS):
-            ask(next(requests))
-        return (now() - started) / QUESTIONS
+        for _ in range(REQUESTS):
+            query(next(requests))
+        return (now() - started) / REQUESTS
 
 
 @contextmanager
 def no_garbage_collection() -> Iterator[None]:
-    """Keep the collector, which walks all that the other fleets hold, out of a batch."""
+    """Disable the garbage collector, which would walk the other fleets, during the block."""
     gc.collect()
     gc.disable()
     try:
@@ -129,7 +129,7 @@ def no_garbage_collection() -> Iterator[None]:
 
 
 def build_fleet(claims: int, rng: Random, *, full: bool) -> Fleet:
-    """A fleet of allocated, shared claims, one for each device; in a full one every seat is taken."""
+    """Return a fleet of allocated, shared claims, one per device. In a full one no seat is free."""
     fleet = Fleet(DRIVER)
     for number in range(-(-claims // GPUS_PER_NODE)):
         _add_node(fleet, f"node-{number}", DEVICE_GIB[number % len(DEVICE_GIB)])
@@ -161,12 +161,12 @@ def _add_node(fleet: Fleet, name: str, device_gib: int) -> None:
 
 
 def seat(worker: str, owner: str) -> SeatInfo:
-    """A shared seat."""
+    """Return a shared seat."""
     return SeatInfo(worker, f"{worker}-uid", f"{worker}-assignment", owner, False, HOST)
 
 
 def request(worker: str) -> PlacementRequest:
-    """A shared worker that fits every device."""
+    """Return the request of a shared worker that fits every device."""
     return PlacementRequest(
         worker=worker,
         worker_uid=f"{worker}-uid",
@@ -183,5 +183,5 @@ def request(worker: str) -> PlacementRequest:
 
 
 def sizes_of(samples: Sequence[Sample]) -> dict[int, Sample]:
-    """The samples by the number of claims, smallest first."""
+    """Return the samples by the number of claims, ascending."""
     return {sample.workers: sample for sample in sorted(samples, key=lambda sample: sample.workers)}

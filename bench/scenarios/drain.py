@@ -1,6 +1,6 @@
-"""Nodes are drained one after the other: cordoned, and their Pods evicted, as `kubectl drain` does.
+"""Drains of nodes one after the other: the node is cordoned and its Pods are evicted, as by `kubectl drain`.
 
-Every worker must run again on another node. The fleet has room for what is moved.
+Every worker must run again on another node. The fleet has enough free GPUs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ STEP_TIMEOUT_SECONDS = 120
 
 @dataclass(frozen=True, kw_only=True)
 class Drain(Scenario):
-    """Dedicated workers on a fleet of which `drains` nodes are drained."""
+    """A scenario with dedicated workers and `drains` drained nodes."""
 
     workers: int
     nodes: int
@@ -30,18 +30,18 @@ class Drain(Scenario):
 
     moved: ClassVar[str] = "evicted to running elsewhere"
 
-    async def measure(self, stage: Testbed, contender: Contender, round_number: int) -> Sequence[Sample]:
-        """The costs are those of one worker that moves."""
-        async with stage.scene(self.name, contender, gpu_fleet(self.nodes), self.flags) as scene:
+    async def measure(self, testbed: Testbed, contender: Contender, round_number: int) -> Sequence[Sample]:
+        """Measure the costs per moved worker."""
+        async with testbed.start(self.name, contender, gpu_fleet(self.nodes), self.flags) as run:
             names = [f"worker-{number:03}" for number in range(self.workers)]
-            await scene.place(names, shared=False, timeout_seconds=STEP_TIMEOUT_SECONDS)
-            await scene.meter.settle()
+            await run.place(names, shared=False, timeout_seconds=STEP_TIMEOUT_SECONDS)
+            await run.meter.settle()
             latencies: list[float] = []
             for _ in range(self.drains):
-                latencies += await self._drain(scene)
+                latencies += await self._drain(run)
             return [
                 self.sample(
-                    scene,
+                    run,
                     round_number,
                     operations=len(latencies),
                     seconds=sum(latencies),
@@ -49,23 +49,23 @@ class Drain(Scenario):
                 )
             ]
 
-    async def _drain(self, scene: ContenderRun) -> list[float]:
-        """Drain the fullest node, and return how long each of its workers took to run elsewhere."""
-        timeline, api = scene.observer.timeline, scene.stage.cluster.api
+    async def _drain(self, run: ContenderRun) -> list[float]:
+        """Drain the node with the most workers, and return how long each took to run elsewhere."""
+        timeline, api = run.observer.timeline, run.testbed.cluster.api
         node, names = max(timeline.by_node().items(), key=lambda item: (len(item[1]), item[0]))
         await to_thread.run_sync(cluster_fleet.cordon, api, node)
-        await scene.meter.quiet()
-        scene.meter.begin()
-        sent = {name: await scene.stage.evict(f"orw-{name}") for name in names}
-        await scene.observer.until(
+        await run.meter.quiet()
+        run.meter.begin()
+        sent = {name: await run.testbed.evict(f"orw-{name}") for name in names}
+        await run.observer.until(
             lambda: all(timeline.running.get(name, node) != node for name in names),
             f"the {len(names)} workers of {node} run elsewhere",
             timeout_seconds=STEP_TIMEOUT_SECONDS,
         )
-        await scene.meter.end()
+        await run.meter.end()
         await to_thread.run_sync(lambda: cluster_fleet.cordon(api, node, on=False))
         return [timeline.running_since[name] - sent[name] for name in names]
 
     def quick(self) -> Drain:
-        """One node."""
+        """Return a variant that drains one node."""
         return replace(self, workers=6, nodes=3, drains=1)

@@ -1,7 +1,7 @@
-"""The informers at work on very many Pods that are nobody's workers, without a cluster.
+"""The informers with a large number of foreign Pods, without a cluster.
 
-A small server in a process of its own serves Pods of 4 KB that were encoded before they are asked for. Every
-reader is a fresh process, and who is compared takes turns in one run.
+A small server process serves Pods of 4 KB, encoded in advance. Every reader is a new process, and the readers
+that are compared take turns in one run.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ QUICK_PODS = 2_000
 
 @dataclass(frozen=True, kw_only=True)
 class InformerScenario(ABC):
-    """Measured `rounds` times with `pods` Pods on the server."""
+    """A scenario with `pods` Pods on the server, measured `rounds` times."""
 
     name: str
     title: str
@@ -36,14 +36,14 @@ class InformerScenario(ABC):
 
     @abstractmethod
     def measure(self) -> list[Sample]:
-        """All rounds."""
+        """Measure all rounds."""
 
     def quick(self) -> InformerScenario:
-        """The same in small: it shows that the scenario works, its figures mean little."""
+        """Return a small variant for a functional check. Its figures are not meaningful."""
         return replace(self, pods=min(self.pods, QUICK_PODS), rounds=1)
 
     def sample(self, contender: str, round_number: int, report: Report, *, part: str = "") -> Sample:
-        """What a reader reported; what has no field of its own becomes a note."""
+        """Return the report of a reader as a sample. Values without a field become notes."""
         notes = {name: float(value) for name, value in report.items() if name not in _FIELDS}
         return Sample(
             scenario=f"{self.name}{part}",
@@ -62,34 +62,34 @@ class InformerScenario(ABC):
 _FIELDS = frozenset({"objects", "seconds", "cpu_seconds", "cpu_wait_seconds", "rss_peak_bytes"})
 
 
-def loaded(samples: Sequence[Sample], load: float) -> list[Sample]:
-    """The samples with the machine's load from before they were taken."""
+def with_load(samples: Sequence[Sample], load: float) -> list[Sample]:
+    """Return the samples with the load average before their measurement."""
     return [with_changes(sample, load_before=load) for sample in samples]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sync(InformerScenario):
-    """The first list, read in three ways; the typed models once only, since they take half a minute."""
+    """The first list, by three readers. The typed models run only once, because they take half a minute."""
 
     def measure(self) -> list[Sample]:
-        """The order of the ways changes every round."""
+        """Measure all rounds, and reverse the order of the readers in each."""
         samples: list[Sample] = []
         with serving(self.pods) as service:
             for number in range(1, self.rounds + 1):
-                ways = [INFORMER, PLAIN] if number % 2 else [PLAIN, INFORMER]
-                for way in [*ways, *([TYPED] if number == 1 else [])]:
+                readers = [INFORMER, PLAIN] if number % 2 else [PLAIN, INFORMER]
+                for reader in [*readers, *([TYPED] if number == 1 else [])]:
                     load = load_average()
-                    (report,) = service.read("readers", way)
-                    samples += loaded([self.sample(way, number, report)], load)
+                    (report,) = service.read("readers", reader)
+                    samples += with_load([self.sample(reader, number, report)], load)
         return samples
 
 
 @dataclass(frozen=True, kw_only=True)
 class Held(InformerScenario):
-    """The memory that the store takes for each Pod, from the allocator's own account."""
+    """The memory of the store per Pod, as traced by the allocator."""
 
     def measure(self) -> list[Sample]:
-        """Exact, so that one round is enough."""
+        """Measure one round, which is exact."""
         with serving(self.pods) as service:
             (report,) = service.read("readers", "held")
         return [self.sample(INFORMER, 1, report)]
@@ -97,19 +97,19 @@ class Held(InformerScenario):
 
 @dataclass(frozen=True, kw_only=True)
 class Relists(InformerScenario):
-    """The controller's caches and picture under relists, after so large shares of the Pods had changed."""
+    """The controller's caches and fleet under relists, after these shares of the Pods have changed."""
 
     shares: ClassVar[tuple[str, ...]] = ("0", "0.01", "1")
 
     def measure(self) -> list[Sample]:
-        """A part for each share, and one for the first list."""
+        """Measure one part per share, and one for the first list."""
         samples: list[Sample] = []
         for number in range(1, self.rounds + 1):
             load = load_average()
             with serving(self.pods) as service:
                 reports = service.read("relists", after=self.shares)
             measured = [self.sample(INFORMER, number, r, part=_part(r["share"])) for r in reports]
-            samples += loaded(measured, load)
+            samples += with_load(measured, load)
         return samples
 
 
@@ -119,12 +119,12 @@ def _part(share: float) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class ProgramMemory(InformerScenario):
-    """The whole program with all its informers: its largest resident set after so many relists."""
+    """The whole controller with all its informers: its peak resident set after `relists` relists."""
 
     relists: int
 
     def measure(self) -> list[Sample]:
-        """A fresh server and a fresh program."""
+        """Measure a new server and a new controller."""
         with serving(self.pods) as service:
             report = relisted_program(service, self.relists)
         return [self.sample(PROGRAM, 1, {**report, "objects": self.pods})]
@@ -132,38 +132,38 @@ class ProgramMemory(InformerScenario):
 
 @dataclass(frozen=True, kw_only=True)
 class Bursts(InformerScenario):
-    """Changes over one watch, as fast as they are taken."""
+    """Changes in one watch, as fast as the informer reads them."""
 
     events: int
 
     def measure(self) -> list[Sample]:
-        """Rounds are fresh processes."""
+        """Measure each round in a new process."""
         samples: list[Sample] = []
         with serving(self.pods) as service:
             for number in range(1, self.rounds + 1):
                 load = load_average()
                 (report,) = service.read("bursts", after=[str(self.events)])
-                samples += loaded([self.sample(INFORMER, number, report)], load)
+                samples += with_load([self.sample(INFORMER, number, report)], load)
         return samples
 
     def quick(self) -> Bursts:
-        """Few."""
+        """Return a variant with few Pods and events."""
         return replace(self, pods=QUICK_PODS, events=5_000, rounds=1)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Queue(InformerScenario):
-    """The work queue alone, in this process: add, get, done, while `pods` other keys wait for their time."""
+    """The work queue in this process: cycles of add, get and done, with `delayed` other keys."""
 
     delayed: tuple[int, ...]
 
     def measure(self) -> list[Sample]:
-        """The numbers of delayed keys take turns."""
+        """Measure all rounds, alternating the number of delayed keys."""
         samples: list[Sample] = []
         for number in range(1, self.rounds + 1):
             for delayed in self.delayed if number % 2 else reversed(self.delayed):
                 load = load_average()
                 report = cycles(delayed, self.pods)
                 sample = self.sample("queue", number, report)
-                samples += loaded([msgspec.structs.replace(sample, workers=delayed)], load)
+                samples += with_load([msgspec.structs.replace(sample, workers=delayed)], load)
         return samples

@@ -1,7 +1,7 @@
-"""One placement at a time, on an empty fleet and on one where hundreds are placed: what the others cost it.
+"""Single placements on an empty fleet and on a fleet with hundreds of workers: the cost of the other workers.
 
-The bare writer shows what the fleet's size costs kube-scheduler alone; since it removes nothing, its
-late workers stay and the fleet has room for them.
+The bare writer shows the cost of the fleet size for kube-scheduler alone. It removes nothing, so its late
+workers stay, and the fleet has enough GPUs for them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ TIMEOUT_SECONDS_PER_WORKER = 3
 
 @dataclass(frozen=True, kw_only=True)
 class LatePlacement(Scenario):
-    """`samples` single placements before and after `placed` others."""
+    """A scenario with `samples` single placements before and after `placed` others."""
 
     placed: int
     samples: int
@@ -30,22 +30,22 @@ class LatePlacement(Scenario):
     on_empty: ClassVar[str] = "one on an empty fleet"
     on_full: ClassVar[str] = "one late on a full fleet"
 
-    async def measure(self, stage: Testbed, contender: Contender, round_number: int) -> Sequence[Sample]:
-        """The single placements of the full fleet are what the costs are of."""
+    async def measure(self, testbed: Testbed, contender: Contender, round_number: int) -> Sequence[Sample]:
+        """Measure the costs of the single placements on the full fleet."""
         spare = self.samples * 2 + 1
         nodes = -(-(self.placed + spare) // GPUS_PER_NODE)
-        async with stage.scene(self.name, contender, gpu_fleet(nodes), self.flags) as scene:
-            await self._single(scene, "warm-up")
-            empty = [await self._single(scene, f"early-{number}") for number in range(self.samples)]
+        async with testbed.start(self.name, contender, gpu_fleet(nodes), self.flags) as run:
+            await self._single(run, "warm-up")
+            empty = [await self._single(run, f"early-{number}") for number in range(self.samples)]
             names = [f"worker-{number:03}" for number in range(self.placed)]
             timeout_seconds = STEP_TIMEOUT_SECONDS + TIMEOUT_SECONDS_PER_WORKER * self.placed
-            await scene.place(names, shared=False, timeout_seconds=timeout_seconds)
-            await scene.meter.settle()
-            scene.meter = Meter(scene.process, stage.cluster)
-            full = [await self._single(scene, f"late-{number}") for number in range(self.samples)]
+            await run.place(names, shared=False, timeout_seconds=timeout_seconds)
+            await run.meter.settle()
+            run.meter = Meter(run.process, testbed.cluster)
+            full = [await self._single(run, f"late-{number}") for number in range(self.samples)]
             return [
                 self.sample(
-                    scene,
+                    run,
                     round_number,
                     operations=self.samples,
                     seconds=sum(full),
@@ -53,16 +53,16 @@ class LatePlacement(Scenario):
                 )
             ]
 
-    async def _single(self, scene: ContenderRun, name: str) -> float:
-        """Seconds from one creation until the worker runs, with everything quiet before it."""
-        await scene.meter.quiet()
-        scene.meter.begin()
-        sent = await scene.place([name], shared=False, timeout_seconds=STEP_TIMEOUT_SECONDS)
-        await scene.meter.end()
-        if scene.process.contender.kind is ContenderInfo.CONTROLLER:
-            await scene.remove([name], timeout_seconds=STEP_TIMEOUT_SECONDS)
-        return scene.observer.timeline.running_since[name] - sent[name]
+    async def _single(self, run: ContenderRun, name: str) -> float:
+        """Return the seconds from a creation until the worker runs, starting when all is quiet."""
+        await run.meter.quiet()
+        run.meter.begin()
+        sent = await run.place([name], shared=False, timeout_seconds=STEP_TIMEOUT_SECONDS)
+        await run.meter.end()
+        if run.process.contender.kind is ContenderInfo.CONTROLLER:
+            await run.remove([name], timeout_seconds=STEP_TIMEOUT_SECONDS)
+        return run.observer.timeline.running_since[name] - sent[name]
 
     def quick(self) -> LatePlacement:
-        """On a small fleet."""
+        """Return a variant on a small fleet."""
         return replace(self, placed=12, samples=2)

@@ -1,4 +1,4 @@
-"""Many Workloads at once on an idle fleet: from the first creation until all run, then all are deleted."""
+"""Placement of many Workloads at once on an idle fleet, and their deletion."""
 
 from __future__ import annotations
 
@@ -21,44 +21,44 @@ TIMEOUT_SECONDS_PER_WORKER = 3
 
 @dataclass(frozen=True, kw_only=True)
 class Placement(Scenario):
-    """`workers` Workloads on exactly as many seats."""
+    """A scenario with `workers` Workloads and exactly as many seats."""
 
     workers: int
     nodes: int
     seats_per_gpu: int = 1
-    """1: dedicated and exclusive. More: the Workloads share, with that limit."""
+    """1: dedicated and exclusive. More: the Workloads share, with this limit."""
 
     created: ClassVar[str] = "created to running"
     booked: ClassVar[str] = "created to booked"
     deleted: ClassVar[str] = "deletion of all to the last gone"
 
-    async def measure(self, stage: Testbed, contender: Contender, round_number: int) -> Sequence[Sample]:
-        """Place all; the controller then removes all, which a bare writer cannot."""
+    async def measure(self, testbed: Testbed, contender: Contender, round_number: int) -> Sequence[Sample]:
+        """Place all Workloads. The controller then removes them, which the bare writer cannot."""
         flags = (
             {**self.flags, "--max-seats-per-claim": str(self.seats_per_gpu)} if self.shared else self.flags
         )
-        async with stage.scene(self.name, contender, gpu_fleet(self.nodes), flags) as scene:
+        async with testbed.start(self.name, contender, gpu_fleet(self.nodes), flags) as run:
             names = [f"worker-{number:03}" for number in range(self.workers)]
-            placed = await self._place(scene, names, round_number)
+            placed = await self._place(run, names, round_number)
             if contender.kind is ContenderInfo.BARE_WRITER:
                 return [placed]
-            scene.meter = Meter(scene.process, stage.cluster)
-            return [placed, await self._remove(scene, names, round_number)]
+            run.meter = Meter(run.process, testbed.cluster)
+            return [placed, await self._remove(run, names, round_number)]
 
     @property
     def shared(self) -> bool:
         """Whether workers share GPUs."""
         return self.seats_per_gpu > 1
 
-    async def _place(self, scene: ContenderRun, names: Sequence[str], round_number: int) -> Sample:
-        scene.meter.begin()
+    async def _place(self, run: ContenderRun, names: Sequence[str], round_number: int) -> Sample:
+        run.meter.begin()
         started = now()
-        sent = await scene.place(names, shared=self.shared, timeout_seconds=self._timeout_seconds)
+        sent = await run.place(names, shared=self.shared, timeout_seconds=self._timeout_seconds)
         seconds = now() - started
-        await scene.meter.end()
-        timeline = scene.observer.timeline
+        await run.meter.end()
+        timeline = run.observer.timeline
         return self.sample(
-            scene,
+            run,
             round_number,
             operations=self.workers,
             seconds=seconds,
@@ -69,14 +69,14 @@ class Placement(Scenario):
             most_seats=timeline.most_seats,
         )
 
-    async def _remove(self, scene: ContenderRun, names: Sequence[str], round_number: int) -> Sample:
-        scene.meter.begin()
+    async def _remove(self, run: ContenderRun, names: Sequence[str], round_number: int) -> Sample:
+        run.meter.begin()
         started = now()
-        await scene.remove(names, timeout_seconds=self._timeout_seconds)
+        await run.remove(names, timeout_seconds=self._timeout_seconds)
         seconds = now() - started
-        await scene.meter.end()
+        await run.meter.end()
         return self.sample(
-            scene, round_number, operations=self.workers, seconds=seconds, latencies={}, part=REMOVAL
+            run, round_number, operations=self.workers, seconds=seconds, latencies={}, part=REMOVAL
         )
 
     @property
@@ -84,7 +84,7 @@ class Placement(Scenario):
         return 30 + TIMEOUT_SECONDS_PER_WORKER * self.workers
 
     def quick(self) -> Placement:
-        """On as many GPUs as needed."""
+        """Return a variant with few workers and as many seats."""
         nodes = QUICK_WORKERS // (GPUS_PER_NODE * self.seats_per_gpu) + (self.seats_per_gpu > 1)
         workers = nodes * GPUS_PER_NODE * self.seats_per_gpu
         return replace(self, workers=workers, nodes=nodes)

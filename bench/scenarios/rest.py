@@ -1,4 +1,4 @@
-"""Nothing changes: what an idle controller costs while hundreds are placed, the leader's lease included."""
+"""The cost of an idle controller with hundreds of placed workers, including the leader's lease."""
 
 from __future__ import annotations
 
@@ -23,36 +23,34 @@ LEASE_ROLE = "bench-lease"
 
 @dataclass(frozen=True, kw_only=True)
 class AtRest(Scenario):
-    """`placed` workers that run, watched for a while."""
+    """A scenario with `placed` running workers and no changes."""
 
     placed: int
-    watched_seconds: float
+    measured_seconds: float
 
-    async def measure(self, stage: Testbed, contender: Contender, round_number: int) -> Sequence[Sample]:
-        """The costs are those of all the time that was watched."""
-        await to_thread.run_sync(grant_lease, stage.cluster.api)
+    async def measure(self, testbed: Testbed, contender: Contender, round_number: int) -> Sequence[Sample]:
+        """Measure the costs of the whole interval."""
+        await to_thread.run_sync(grant_lease, testbed.cluster.api)
         flags = {**self.flags, "--leader-elect": "true"}
         nodes = -(-self.placed // GPUS_PER_NODE)
-        async with stage.scene(self.name, contender, gpu_fleet(nodes), flags) as scene:
+        async with testbed.start(self.name, contender, gpu_fleet(nodes), flags) as run:
             names = [f"worker-{number:03}" for number in range(self.placed)]
             timeout_seconds = 30 + TIMEOUT_SECONDS_PER_WORKER * self.placed
-            await scene.place(names, shared=False, timeout_seconds=timeout_seconds)
-            await scene.meter.settle()
-            meter = scene.meter = Meter(scene.process, stage.cluster)
+            await run.place(names, shared=False, timeout_seconds=timeout_seconds)
+            await run.meter.settle()
+            meter = run.meter = Meter(run.process, testbed.cluster)
             meter.begin()
-            await anyio.sleep(self.watched_seconds)
+            await anyio.sleep(self.measured_seconds)
             meter.end_now()
-            return [
-                self.sample(scene, round_number, operations=1, seconds=self.watched_seconds, latencies={})
-            ]
+            return [self.sample(run, round_number, operations=1, seconds=self.measured_seconds, latencies={})]
 
     def quick(self) -> AtRest:
-        """A short look at few."""
-        return replace(self, placed=8, watched_seconds=5)
+        """Return a short variant with few workers."""
+        return replace(self, placed=8, measured_seconds=5)
 
 
 def grant_lease(api: Api) -> None:
-    """Let the controller keep its lease in the workers' namespace, where it does out of a cluster."""
+    """Grant the controller a lease in the workers' namespace, its place outside a cluster."""
     rule = {
         "apiGroups": ["coordination.k8s.io"],
         "resources": ["leases"],

@@ -1,4 +1,4 @@
-"""Short ways to say what was measured."""
+"""Builders of samples and results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def request(verb: str, resource: str) -> Request:
 
 
 def sample(scenario: str, kind: ContenderInfo = ContenderInfo.CONTROLLER, **changes: Any) -> Sample:
-    """100 placements in 4 s unless told otherwise."""
+    """Return a sample, by default of 100 placements in 4 s."""
     fields: dict[str, Any] = {
         "scenario": scenario,
         "contender": kind.value,
@@ -32,7 +32,7 @@ def sample(scenario: str, kind: ContenderInfo = ContenderInfo.CONTROLLER, **chan
     return Sample(**(fields | changes))
 
 
-def facts(**changes: Any) -> RunEnvironment:
+def environment(**changes: Any) -> RunEnvironment:
     fields: dict[str, Any] = {
         "commit": "0123abcd",
         "modified": False,

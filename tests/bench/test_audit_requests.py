@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-from bench.audit_requests import added, is_upkeep, reads, tally, work, writes
+from bench.audit_requests import count_requests, is_upkeep, reads, sum_calls, work, writes
 from tests.bench.builders import request
 
 
-def test_requests_are_counted_by_verb_and_resource_and_events_apart() -> None:
+def test_requests_count_by_verb_and_resource_and_events_separately() -> None:
     seen = [
         request("patch", "workloads/status"),
         request("patch", "workloads/status"),
@@ -13,10 +13,10 @@ def test_requests_are_counted_by_verb_and_resource_and_events_apart() -> None:
         request("patch", "events"),
     ]
 
-    assert tally(seen) == ({"patch workloads": 1, "patch workloads/status": 2}, 2)
+    assert count_requests(seen) == ({"patch workloads": 1, "patch workloads/status": 2}, 2)
 
 
-def test_work_is_neither_watch_nor_lease() -> None:
+def test_work_excludes_watches_and_leases() -> None:
     calls = {
         "watch pods": 3,
         "patch leases": 5,
@@ -32,7 +32,7 @@ def test_work_is_neither_watch_nor_lease() -> None:
     assert [call for call in calls if is_upkeep(call)] == ["watch pods", "patch leases", "get leases"]
 
 
-def test_a_request_of_an_unknown_verb_is_work_although_neither_read_nor_write() -> None:
+def test_a_request_with_an_unknown_verb_is_work_but_neither_read_nor_write() -> None:
     assert (writes({"post /somewhere": 1}), reads({"post /somewhere": 1}), work({"post /somewhere": 1})) == (
         0,
         0,
@@ -41,4 +41,4 @@ def test_a_request_of_an_unknown_verb_is_work_although_neither_read_nor_write() 
 
 
 def test_counts_add_up() -> None:
-    assert added({"get pods": 1}, {"get pods": 2, "create pods": 1}) == {"create pods": 1, "get pods": 3}
+    assert sum_calls({"get pods": 1}, {"get pods": 2, "create pods": 1}) == {"create pods": 1, "get pods": 3}

@@ -11,58 +11,58 @@ from bench.errors import NeverHappened
 from bench.report.document import BEGIN, END
 from bench.samples import Results
 from bench.scenarios.catalog import TITLES
-from tests.bench.builders import facts, sample
+from tests.bench.builders import environment, sample
 
 
 def test_the_scenarios_are_listed() -> None:
-    answer = CliRunner().invoke(cli.cli, ["--list"])
+    result = CliRunner().invoke(cli.cli, ["--list"])
 
-    assert [line.split()[0] for line in answer.output.splitlines()] == list(TITLES)
+    assert [line.split()[0] for line in result.output.splitlines()] == list(TITLES)
 
 
 def test_an_unknown_scenario_is_a_usage_error() -> None:
-    answer = CliRunner().invoke(cli.cli, ["--scenario", "fast"])
+    result = CliRunner().invoke(cli.cli, ["--scenario", "fast"])
 
-    assert answer.exit_code == 2
-    assert "'fast' is not one of" in answer.output
+    assert result.exit_code == 2
+    assert "'fast' is not one of" in result.output
 
 
-def test_earlier_results_are_shown_and_written_without_measuring(tmp_path: Path) -> None:
+def test_earlier_results_are_shown_and_written_without_a_measurement(tmp_path: Path) -> None:
     source, document = tmp_path / "results.json", tmp_path / "performance.md"
-    Results(facts=facts(), samples=[sample("dedicated-100")]).write(source)
+    Results(facts=environment(), samples=[sample("dedicated-100")]).write(source)
     document.write_text(f"{BEGIN}\n{END}\n", encoding="utf-8")
 
-    answer = CliRunner().invoke(cli.cli, ["--from", str(source), "--markdown", str(document)])
+    result = CliRunner().invoke(cli.cli, ["--from", str(source), "--markdown", str(document)])
 
-    assert answer.exit_code == 0, answer.output
-    assert "requests per placement" in answer.output
+    assert result.exit_code == 0, result.output
+    assert "requests per placement" in result.output
     assert "requests per placement" in document.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--from=/nonexist"], "--from: File '/nonexist' does not exist."),
         (["--markdown=/nonexist"], "--markdown: File '/nonexist' does not exist."),
         (["--rounds=2", "--rounds=3"], "--rounds: given more than once"),
     ],
 )
-def test_what_cannot_work_is_one_line_and_status_2_before_anything_is_measured(
-    arguments: list[str], said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_invalid_options_exit_with_status_2_and_one_line(
+    arguments: list[str], message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["bench", "--list", *arguments])
     with pytest.raises(SystemExit) as ended:
         cli.main()
 
     assert ended.value.code == 2
-    assert capsys.readouterr() == ("", f"error: {said}\n")
+    assert capsys.readouterr() == ("", f"error: {message}\n")
 
 
-def test_a_failure_inside_task_groups_is_one_line(
+def test_an_error_inside_task_groups_is_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     failure = NeverHappened("8 run: not within 5 s")
-    failure.add_note("what the controller said last")
+    failure.add_note("last log line of the controller")
 
     def fail(*_: object, **__: object) -> int:
         raise ExceptionGroup("outer", [ExceptionGroup("inner", [failure])])
@@ -72,14 +72,14 @@ def test_a_failure_inside_task_groups_is_one_line(
         cli.main()
 
     assert ended.value.code == 1
-    assert capsys.readouterr().err == "what the controller said last\nerror: 8 run: not within 5 s\n"
+    assert capsys.readouterr().err == "last log line of the controller\nerror: 8 run: not within 5 s\n"
 
 
-def test_a_fault_of_our_own_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unexpected_error_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object, **__: object) -> int:
-        raise ExceptionGroup("outer", [KeyError("ours")])
+        raise ExceptionGroup("outer", [KeyError("unexpected")])
 
     monkeypatch.setattr(cli.cli, "main", fail)
     with pytest.raises(ExceptionGroup) as caught:
         cli.main()
-    assert caught.group_contains(KeyError, match="ours")
+    assert caught.group_contains(KeyError, match="unexpected")

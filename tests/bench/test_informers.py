@@ -1,4 +1,4 @@
-"""The measures of the informers: what their figures are read from, and a server that speaks as one."""
+"""The informer benchmarks: their targets, their figures and their Pod server."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from bench.report.document import BEGIN, END, INFORMERS_BEGIN, INFORMERS_END, wi
 from bench.report.informers import figures, targets
 from bench.samples import Results, Sample
 from controller.api.pods import PODS, ForeignPod
-from tests.bench.builders import facts, sample
+from tests.bench.builders import environment, sample
 
 
 def measured(scenario: str, contender: str = "informer", **changes: Any) -> Sample:
-    """20,000 operations in a second unless told otherwise."""
+    """Return a sample, by default of 20,000 operations in one second."""
     fields: dict[str, Any] = {
         "scenario": scenario,
         "contender": contender,
@@ -33,32 +33,32 @@ def measured(scenario: str, contender: str = "informer", **changes: Any) -> Samp
     return Sample(**(fields | changes))
 
 
-def reached(*samples: Sample) -> list[str]:
+def targets_met(*samples: Sample) -> list[str]:
     return [row[-1] for row in targets(samples).rows]
 
 
 @pytest.mark.parametrize(("seconds", "cpu", "expected"), [(20, 20, "yes"), (19, 21, "no"), (21, 19, "no")])
-def test_a_list_is_compared_by_the_clock_and_by_cpu_time(seconds: float, cpu: float, expected: str) -> None:
+def test_a_list_is_compared_in_wall_time_and_cpu_time(seconds: float, cpu: float, expected: str) -> None:
     typed = measured("informers-sync", "typed", seconds=seconds, cpu_seconds=cpu)
-    assert reached(measured("informers-sync"), typed) == [expected]
+    assert targets_met(measured("informers-sync"), typed) == [expected]
 
 
-def test_a_list_may_take_half_as_much_again_as_plain_decoding() -> None:
+def test_a_list_may_take_1_5_times_as_long_as_plain_decoding() -> None:
     ours = measured("informers-sync", seconds=1.5, cpu_seconds=1.4)
-    assert reached(ours, measured("informers-sync", "plain")) == ["yes"]
-    assert reached(ours, measured("informers-sync", "plain", cpu_seconds=0.9)) == ["no"]
+    assert targets_met(ours, measured("informers-sync", "plain")) == ["yes"]
+    assert targets_met(ours, measured("informers-sync", "plain", cpu_seconds=0.9)) == ["no"]
 
 
 @pytest.mark.parametrize(("cpu_ms", "expected"), [(49.9, "yes"), (50.0, "no")])
-def test_a_stall_is_judged_by_its_cpu_time_and_shown_by_the_clock(cpu_ms: float, expected: str) -> None:
+def test_the_target_of_a_stall_is_cpu_time_and_its_wall_time_is_shown(cpu_ms: float, expected: str) -> None:
     notes = {"stall_cpu_seconds": cpu_ms / 1000, "stall_wall_seconds": 0.3, "stall_collection_seconds": 0.0}
     relist = measured("informers-relist/1% changed", notes=notes)
     (row,) = targets([relist, measured("informers-relist/first list", notes=notes)]).rows
     assert row[-1] == expected
-    assert "300 to 300 ms by the clock" in row
+    assert "300 to 300 ms of wall time" in row
 
 
-def test_a_rate_leaves_out_the_time_without_a_processor() -> None:
+def test_a_rate_excludes_cpu_waits() -> None:
     events = measured("informers-events", operations=100_000, seconds=15.0, cpu_wait_seconds=6.0)
     (row,) = targets([events]).rows
     assert row[2] == "11,111/s"
@@ -66,18 +66,18 @@ def test_a_rate_leaves_out_the_time_without_a_processor() -> None:
     assert row[-1] == "yes"
 
 
-def test_delayed_keys_must_not_cost() -> None:
+def test_delayed_keys_must_not_slow_the_queue_down() -> None:
     few = measured("informers-queue", "queue", workers=0, operations=200_000)
     many = measured("informers-queue", "queue", workers=10_000, operations=200_000, cpu_seconds=1.2)
-    assert reached(few, many) == ["yes", "yes", "no"]
+    assert targets_met(few, many) == ["yes", "yes", "no"]
 
 
-def test_memory_is_held_to_its_bounds() -> None:
+def test_memory_has_targets() -> None:
     held = measured("informers-held", notes={"held_bytes_each": 513.0})
     program = measured(
         "informers-memory", "program", rss_peak_bytes=256 << 20, notes={"synced_rss_peak_bytes": 1.0}
     )
-    assert reached(held, program) == ["no", "yes"]
+    assert targets_met(held, program) == ["no", "yes"]
 
 
 def test_every_sample_has_a_row_of_figures() -> None:
@@ -85,20 +85,21 @@ def test_every_sample_has_a_row_of_figures() -> None:
     assert len(figures(samples).rows) == 1
 
 
-def test_measuring_the_informers_again_leaves_the_other_results_as_they_were() -> None:
+def test_measuring_the_informers_again_keeps_the_other_results() -> None:
     document = f"{BEGIN}\nplaced\n{END}\n{INFORMERS_BEGIN}\nold\n{INFORMERS_END}\n"
     text = with_results(
-        document, Results(facts=facts(), samples=[measured("informers-held", notes={"held_bytes_each": 1.0})])
+        document,
+        Results(facts=environment(), samples=[measured("informers-held", notes={"held_bytes_each": 1.0})]),
     )
     assert f"{BEGIN}\nplaced\n{END}" in text
     assert "old" not in text
-    assert "held for each foreign Pod" in text
-    again = with_results(text, Results(facts=facts(), samples=[sample("dedicated-100")]))
-    assert "held for each foreign Pod" in again
+    assert "memory per foreign Pod" in text
+    again = with_results(text, Results(facts=environment(), samples=[sample("dedicated-100")]))
+    assert "memory per foreign Pod" in again
     assert "placed" not in again
 
 
-def test_pods_have_their_size_and_repeat_what_repeats_in_a_cluster() -> None:
+def test_generated_pods_have_their_size_and_repeat_values() -> None:
     one, other = PODS.decode(pod(1, 5)), PODS.decode(pod(1 + TEMPLATES, 6))
     assert isinstance(one, ForeignPod)
     assert isinstance(other, ForeignPod)
@@ -107,16 +108,16 @@ def test_pods_have_their_size_and_repeat_what_repeats_in_a_cluster() -> None:
     assert one.requests is other.requests
 
 
-async def _asked(server: PodServer, *paths: str) -> list[bytes]:
+async def _responses(server: PodServer, *paths: str) -> list[bytes]:
     listener = await asyncio.start_server(server.serve, "127.0.0.1", 0)
     port = listener.sockets[0].getsockname()[1]
     async with listener, aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
         return [await (await session.get(path)).read() for path in paths]
 
 
-def test_the_server_pages_and_lists_whole() -> None:
+def test_the_server_lists_in_pages_and_whole() -> None:
     first, last, whole, none = asyncio.run(
-        _asked(
+        _responses(
             PodServer(5),
             "/api/v1/pods?limit=3",
             "/api/v1/pods?limit=3&continue=3",
@@ -132,16 +133,16 @@ def test_the_server_pages_and_lists_whole() -> None:
     assert json.loads(none)["items"] == []
 
 
-def test_the_server_changes_the_share_of_pods_that_it_is_told_to() -> None:
+def test_the_server_changes_the_requested_share_of_pods() -> None:
     server = PodServer(100)
     before, version = set(server.pods), server.version
-    asyncio.run(_asked(server, "/play/change?share=0.1"))
+    asyncio.run(_responses(server, "/control/change?share=0.1"))
     assert len(server.pods) == 100
     assert server.version > version
     assert len(before - set(server.pods)) == 10 + 5
 
 
-def test_the_queue_is_timed_over_every_key() -> None:
+def test_the_queue_measurement_covers_every_key() -> None:
     report = cycles(delayed=10, count=300)
     assert report["objects"] == 300
     assert report["seconds"] > 0

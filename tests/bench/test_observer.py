@@ -21,7 +21,7 @@ def anyio_backend() -> VirtualBackend:
 
 
 class Lines:
-    """Stands for an API server that has just these lines to say."""
+    """A fake client whose watch yields these events and ends."""
 
     def __init__(self, *events: tuple[str, dict[str, Any]]) -> None:
         self._events = events
@@ -41,7 +41,7 @@ async def follow_workers(observer: Observer, *events: tuple[str, dict[str, Any]]
         await observer.watch_workers(cast("Client", Lines(*events)), "1")
 
 
-async def test_workloads_become_workers() -> None:
+async def test_workload_events_update_workers() -> None:
     observer = Observer()
     refused = [{"type": "Placed", "status": "False", "reason": "Unschedulable", "message": "no"}]
     await follow_workers(
@@ -56,7 +56,7 @@ async def test_workloads_become_workers() -> None:
     assert observer.timeline.refused == {"refused"}
 
 
-async def test_ledgers_become_seats() -> None:
+async def test_ledger_events_update_seats() -> None:
     observer = Observer()
     ledger = {"metadata": {"name": "ledger"}, "spec": {"claimName": "claim", "seats": [{"workload": "one"}]}}
     with pytest.raises(WatchEnded):
@@ -65,14 +65,14 @@ async def test_ledgers_become_seats() -> None:
     assert observer.timeline.seats == {"ledger": frozenset({"one"})}
 
 
-async def test_an_error_in_a_watch_is_not_taken_for_news() -> None:
+async def test_an_error_event_ends_the_watch() -> None:
     observer = Observer()
     gone = {"kind": "Status", "metadata": {}, "status": {}, "code": 410}
     with pytest.raises(WatchEnded, match="ERROR"):
         await observer.watch_workers(cast("Client", Lines(("ERROR", gone))), "1")
 
 
-async def test_waiting_ends_with_the_event_that_is_awaited() -> None:
+async def test_a_wait_ends_with_the_expected_event() -> None:
     observer = Observer()
 
     async def wait() -> None:
@@ -86,6 +86,6 @@ async def test_waiting_ends_with_the_event_that_is_awaited() -> None:
     assert anyio.current_time() < 60
 
 
-async def test_what_never_happens_is_named() -> None:
+async def test_the_timeout_error_names_the_expected_state() -> None:
     with pytest.raises(NeverHappened, match="one exists: not within 60 s"):
         await Observer().until(lambda: False, "one exists", timeout_seconds=60)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from bench.contender import Contender, ContenderInfo
-from bench.runner import BenchPlan, turns
+from bench.runner import BenchPlan, measuring_order
 from bench.scenarios.catalog import INFORMERS, ON_CLUSTER, TITLES
 from bench.scenarios.decision import Decision
 from bench.scenarios.placement import Placement
@@ -11,11 +11,18 @@ from bench.scenarios.placement import Placement
 ONE, TWO = Contender(ContenderInfo.CONTROLLER, 4), Contender(ContenderInfo.BARE_WRITER, 4)
 
 
-def test_contenders_take_turns_and_change_places_every_round() -> None:
-    assert list(turns([ONE, TWO], 3)) == [(1, ONE), (1, TWO), (2, TWO), (2, ONE), (3, ONE), (3, TWO)]
+def test_contenders_alternate_and_reverse_their_order_every_round() -> None:
+    assert list(measuring_order([ONE, TWO], 3)) == [
+        (1, ONE),
+        (1, TWO),
+        (2, TWO),
+        (2, ONE),
+        (3, ONE),
+        (3, TWO),
+    ]
 
 
-def test_a_plan_without_names_measures_everything_in_the_catalogs_order() -> None:
+def test_a_plan_without_names_has_every_scenario_in_catalog_order() -> None:
     plan = BenchPlan.of([], quick=False, rounds=None)
 
     assert plan.decision is not None
@@ -23,7 +30,7 @@ def test_a_plan_without_names_measures_everything_in_the_catalogs_order() -> Non
     assert [plan.decision.name, *informers, *(s.name for s in plan.scenarios)] == list(TITLES)
 
 
-def test_a_plan_measures_what_is_named_and_nothing_else() -> None:
+def test_a_plan_has_only_the_named_scenarios() -> None:
     plan = BenchPlan.of(["late", "shared-40"], quick=False, rounds=None)
 
     assert plan.decision is None
@@ -32,7 +39,7 @@ def test_a_plan_measures_what_is_named_and_nothing_else() -> None:
     assert [plan.rounds_of(scenario) for scenario in plan.scenarios] == [3, 1]
 
 
-def test_the_informers_can_be_named_together() -> None:
+def test_one_name_selects_all_informer_scenarios() -> None:
     plan = BenchPlan.of(["informers"], quick=False, rounds=None)
 
     assert plan.decision is None
@@ -40,7 +47,7 @@ def test_the_informers_can_be_named_together() -> None:
     assert plan.informers == INFORMERS
 
 
-def test_rounds_that_are_asked_for_replace_each_scenarios_own() -> None:
+def test_given_rounds_override_those_of_each_scenario() -> None:
     plan = BenchPlan.of(["shared-40"], quick=False, rounds=7)
 
     assert plan.rounds_of(plan.scenarios[0]) == 7
@@ -63,7 +70,7 @@ def test_every_worker_of_a_placement_has_exactly_one_seat(scenario: object) -> N
         assert scenario.nodes * 4 * scenario.seats_per_gpu == scenario.workers
 
 
-def test_the_decision_is_asked_of_every_size_with_every_question() -> None:
+def test_every_decision_is_measured_on_every_fleet_size() -> None:
     decision = Decision(name="decision", title="small", claims=(8, 40), batches=2)
 
     small, large = decision.measure()

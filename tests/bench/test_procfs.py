@@ -11,7 +11,7 @@ STAT = "4242 (open-rl) sched) S 1 4242 4242 0 -1 4194560 9000 0 3 0 731 45 0 0 2
 STATUS = "Name:\topen-rl\nVmPeak:\t  900000 kB\nVmHWM:\t  101376 kB\nVmRSS:\t  90000 kB\n"
 
 
-def test_cpu_time_is_user_and_system_time_whatever_the_command_is_called() -> None:
+def test_cpu_time_is_user_plus_system_time_for_any_command_name() -> None:
     assert procfs.parse_cpu_ticks(STAT) == 731 + 45
 
 
@@ -20,7 +20,7 @@ def test_the_peak_is_the_high_water_mark() -> None:
     assert procfs.parse_peak_bytes("Name:\tzombie\n") == 0
 
 
-def test_waiting_is_the_second_number_of_schedstat() -> None:
+def test_cpu_wait_is_the_second_number_of_schedstat() -> None:
     assert procfs.parse_wait_nanoseconds("957087 7000 2\n") == 7000
 
 
@@ -30,7 +30,7 @@ def test_this_process_can_be_measured() -> None:
     assert procfs.cpu_wait_seconds(os.getpid()) >= 0
 
 
-def test_a_process_that_is_gone_cannot_be_measured() -> None:
+def test_a_process_that_does_not_exist_cannot_be_measured() -> None:
     for measure in (procfs.cpu_seconds, procfs.cpu_wait_seconds, procfs.rss_peak_bytes):
         with pytest.raises(NotMeasurable, match="process 0"):
             measure(0)

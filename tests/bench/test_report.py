@@ -17,11 +17,11 @@ from bench.samples import Results, Sample
 from bench.scenarios.decision import Decision
 from bench.scenarios.handoff import HandOffs
 from bench.scenarios.late import LatePlacement
-from tests.bench.builders import facts, sample
+from tests.bench.builders import environment, sample
 
 
 def rows(*samples: Sample) -> dict[tuple[str, str], tuple[str, ...]]:
-    """The headline's cells by measure and scenario."""
+    """Return the cells of the headline by measure and scenario."""
     return {(row[0], row[1]): row[2:] for row in headline(Measured(samples)).rows}
 
 
@@ -30,7 +30,7 @@ def decision_sample(claims: int, seconds: float) -> Sample:
     return sample("decision", workers=claims, contender="fleet", latencies=latencies)
 
 
-def test_a_dedicated_placement_is_six_writes_and_no_read() -> None:
+def test_the_target_of_a_dedicated_placement_is_six_writes_and_no_read() -> None:
     requests = {"patch workloads": 300, "create pods": 300, "watch pods": 2}
     measure = ("requests per placement", "dedicated-100, 4 at once")
 
@@ -44,7 +44,7 @@ def test_a_dedicated_placement_is_six_writes_and_no_read() -> None:
     assert rows(sample("dedicated-100", requests=requests | {"create pods": 301}))[measure][-1] == "no"
 
 
-def test_speed_is_compared_round_by_round_with_the_bare_writer() -> None:
+def test_speed_is_compared_with_the_bare_writer_by_round() -> None:
     seen = rows(
         *(sample("dedicated-400", round=number, seconds=5.0 * number) for number in (1, 2, 3)),
         *(sample("dedicated-400", ContenderInfo.BARE_WRITER, round=n, seconds=4.0 * n) for n in (3, 2, 1)),
@@ -58,7 +58,7 @@ def test_speed_is_compared_round_by_round_with_the_bare_writer() -> None:
     )
 
 
-def test_cpu_is_that_of_one_placement() -> None:
+def test_the_cpu_target_is_per_placement() -> None:
     seen = rows(
         sample("dedicated-100", cpu_seconds=1.01),
         sample("dedicated-100", ContenderInfo.BARE_WRITER, cpu_seconds=0.2),
@@ -72,7 +72,7 @@ def test_cpu_is_that_of_one_placement() -> None:
     )
 
 
-def test_a_hand_off_has_a_bound_in_requests_and_in_time() -> None:
+def test_a_hand_off_has_targets_in_requests_and_time() -> None:
     slow = {HandOffs.freed_to_booked: [0.010] * 197 + [0.050] * 3}
     requests = {"create pods": 1400, "patch leases": 50}
     seen = rows(sample("hand-off-500", latencies=slow, requests=requests))
@@ -83,18 +83,18 @@ def test_a_hand_off_has_a_bound_in_requests_and_in_time() -> None:
     assert seen[f"{label}, p99 of 200", "hand-off-500"] == ("50.0 ms", "", "at most 40.0 ms", "no")
 
 
-def test_a_late_placement_is_compared_with_the_same_on_an_empty_fleet() -> None:
+def test_a_late_placement_is_compared_with_one_on_an_empty_fleet() -> None:
     latencies = {LatePlacement.on_empty: [0.1, 0.1, 9.0], LatePlacement.on_full: [0.16, 0.16, 0.16]}
     (cells,) = rows(sample("late", latencies=latencies)).values()
 
     assert cells == ("160 ms, ratio 1.60", "", "ratio at most 1.5", "no")
 
 
-def test_at_rest_only_watches_and_the_lease_are_free() -> None:
+def test_at_rest_only_watches_and_the_lease_are_allowed() -> None:
     upkeep = {"watch pods": 5, "patch leases": 30}
     quiet = sample("at-rest", operations=1, seconds=60.0, cpu_seconds=0.3, requests=upkeep)
     busy = sample("at-rest", operations=1, seconds=30.0, cpu_seconds=0.3, requests=upkeep | {"get pods": 1})
-    request_row = ("requests but watches and lease, a minute", "at-rest")
+    request_row = ("requests per minute, except watches and lease", "at-rest")
 
     assert rows(quiet)[request_row] == ("0.0", "", "0", "yes")
     assert rows(quiet)["CPU", "at-rest"] == ("0.50 % of a core", "", "under 1%", "yes")
@@ -102,18 +102,18 @@ def test_at_rest_only_watches_and_the_lease_are_free() -> None:
     assert rows(busy)["CPU", "at-rest"][-1] == "no"
 
 
-def test_a_decision_may_take_twice_the_time_with_a_hundred_times_the_claims() -> None:
+def test_a_decision_may_take_twice_as_long_with_100_times_the_claims() -> None:
     seen = rows(decision_sample(10_000, 20.1e-6), decision_sample(100, 10e-6))
 
-    assert seen[Decision.chosen, "10000 claims against 100"] == (
-        "20.1 µs against 10.0, ratio 2.01",
+    assert seen[Decision.chosen, "10000 claims vs. 100"] == (
+        "20.1 µs vs. 10.0, ratio 2.01",
         "",
         "ratio at most 2",
         "no",
     )
 
 
-def test_what_was_not_measured_has_no_row() -> None:
+def test_a_scenario_without_samples_has_no_row() -> None:
     assert headline(Measured(())).rows == ()
     assert all_tables([]) == []
 
@@ -121,7 +121,7 @@ def test_what_was_not_measured_has_no_row() -> None:
 @pytest.fixture
 def results() -> Results:
     return Results(
-        facts=facts(),
+        facts=environment(),
         samples=[
             sample("dedicated-100", latencies={"created to running": [0.5, 1.0]}, events=200),
             sample("dedicated-100", ContenderInfo.BARE_WRITER),
@@ -130,14 +130,14 @@ def results() -> Results:
     )
 
 
-def test_results_survive_their_file(results: Results, tmp_path: Path) -> None:
+def test_results_survive_a_round_trip_through_their_file(results: Results, tmp_path: Path) -> None:
     path = tmp_path / "new" / "results.json"
     results.write(path)
 
     assert Results.read(path) == results
 
 
-def test_every_table_shows_on_a_terminal_and_in_markdown(results: Results) -> None:
+def test_every_table_renders_on_a_terminal_and_in_markdown(results: Results) -> None:
     tables = all_tables(results.samples)
     output = io.StringIO()
     print_tables(tables, Console(file=output, width=200))
@@ -145,12 +145,12 @@ def test_every_table_shows_on_a_terminal_and_in_markdown(results: Results) -> No
     text = markdown(tables)
 
     for title in (
-        "Against what is to be reached",
-        "Speed and cost",
-        "CPU of the control plane, in milliseconds each",
+        "Targets",
+        "Throughput and cost",
+        "Control-plane CPU in milliseconds each",
         "Latencies in milliseconds",
         "API requests",
-        "The decision, in microseconds",
+        "Decision time in microseconds",
     ):
         assert title in shown
         assert f"### {title}\n" in text
@@ -160,16 +160,16 @@ def test_every_table_shows_on_a_terminal_and_in_markdown(results: Results) -> No
     )
 
 
-def test_a_bar_in_a_cell_does_not_end_it() -> None:
+def test_a_vertical_bar_in_a_cell_is_escaped() -> None:
     assert r"| a\|b | 1 |" in markdown([Table("t", ("x", "y"), (("a|b", "1"),))])
 
 
-def test_a_row_that_does_not_fit_its_table_is_refused() -> None:
+def test_a_row_with_the_wrong_number_of_cells_raises_an_error() -> None:
     with pytest.raises(ValueError, match="a row of 1 cells under 2 columns"):
         Table("t", ("x", "y"), (("a",),))
 
 
-def test_a_document_keeps_what_people_wrote_around_the_results(results: Results) -> None:
+def test_a_document_keeps_the_text_around_the_results(results: Results) -> None:
     document = f"# Performance\n\nBefore.\n\n{BEGIN}\nold\n{END}\n\nAfter.\n"
 
     once = with_results(document, results)
@@ -182,14 +182,14 @@ def test_a_document_keeps_what_people_wrote_around_the_results(results: Results)
     assert with_results(once, results) == once
 
 
-def test_results_of_modified_sources_say_so(results: Results) -> None:
-    changed = Results(facts=facts(modified=True, arguments=[]), samples=results.samples)
+def test_results_mention_uncommitted_changes(results: Results) -> None:
+    changed = Results(facts=environment(modified=True, arguments=[]), samples=results.samples)
     text = with_results(f"{BEGIN}\n{END}\n", changed)
 
     assert "`0123abcd` with uncommitted changes" in text
     assert "`python -m bench`" in text
 
 
-def test_a_document_without_a_place_for_results_is_refused(results: Results) -> None:
+def test_a_document_without_markers_raises_an_error(results: Results) -> None:
     with pytest.raises(BenchError, match="no lines"):
         with_results("# Performance\n", results)

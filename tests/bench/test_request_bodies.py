@@ -1,4 +1,4 @@
-"""The bare writer sends what the controller sends, field by field: otherwise it is no yardstick."""
+"""The bare writer sends the same bodies as the controller, or the comparison would be invalid."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ OURS = Workload.model_validate(DOCUMENT)
 BARE = Placement.of(msgspec.convert(DOCUMENT, BareWorkload), ASSIGNMENT_ID)
 CLAIM = own_claim_name(OURS.name, OURS.uid)
 ASSIGNMENT = Assignment(CLAIM, ASSIGNMENT_ID)
-TIERS = (DeviceShape(1, DEVICE_GIB),)
+SHAPES = (DeviceShape(1, DEVICE_GIB),)
 REQUEST = PlacementRequests(0).validate(OURS)
 MEMORY = whole_gib(REQUEST.memory_bytes)
 
 
-def test_the_names_are_those_of_the_contract() -> None:
+def test_the_names_follow_the_contract() -> None:
     assert (BARE.claim, BARE.ledger) == (CLAIM, ledger_name(CLAIM))
 
 
@@ -60,8 +60,8 @@ def test_the_ledger_holds_the_same_seat() -> None:
     assert BARE.ledger_document() == ledger_document(CLAIM, WORKER_NAMESPACE, [seat])
 
 
-def test_the_claim_asks_for_the_same_devices() -> None:
-    requests = device_requests(TIERS, memory_bytes=REQUEST.memory_bytes, device_class=DRIVER, driver=DRIVER)
+def test_the_claim_requests_the_same_devices() -> None:
+    requests = device_requests(SHAPES, memory_bytes=REQUEST.memory_bytes, device_class=DRIVER, driver=DRIVER)
 
     assert BARE.claim_document("ledger-uid") == claim_document(
         CLAIM, WORKER_NAMESPACE, "ledger-uid", requests
@@ -72,19 +72,19 @@ def test_the_pod_is_the_same() -> None:
     assert BARE.pod_document() == pod_document(OURS, ASSIGNMENT, ())
 
 
-def test_the_assignment_is_committed_with_the_same_patch() -> None:
-    outcome = StatusUpdate(
+def test_the_assignment_patch_is_the_same() -> None:
+    update = StatusUpdate(
         phase=Phase.PLACING,
-        reason=sentence(ReasonCode.CREATED_CLAIM, TIERS[0].name),
+        reason=sentence(ReasonCode.CREATED_CLAIM, SHAPES[0].name),
         assignment=ASSIGNMENT,
         details=PlacementDetails(memory_per_device=MEMORY),
     )
 
-    assert BARE.placing_patch("42") == status_patch(OURS, outcome, NOW)
+    assert BARE.placing_patch("42") == status_patch(OURS, update, NOW)
 
 
-def test_a_running_pod_is_reported_with_the_same_patch() -> None:
-    outcome = StatusUpdate(
+def test_the_patch_for_a_running_pod_is_the_same() -> None:
+    update = StatusUpdate(
         phase=Phase.RUNNING,
         reason="",
         condition=PlacedUpdate(True, ReasonCode.PLACED),
@@ -93,4 +93,4 @@ def test_a_running_pod_is_reported_with_the_same_patch() -> None:
         ),
     )
 
-    assert BARE.running_patch("42", "node-1", NOW) == status_patch(OURS, outcome, NOW)
+    assert BARE.running_patch("42", "node-1", NOW) == status_patch(OURS, update, NOW)

@@ -1,13 +1,13 @@
 from __future__ import annotations
 
-from bench.timeline import HandOff, SeatChange, Timeline, WorkerSeen, find_hand_off
+from bench.timeline import HandOff, SeatChange, Timeline, WorkerState, find_hand_off
 
 
-def worker(name: str, phase: str = "Running", node: str = "node-1", *, refused: bool = False) -> WorkerSeen:
-    return WorkerSeen(name, phase, node, refused)
+def worker(name: str, phase: str = "Running", node: str = "node-1", *, refused: bool = False) -> WorkerState:
+    return WorkerState(name, phase, node, refused)
 
 
-def test_a_worker_runs_from_the_first_event_that_says_so() -> None:
+def test_a_worker_runs_from_its_first_running_event() -> None:
     timeline = Timeline()
     timeline.see_worker("ADDED", worker("one", phase="", node=""), 1.0)
     timeline.see_worker("MODIFIED", worker("one"), 2.0)
@@ -17,7 +17,7 @@ def test_a_worker_runs_from_the_first_event_that_says_so() -> None:
     assert timeline.running_since == {"one": 2.0}
 
 
-def test_a_worker_that_moves_runs_anew() -> None:
+def test_a_worker_that_moves_restarts_its_running_time() -> None:
     timeline = Timeline()
     timeline.see_worker("ADDED", worker("one"), 1.0)
     timeline.see_worker("MODIFIED", worker("one", phase="Placing"), 2.0)
@@ -29,7 +29,7 @@ def test_a_worker_that_moves_runs_anew() -> None:
     assert timeline.running_since == {"one": 3.0}
 
 
-def test_a_move_between_two_events_is_seen_by_the_node() -> None:
+def test_a_changed_node_shows_a_move_between_two_events() -> None:
     timeline = Timeline()
     timeline.see_worker("ADDED", worker("one"), 1.0)
     timeline.see_worker("MODIFIED", worker("one", node="node-2"), 2.0)
@@ -37,7 +37,7 @@ def test_a_move_between_two_events_is_seen_by_the_node() -> None:
     assert timeline.running_since == {"one": 2.0}
 
 
-def test_a_waiter_counts_while_its_own_claim_is_refused() -> None:
+def test_a_worker_is_refused_while_its_own_claim_is() -> None:
     timeline = Timeline()
     timeline.see_worker("ADDED", worker("one", phase="Pending", refused=True), 1.0)
     assert timeline.refused == {"one"}
@@ -47,7 +47,7 @@ def test_a_waiter_counts_while_its_own_claim_is_refused() -> None:
     assert timeline.refused == set()
 
 
-def test_a_deleted_worker_is_nowhere() -> None:
+def test_a_deleted_worker_has_no_state() -> None:
     timeline = Timeline()
     timeline.see_worker("ADDED", worker("one"), 1.0)
     timeline.see_worker("ADDED", worker("two", phase="Pending", refused=True), 1.0)
@@ -59,7 +59,7 @@ def test_a_deleted_worker_is_nowhere() -> None:
     assert not timeline.refused
 
 
-def test_ledgers_show_their_workers_and_every_change() -> None:
+def test_ledger_events_update_workers_and_changes() -> None:
     timeline = Timeline()
     timeline.see_ledger("ADDED", "ledger", ["one"], 1.0)
     timeline.see_ledger("MODIFIED", "ledger", ["one", "two"], 2.0)
@@ -91,7 +91,7 @@ def change(seconds: float, ledger: str = "ledger", *, gained: str = "", lost: st
     return SeatChange(seconds, ledger, frozenset(gained.split()), frozenset(lost.split()))
 
 
-def test_a_hand_off_is_the_first_gain_after_the_predecessors_seat_went() -> None:
+def test_a_hand_off_is_the_first_gain_after_the_predecessors_seat_is_freed() -> None:
     changes = [
         change(1.0, gained="early"),
         change(2.0, "other", gained="elsewhere"),
@@ -104,10 +104,10 @@ def test_a_hand_off_is_the_first_gain_after_the_predecessors_seat_went() -> None
     assert find_hand_off(changes, "ledger", "old") == HandOff(3.0, 4.0, "new")
 
 
-def test_a_seat_that_changes_hands_in_one_write_is_freed_and_booked_at_once() -> None:
+def test_a_hand_off_in_one_write_has_equal_times() -> None:
     assert find_hand_off([change(3.0, lost="old", gained="new")], "ledger", "old") == HandOff(3.0, 3.0, "new")
 
 
-def test_there_is_no_hand_off_before_the_seat_is_taken() -> None:
+def test_there_is_no_hand_off_before_the_seat_is_booked() -> None:
     assert find_hand_off([change(1.0, gained="early"), change(2.0, lost="old")], "ledger", "old") is None
     assert find_hand_off([change(1.0, lost="someone", gained="new")], "ledger", "old") is None
