@@ -1,7 +1,7 @@
-"""What this process did with Workloads: its status writes that succeeded, and its repairs.
+"""Counters of this process: status writes that succeeded, and repairs.
 
-As with Events, an outcome counts and never an intention. A restart begins at zero, as counters may, and a
-process that stands by stays there.
+Like Events, they count results and never intentions. They start at zero with each process and stay there on a
+standby.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from informers.histogram import Histogram, HistogramStatistics
 WAIT_BUCKETS_SECONDS = (1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0, 1800.0, 3600.0, 14400.0)
 
 RESTORED = "restored"
-"""A status that was made to name what the worker's Pod says: nothing was placed."""
+"""The status was restored from the worker's Pod: nothing was placed."""
 
 ASSIGNMENT_KINDS: Mapping[str, str] = {
     ReasonCode.CREATED_CLAIM.value: "dedicated",
     ReasonCode.JOINED_CLAIM.value: "shared",
     ReasonCode.SHARED_ON_UNSCHEDULABLE.value: "fallback",
 }
-"""How a worker came by a claim, by what its status said of it."""
+"""How a worker got its claim, by the code of its `status.reason`."""
 
 CLEARING_CODES = (
     ReasonCode.WAITING_FOR_CAPACITY,
@@ -35,7 +35,7 @@ CLEARING_CODES = (
     ReasonCode.SEAT_LOST,
     ReasonCode.POD_REJECTED,
 )
-"""Why a worker that has not ended loses its claim and is placed again."""
+"""Why a worker that has not ended loses its claim and is placed again, by code."""
 
 ENDING_REASONS = (
     Phase.SUCCEEDED.value,
@@ -50,45 +50,45 @@ ENDING_REASONS = (
         )
     ),
 )
-"""How a worker ends: it succeeds, or fails with one of these codes."""
+"""How a worker ends: `Succeeded`, or the code with which it fails."""
 
 
 class RepairKind(Enum):
-    """What a repair put right, each after fresh reads agreed; counted once it was done."""
+    """What a repair corrected. Each follows live reads and is counted when done."""
 
     SEAT = "seat"
-    """A seat that was missing, or stood under another booking, was booked again."""
+    """A seat that was missing or had another assignment ID was booked again."""
     SEAT_REFUSED = "seat_refused"
-    """It could not be booked again: the worker moves."""
+    """A seat could not be booked again: the worker moves."""
     OWNER = "owner"
-    """A claim was made to belong to the ledger that was created for it again."""
+    """A claim got the re-created ledger as its owner."""
     LABEL = "label"
-    """A claim got back the label by which it is seen."""
+    """A claim got its label back, by which the cache selects it."""
     STATUS = "status"
-    """A status was made to name what the worker's live Pod says."""
+    """A status was restored from the worker's live Pod."""
     POD = "pod"
     """A Pod on a claim that its Workload does not name was deleted."""
     STRAY = "stray"
-    """A seat that no status names was released."""
+    """A seat that its Workload's status does not name was released."""
 
 
 @dataclass(frozen=True)
 class CountersStatistics:
-    """Counts since the start; what is known to happen is there from the start."""
+    """Counts since the start. Known label values are present from the start."""
 
     assignments_total: Mapping[str, int]
-    """Claims that workers were assigned to, by how."""
+    """Assignments of workers to claims, by kind."""
     cleared_total: Mapping[str, int]
-    """Assignments that were taken back from workers that go on, by reason."""
+    """Assignments removed from workers that are placed again, by reason."""
     ended_total: Mapping[str, int]
     """Workloads that ended, by reason."""
     repairs_total: Mapping[RepairKind, int]
     wait_seconds: HistogramStatistics
-    """From the beginning of a wait until the worker runs; a Pod rebuilt in its place does not wait."""
+    """From the start of a wait until the worker runs. A rebuilt Pod of a placed worker does not wait."""
 
 
 class Counters:
-    """Counts what status writes amount to. `now` is the wall clock, by which waits are told."""
+    """Counts the effects of status writes. Waits are measured by the wall clock, `now`."""
 
     def __init__(self, now: Callable[[], datetime]) -> None:
         self._now = now
@@ -99,10 +99,10 @@ class Counters:
         self._wait_seconds = Histogram(WAIT_BUCKETS_SECONDS)
 
     def __repr__(self) -> str:
-        return f"<Tally assignments={self._assignments.total()} ended={self._ended.total()}>"
+        return f"<Counters assignments={self._assignments.total()} ended={self._ended.total()}>"
 
     def record_status_write(self, before: Workload, after: Workload) -> None:
-        """A status was written on the version `before`, and is now that of `after`."""
+        """Count a status write that changed `before` into `after`."""
         code = code_of(after.status.reason)
         old, new = assignment_of(before), assignment_of(after)
         if new.claim and new != old:
@@ -118,12 +118,12 @@ class Counters:
             waited = self._now() - waiting_since(before)
             self._wait_seconds.observe(max(0.0, waited.total_seconds()))
 
-    def record_repair(self, what: RepairKind) -> None:
-        """A repair was carried out."""
-        self._repairs[what] += 1
+    def record_repair(self, kind: RepairKind) -> None:
+        """Count a repair."""
+        self._repairs[kind] += 1
 
     def statistics(self) -> CountersStatistics:
-        """Counts since the start."""
+        """Return the counts since the start."""
         kinds = (*ASSIGNMENT_KINDS.values(), RESTORED)
         return CountersStatistics(
             assignments_total={kind: self._assignments[kind] for kind in kinds},

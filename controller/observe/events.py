@@ -1,10 +1,9 @@
-"""What Kubernetes Events tell about Workloads: one table of reasons, and when each is said.
+"""Kubernetes Events about Workloads: one table of reasons, and the status changes that cause each.
 
-An event follows from a status write that succeeded, by what changed in it: an outcome, never an intention,
-and never that something is still so. So whatever an event says is in the status too, which does not expire.
-Reasons are the codes of `status.reason`, so that one word is looked up in one place. An event that repeats
-another shows the first one's note (`informers.events.recorder`): `distinct` names what makes it a different
-one.
+An Event follows from a status write that succeeded. It reports a change, never an intention, and never that a
+state continues. Everything an Event reports is therefore also in the status, which does not expire. Event
+reasons are the codes of `status.reason`. A repeated Event shows the note of the first one
+(`informers.events.recorder`); `distinct` separates Events that must not be merged.
 """
 
 from __future__ import annotations
@@ -28,27 +27,27 @@ from informers.events.recorder import EventRecorder
 REPORTING_CONTROLLER = "openrl.io/open-rl-scheduler"
 
 FLUSH_SECONDS = 3.0
-"""How long a stop may wait for events to be sent; with `DRAIN_SECONDS` less than the Deployment grants."""
+"""How long a stop may wait for Events; with `DRAIN_SECONDS` it is less than the Pod's grace period."""
 
 SUCCEEDED = Phase.SUCCEEDED.value
-"""The one reason that is no code: a worker that succeeded has no `status.reason`."""
+"""The only reason that is not a code: a worker that succeeded has no `status.reason`."""
 
 
 @dataclass(frozen=True)
 class EventDefinition:
-    """How an event with a certain reason is told."""
+    """How an Event with one reason is written."""
 
     type: EventType
     action: str
-    """What was done or tried: UpperCamelCase, at most 128 characters."""
+    """What the controller did or tried, in UpperCamelCase of at most 128 characters."""
     related: Callable[[Workload], Reference | None] = lambda _: None
     note: Callable[[Workload, str], str] = lambda _, detail: detail
-    """From the Workload and what its `status.reason` says behind the code."""
+    """Makes the note from the Workload and the text after the code in `status.reason`."""
 
 
 @dataclass(frozen=True)
 class EventData:
-    """One event, but for the Workload that it is about."""
+    """One Event, without the Workload that it is about."""
 
     type: EventType
     reason: str
@@ -79,12 +78,12 @@ def _created_note(workload: Workload, detail: str) -> str:
 
 
 def _joined_note(workload: Workload, _: str) -> str:
-    return f"Took a seat on claim {workload.status.claim_name}"
+    return f"Joined claim {workload.status.claim_name}"
 
 
 def _moved_note(workload: Workload, _: str) -> str:
     claim = workload.status.claim_name
-    return f"Moved to a seat on claim {claim}, since kube-scheduler could not allocate the claim before"
+    return f"Moved to claim {claim} because kube-scheduler could not allocate the previous claim"
 
 
 _NORMAL, _WARNING = EventType.NORMAL, EventType.WARNING
@@ -96,22 +95,22 @@ EVENT_KINDS: Mapping[str, EventDefinition] = MappingProxyType(
         ReasonCode.JOINED_CLAIM.value: EventDefinition(_NORMAL, "Seating", _claim, _joined_note),
         ReasonCode.SHARED_ON_UNSCHEDULABLE.value: EventDefinition(_NORMAL, "Moving", _claim, _moved_note),
         ReasonCode.PLACED.value: EventDefinition(_NORMAL, "Starting", _pod, _placed_note),
-        SUCCEEDED: EventDefinition(_NORMAL, "Running", _pod, lambda *_: "The Pod ended successfully"),
-        # Waits that end by themselves, with what the worker waits for.
+        SUCCEEDED: EventDefinition(_NORMAL, "Running", _pod, lambda *_: "The Pod succeeded"),
+        # Waits that end without intervention.
         ReasonCode.WAITING_FOR_PREDECESSOR_CLAIM.value: EventDefinition(_NORMAL, "Seating"),
         ReasonCode.WAITING_FOR_PREDECESSOR_POD.value: EventDefinition(_NORMAL, "CreatingPod", _pod),
         ReasonCode.WAITING_FOR_POD_GONE.value: EventDefinition(_NORMAL, "CreatingPod", _pod),
-        # Waits for capacity: no device or seat is free, or none will ever fit.
+        # Waits for capacity: no device or seat is free, or none can ever fit.
         ReasonCode.WAITING_FOR_CAPACITY.value: EventDefinition(_WARNING, "Placing"),
         ReasonCode.NO_CAPACITY.value: EventDefinition(_WARNING, "Placing"),
-        # What hinders a worker and needs a look at the cluster.
+        # Problems that need attention.
         ReasonCode.INVALID_CONFIGURATION.value: EventDefinition(_WARNING, "Placing"),
         ReasonCode.SCHEDULER_ERROR.value: EventDefinition(_WARNING, "Scheduling", _pod),
         ReasonCode.CONTAINER_WAITING.value: EventDefinition(_WARNING, "Starting", _pod),
         ReasonCode.POD_REJECTED.value: EventDefinition(_WARNING, "CreatingPod"),
         ReasonCode.REPLACING_WEDGED_CLAIM.value: EventDefinition(_WARNING, "Moving", _claim),
         ReasonCode.SEAT_LOST.value: EventDefinition(_WARNING, "Moving"),
-        # How workers fail.
+        # Failures.
         ReasonCode.INVALID_SPEC.value: EventDefinition(_WARNING, "Validating"),
         ReasonCode.INVALID_TEMPLATE.value: EventDefinition(_WARNING, "Validating"),
         ReasonCode.POD_CONFLICT.value: EventDefinition(_WARNING, "CreatingPod", _pod),
@@ -119,16 +118,15 @@ EVENT_KINDS: Mapping[str, EventDefinition] = MappingProxyType(
         ReasonCode.POD_FAILED.value: EventDefinition(_WARNING, "Running", _pod),
     }
 )
-"""Every reason, by its word; contract §2.1 says in which situation a status bears it."""
-
+"""Every reason; contract §2.1 lists the situations."""
 
 _ORDINARY_STARTS = frozenset({"ContainerCreating", "PodInitializing"})
-"""What kubelet says of any container whose image is large: no news, and no reason for a warning."""
+"""Ordinary states of a container whose image is still being pulled: not worth a warning."""
 
 
 def event_for(before: Workload, after: Workload) -> EventData | None:
-    """The event that a status write amounts to; `None` if nothing happened that was not told before."""
-    reason, detail = _news(before, after)
+    """Return the Event for a status change, `None` if there is nothing new to report."""
+    reason, detail = _reported_change(before, after)
     kind = EVENT_KINDS.get(reason)
     if kind is None:
         return None
@@ -136,8 +134,8 @@ def event_for(before: Workload, after: Workload) -> EventData | None:
     return EventData(kind.type, reason, kind.action, kind.note(after, detail), kind.related(after), distinct)
 
 
-def _news(before: Workload, after: Workload) -> tuple[str, str]:
-    """The reason of what changed and what is said about it; no reason if nothing did."""
+def _reported_change(before: Workload, after: Workload) -> tuple[str, str]:
+    """Return reason and detail of the change, an empty reason if there is nothing to report."""
     if after.status.phase != before.status.phase:
         if after.status.phase == Phase.RUNNING.value:
             return ReasonCode.PLACED.value, ""
@@ -152,7 +150,7 @@ def _news(before: Workload, after: Workload) -> tuple[str, str]:
 
 
 class WorkloadEvents:
-    """Tells what status writes amount to."""
+    """Records Events for status writes."""
 
     def __init__(self, recorder: EventRecorder) -> None:
         self._recorder = recorder
@@ -161,7 +159,7 @@ class WorkloadEvents:
         return f"<WorkloadEvents {self._recorder!r}>"
 
     def record_status_write(self, before: Workload, after: Workload) -> None:
-        """A status was written on the version `before`, and is now that of `after`. Never raises or waits."""
+        """Record the Event of a status write that changed `before` into `after`. Never raises or waits."""
         event = event_for(before, after)
         if event is None:
             return
@@ -177,7 +175,7 @@ class WorkloadEvents:
 
 
 def make_recorder(api: Api, settings: Settings, nondeterminism: Nondeterminism) -> EventRecorder:
-    """The recorder of this process; its events bear the name of its Pod, or that of its host."""
+    """Create the recorder of this process. Its Events name its Pod, or its host without a Pod."""
     return EventRecorder(
         api,
         reporting_controller=REPORTING_CONTROLLER,

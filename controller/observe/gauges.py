@@ -1,8 +1,7 @@
-"""What there is of each kind and in which state, kept up to date event by event for metrics.
+"""Gauges: numbers of Workloads, ledgers, seats and claims by state, for metrics only.
 
-The numbers change with the caches, so that a scrape adds nothing up: it costs the same whether ten claims or
-ten thousand are placed. They are those of the caches of this process, warm on a standby too. Nothing is
-decided from them.
+They are updated with the caches, event by event. A scrape therefore costs the same for ten claims as for ten
+thousand. A standby's gauges are up to date too.
 """
 
 from __future__ import annotations
@@ -24,10 +23,10 @@ from ledger.state import ClaimLedger
 C = TypeVar("C", bound=Hashable)
 
 NEW = "New"
-"""Phase and cause of a Workload that no status was written for yet."""
+"""Phase and cause of a Workload without a status."""
 
 OTHER = "Other"
-"""The cause where a status bears none of our codes, as an earlier controller's may."""
+"""Cause of a status without one of our codes, perhaps written by an earlier controller."""
 
 WAITING_CAUSES = (
     NEW,
@@ -51,89 +50,85 @@ WAITING_CAUSES = (
     ),
     OTHER,
 )
-"""What a worker in line may say of itself: the code of its `status.reason`."""
+"""Possible causes of a wait: the code of `status.reason`."""
 
 REASONS = (
     *(cause for cause in WAITING_CAUSES if cause not in {NEW, OTHER}),
     ReasonCode.CONTAINER_WAITING.value,
     OTHER,
 )
-"""What the `status.reason` of a Workload may begin with that has not ended."""
+"""Possible codes in the `status.reason` of a Workload that has not ended."""
 
 PHASES = (NEW, *(phase.value for phase in Phase))
 
 
 @dataclass(frozen=True)
 class GaugesStatistics:
-    """Numbers of this moment; every phase and every cause is there."""
+    """Current numbers. Every phase, reason and cause is present."""
 
     workloads: Mapping[str, int]
     """By phase."""
     reasons: Mapping[str, int]
-    """Those that have not ended and give a reason, by its code."""
+    """Workloads that have not ended and have a reason, by its code."""
     waiting: Mapping[str, int]
     """Workers that have not ended and have no bound Pod, by cause."""
     waiting_since: datetime | None
-    """Since when the one waits that has waited longest; `None` where nobody does."""
+    """Start of the longest wait."""
     shareable_ledgers: int
     exclusive_ledgers: int
-    """Those whose worker shares with nobody."""
     shareable_seats: int
     exclusive_seats: int
     ledgers_at_limit: int
-    """Shareable ones with as many seats as the limit allows, or more."""
+    """Shareable ledgers with at least as many seats as the limit."""
     allocated_claims: int
     unallocated_claims: int
     allocated_devices: int
-    """Devices that the allocations of these claims name."""
+    """Devices in the allocations of these claims."""
 
 
 class Gauges:
-    """Counts what the caches hold. `seat_limit` is the effective one."""
+    """Counts cached objects by state. `seat_limit` is the effective limit."""
 
     def __init__(self, seat_limit: int) -> None:
         self._seat_limit = seat_limit
-        self._workloads = _Kept(_standing)
-        self._ledgers = _Kept(_seating)
-        self._claims = _Kept(_devices)
-        # Workers in line: what they say, and since when they wait.
+        self._workloads = _StateCounter(_workload_state)
+        self._ledgers = _StateCounter(_ledger_state)
+        self._claims = _StateCounter(_device_count)
+        # Cause and start of each queued worker's wait.
         self._waiting: dict[ObjectKey, tuple[str, datetime]] = {}
         self._causes: Counter[str] = Counter()
 
     def __repr__(self) -> str:
         workloads, ledgers = self._workloads.counts.total(), self._ledgers.counts.total()
-        return f"<Census workloads={workloads} waiting={len(self._waiting)} ledgers={ledgers}>"
+        return f"<Gauges workloads={workloads} waiting={len(self._waiting)} ledgers={ledgers}>"
 
     def subscribe(self, caches: Caches) -> None:
-        """Follow the caches; who waits is told by `waits` and `waits_no_more`."""
-        caches.workloads.on_change(self._workloads.change, name="gauges", inline=True)
-        caches.ledgers.on_change(self._ledgers.change, name="gauges", inline=True)
-        caches.claims.on_change(self._claims.change, name="gauges", inline=True)
+        """Subscribe to the caches. Waiting workers are set through `set_waiting` and `clear_waiting`."""
+        caches.workloads.on_change(self._workloads.update, name="gauges", inline=True)
+        caches.ledgers.on_change(self._ledgers.update, name="gauges", inline=True)
+        caches.claims.on_change(self._claims.update, name="gauges", inline=True)
 
     def set_waiting(self, key: ObjectKey, workload: Workload) -> None:
-        """This worker is in line, and says why in its status."""
+        """Count a queued worker under the cause in its status."""
         entry = (_cause(workload), waiting_since(workload))
-        before = self._waiting.get(key)
-        if before == entry:
-            return
-        if before is not None:
-            self._causes[before[0]] -= 1
-        self._waiting[key] = entry
-        self._causes[entry[0]] += 1
+        if self._waiting.get(key) != entry:
+            self.clear_waiting(key)
+            self._waiting[key] = entry
+            self._causes[entry[0]] += 1
 
     def clear_waiting(self, key: ObjectKey) -> None:
-        """This worker left the line, if it was there."""
-        before = self._waiting.pop(key, None)
-        if before is not None:
-            self._causes[before[0]] -= 1
+        """Stop counting a worker that has left the queue."""
+        entry = self._waiting.pop(key, None)
+        if entry is not None:
+            self._causes[entry[0]] -= 1
 
     def statistics(self) -> GaugesStatistics:
-        """Numbers of this moment; costs the number of classes, and a look at everybody who waits."""
+        """Return the current numbers. The cost grows with the states and the waiting workers only."""
         phases: Counter[str] = Counter()
         reasons: Counter[str] = Counter()
-        for standing, number in self._workloads.counts.items():
-            phases[standing.phase] += number
-            reasons[standing.reason] += number
+        for state, number in self._workloads.counts.items():
+            phases[state.phase] += number
+            reasons[state.reason] += number
         ledgers, claims, limit = self._ledgers.counts, self._claims.counts, self._seat_limit
         return GaugesStatistics(
             workloads={phase: phases[phase] for phase in PHASES},
@@ -144,11 +139,63 @@ class Gauges:
             exclusive_ledgers=_sum(ledgers, lambda ledger: ledger.exclusive),
             shareable_seats=_sum(ledgers, lambda ledger: 0 if ledger.exclusive else ledger.seats),
             exclusive_seats=_sum(ledgers, lambda ledger: ledger.seats if ledger.exclusive else 0),
-            ledgers_at_limit=_sum(ledgers, lambda lg: not lg.exclusive and lg.seats >= limit),
+            ledgers_at_limit=_sum(ledgers, lambda ledger: not ledger.exclusive and ledger.seats >= limit),
             allocated_claims=_sum(claims, lambda devices: devices >= 0),
             unallocated_claims=claims[-1],
             allocated_devices=_sum(claims, lambda devices: max(devices, 0)),
         )
+
+
+class _StateCounter(Generic[T, C]):
+    """Number of objects of one kind in each state.
+
+    The counted state is remembered per object: a deletion reports the last state, which may never have been
+    counted.
+    """
+
+    def __init__(self, state_of: Callable[[T], C]) -> None:
+        self._state_of = state_of
+        self._states: dict[ObjectKey, C] = {}
+        self.counts: Counter[C] = Counter()
+
+    def update(self, old: T | None, new: T | None) -> None:
+        """Handle a change."""
+        obj = old if new is None else new
+        if obj is None:
+            return
+        key = ObjectKey.of(obj)
+        if key in self._states:
+            self.counts[self._states.pop(key)] -= 1
+        if new is not None:
+            self._states[key] = state = self._state_of(new)
+            self.counts[state] += 1
+
+
+class _WorkloadState(NamedTuple):
+    phase: str
+    reason: str
+    """The code; empty for none, and for a Workload that has ended."""
+
+
+class _LedgerState(NamedTuple):
+    seats: int
+    exclusive: bool
+
+
+def _workload_state(workload: Workload) -> _WorkloadState:
+    code = "" if workload.terminal else code_of(workload.status.reason)
+    return _WorkloadState(workload.status.phase or NEW, code if not code or code in REASONS else OTHER)
+
+
+def _ledger_state(ledger: ClaimLedger) -> _LedgerState:
+    return _LedgerState(len(ledger.seats), any(seat.exclusive for seat in ledger.seats))
+
+
+def _device_count(claim: ResourceClaim) -> int:
+    """Return the devices that a claim holds, -1 if unallocated. Administrative access holds none."""
+    if claim.status.allocation is None:
+        return -1
+    return sum(not result.admin_access for result in claim.status.allocation.devices.results)
 
 
 def _cause(workload: Workload) -> str:
@@ -158,61 +205,5 @@ def _cause(workload: Workload) -> str:
     return code if code in WAITING_CAUSES else OTHER
 
 
-class _Kept(Generic[T, C]):
-    """Objects of one kind by a class of theirs. An inline handler of their cache.
-
-    What an object was counted as is remembered: that of a deletion is its last state, which was never told.
-    """
-
-    def __init__(self, class_of: Callable[[T], C]) -> None:
-        self._class_of = class_of
-        self._classes: dict[ObjectKey, C] = {}
-        self.counts: Counter[C] = Counter()
-
-    def change(self, old: T | None, new: T | None) -> None:
-        """Count the object as what it is now."""
-        if new is not None:
-            self._count(new)
-        elif old is not None:
-            self._forget(ObjectKey.of(old))
-
-    def _count(self, obj: T) -> None:
-        key = ObjectKey.of(obj)
-        self._forget(key)
-        self._classes[key] = counted = self._class_of(obj)
-        self.counts[counted] += 1
-
-    def _forget(self, key: ObjectKey) -> None:
-        if key in self._classes:
-            self.counts[self._classes.pop(key)] -= 1
-
-
-class _Standing(NamedTuple):
-    phase: str
-    reason: str
-    """The code; empty for none, and for a Workload that has ended."""
-
-
-class _Seating(NamedTuple):
-    seats: int
-    exclusive: bool
-
-
-def _standing(workload: Workload) -> _Standing:
-    code = "" if workload.terminal else code_of(workload.status.reason)
-    return _Standing(workload.status.phase or NEW, code if not code or code in REASONS else OTHER)
-
-
-def _seating(ledger: ClaimLedger) -> _Seating:
-    return _Seating(len(ledger.seats), any(seat.exclusive for seat in ledger.seats))
-
-
-def _devices(claim: ResourceClaim) -> int:
-    """Devices that the claim holds, -1 where it is not allocated; access as an administrator holds none."""
-    if claim.status.allocation is None:
-        return -1
-    return sum(not result.admin_access for result in claim.status.allocation.devices.results)
-
-
-def _sum(counts: Counter[C], what: Callable[[C], int]) -> int:
-    return sum(what(counted) * number for counted, number in counts.items())
+def _sum(counts: Counter[C], value: Callable[[C], int]) -> int:
+    return sum(value(state) * number for state, number in counts.items())

@@ -1,9 +1,9 @@
-"""How long a freed seat takes to reach the next worker: counted for metrics, decides nothing.
+"""Latency from a freed seat to the next booking, for metrics only.
 
-A seat that went from a ledger while somebody waited for one is handed to the worker that is woken for it, and
-counts from the moment in which the cache showed it gone until the cache shows the booking of that worker. A
-worker that does not take it passes its time on to the next one. A seat that nobody could take counts for
-nothing. Only the process that places workers measures: `begin` and `end` say from when until when.
+A seat that leaves a ledger while workers wait is handed to the worker that is activated for it. The time runs
+from the moment when the cache shows the seat gone until it shows that worker's booking. A worker that does
+not book passes its time on to the next one. Seats that no worker can use do not count. Only a process that
+places workers measures, between `start` and `stop`.
 """
 
 from __future__ import annotations
@@ -25,48 +25,48 @@ class HandOffLatency:
     def __init__(self) -> None:
         self._measuring = False
         self._freed: deque[float] = deque()
-        # Workers that were woken for a freed seat and have not booked it yet: when it was freed.
-        self._on_the_way: dict[ObjectKey, float] = {}
+        # When the seat was freed for which each worker was activated, until the worker books it.
+        self._pending: dict[ObjectKey, float] = {}
         self._seconds = Histogram(HAND_OFF_BUCKETS_SECONDS)
 
     def __repr__(self) -> str:
         done = self._seconds.statistics().count
-        return f"<HandOffs freed={len(self._freed)} on_the_way={len(self._on_the_way)} done={done}>"
+        return f"<HandOffLatency freed={len(self._freed)} pending={len(self._pending)} done={done}>"
 
     def statistics(self) -> HistogramStatistics:
-        """The hand-offs so far, in seconds."""
+        """Return the distribution of completed hand-offs, in seconds."""
         return self._seconds.statistics()
 
     def start(self) -> None:
-        """This process places workers from now on."""
+        """Start measuring: this process places workers from now on."""
         self._measuring = True
 
     def stop(self) -> None:
-        """Another process places workers from now on; what is on its way is not ours to measure."""
+        """Stop measuring and drop pending hand-offs, which another process completes."""
         self._measuring = False
         self._freed.clear()
-        self._on_the_way.clear()
+        self._pending.clear()
 
     def record_freed(self, seats: int) -> None:
-        """So many seats went from a ledger."""
+        """Record that this many seats left a ledger."""
         if self._measuring:
             self._freed.extend([anyio.current_time()] * seats)
 
-    def record_activated(self, takers: Sequence[ObjectKey]) -> None:
-        """These workers are woken, the first in line first; what is left over is for nobody."""
-        for key in takers:
-            if self._freed and key not in self._on_the_way:
-                self._on_the_way[key] = self._freed.popleft()
+    def record_activated(self, keys: Sequence[ObjectKey]) -> None:
+        """Record that these workers were activated, oldest first. Remaining freed seats do not count."""
+        for key in keys:
+            if self._freed and key not in self._pending:
+                self._pending[key] = self._freed.popleft()
         self._freed.clear()
 
     def record_skipped(self, key: ObjectKey) -> None:
-        """A worker did not take what it was woken for: the next one may."""
-        since = self._on_the_way.pop(key, None)
+        """Record that a worker did not book the seat: the next one may."""
+        since = self._pending.pop(key, None)
         if since is not None:
             self._freed.appendleft(since)
 
     def record_booked(self, key: ObjectKey) -> None:
-        """A worker has got a seat on a claim of others."""
-        since = self._on_the_way.pop(key, None)
+        """Record that a worker joined a claim."""
+        since = self._pending.pop(key, None)
         if since is not None:
             self._seconds.observe(anyio.current_time() - since)

@@ -79,7 +79,9 @@ class RecordingApi:
 async def test_every_call_that_writes_seats_holds_the_lock_of_its_claim(call: str) -> None:
     locks, api = ClaimLocks(), RecordingApi()
     book = SeatBook(cast("LedgerApi", api), lambda: "new", locks.hold)
-    request = cast("SeatRequest", SimpleNamespace(recorded_assignment_id=""))
+    request = cast(
+        "SeatRequest", SimpleNamespace(recorded_assignment_id="", workload="w", workload_uid="uid-w")
+    )
     arguments = {"recheck": None} if call in {"join", "repair"} else {}
     write_seats = partial(getattr(book, call), **arguments)
 

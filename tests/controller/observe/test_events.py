@@ -1,4 +1,4 @@
-"""Which event a status write amounts to."""
+"""The Event for each status change."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ def workload(phase: Phase | None = None, reason: str = "", **status: Any) -> Wor
     )
 
 
-SEATED = {"claim_name": "claim-a", "assignment_id": "id-1"}
+BOOKED = {"claim_name": "claim-a", "assignment_id": "id-1"}
 NEW = workload()
-PLACING = workload(Phase.PLACING, "JoinedClaim: claim-a", **SEATED)
+PLACING = workload(Phase.PLACING, "JoinedClaim: claim-a", **BOOKED)
 WAITING = workload(Phase.PENDING, "WaitingForCapacity: claims that fit are full")
-RUNNING = workload(Phase.RUNNING, **SEATED, pod_name="orw-trainer", node_name="gpu-node-0", device_count=1)
+RUNNING = workload(Phase.RUNNING, **BOOKED, pod_name="orw-trainer", node_name="gpu-node-0", device_count=1)
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ RUNNING = workload(Phase.RUNNING, **SEATED, pod_name="orw-trainer", node_name="g
     [
         (
             NEW,
-            workload(Phase.PLACING, "CreatedClaim: t1x24|t1x80", **SEATED),
+            workload(Phase.PLACING, "CreatedClaim: t1x24|t1x80", **BOOKED),
             EventData(
                 EventType.NORMAL, "CreatedClaim", "Seating", "Created claim claim-a for t1x24|t1x80", CLAIM
             ),
@@ -62,16 +62,16 @@ RUNNING = workload(Phase.RUNNING, **SEATED, pod_name="orw-trainer", node_name="g
         (
             WAITING,
             PLACING,
-            EventData(EventType.NORMAL, "JoinedClaim", "Seating", "Took a seat on claim claim-a", CLAIM),
+            EventData(EventType.NORMAL, "JoinedClaim", "Seating", "Joined claim claim-a", CLAIM),
         ),
         (
             workload(Phase.PENDING, "NoCapacity: x", claim_name="claim-b", assignment_id="id-0"),
-            workload(Phase.PLACING, "SharedOnUnschedulable: claim-a", **SEATED),
+            workload(Phase.PLACING, "SharedOnUnschedulable: claim-a", **BOOKED),
             EventData(
                 EventType.NORMAL,
                 "SharedOnUnschedulable",
                 "Moving",
-                "Moved to a seat on claim claim-a, since kube-scheduler could not allocate the claim before",
+                "Moved to claim claim-a because kube-scheduler could not allocate the previous claim",
                 CLAIM,
             ),
         ),
@@ -99,7 +99,7 @@ RUNNING = workload(Phase.RUNNING, **SEATED, pod_name="orw-trainer", node_name="g
         ),
         (
             PLACING,
-            workload(Phase.PLACING, "ContainerWaiting: ImagePullBackOff", **SEATED),
+            workload(Phase.PLACING, "ContainerWaiting: ImagePullBackOff", **BOOKED),
             EventData(EventType.WARNING, "ContainerWaiting", "Starting", "ImagePullBackOff", POD),
         ),
         (
@@ -114,18 +114,18 @@ RUNNING = workload(Phase.RUNNING, **SEATED, pod_name="orw-trainer", node_name="g
         ),
         (
             RUNNING,
-            workload(Phase.FAILED, "PodFailed: container worker exited with code 1", **SEATED),
+            workload(Phase.FAILED, "PodFailed: container worker exited with code 1", **BOOKED),
             EventData(EventType.WARNING, "PodFailed", "Running", "container worker exited with code 1", POD),
         ),
         (
             RUNNING,
-            workload(Phase.SUCCEEDED, **SEATED),
-            EventData(EventType.NORMAL, "Succeeded", "Running", "The Pod ended successfully", POD),
+            workload(Phase.SUCCEEDED, **BOOKED),
+            EventData(EventType.NORMAL, "Succeeded", "Running", "The Pod succeeded", POD),
         ),
     ],
     ids=lambda value: value.reason if isinstance(value, EventData) else "",
 )
-def test_what_a_status_write_changed_is_told(before: Workload, after: Workload, event: EventData) -> None:
+def test_a_status_change_is_reported(before: Workload, after: Workload, event: EventData) -> None:
     assert event_for(before, after) == event
 
 
@@ -134,27 +134,27 @@ def test_what_a_status_write_changed_is_told(before: Workload, after: Workload, 
     [
         (WAITING, WAITING),
         (RUNNING, RUNNING),
-        (RUNNING, workload(Phase.RUNNING, **SEATED, node_name="gpu-node-0", device_count=2)),
+        (RUNNING, workload(Phase.RUNNING, **BOOKED, node_name="gpu-node-0", device_count=2)),
         (PLACING, workload(Phase.PLACING, PLACING.status.reason, claim_name="claim-a", assignment_id="id-2")),
         (WAITING, workload(Phase.PENDING)),
         (WAITING, workload(Phase.PENDING, "SomethingElse: written by another controller")),
         (WAITING, workload(Phase.PENDING, "without any code")),
-        (PLACING, workload(Phase.PLACING, "ContainerWaiting: ContainerCreating", **SEATED)),
-        (PLACING, workload(Phase.PLACING, "ContainerWaiting: PodInitializing", **SEATED)),
+        (PLACING, workload(Phase.PLACING, "ContainerWaiting: ContainerCreating", **BOOKED)),
+        (PLACING, workload(Phase.PLACING, "ContainerWaiting: PodInitializing", **BOOKED)),
     ],
 )
-def test_what_is_still_so_is_not_told(before: Workload, after: Workload) -> None:
+def test_an_unchanged_state_is_not_reported(before: Workload, after: Workload) -> None:
     assert event_for(before, after) is None
 
 
-def test_a_worker_that_fails_with_the_reason_it_had_is_told() -> None:
+def test_a_failure_with_an_unchanged_reason_is_reported() -> None:
     before = workload(Phase.PENDING, "InvalidTemplate: x")
     event = event_for(before, workload(Phase.FAILED, "InvalidTemplate: x"))
     assert event is not None
     assert event.reason == "InvalidTemplate"
 
 
-def test_every_code_that_a_status_may_bear_has_its_event() -> None:
+def test_every_code_of_a_status_reason_has_an_event() -> None:
     condition_only = {ReasonCode.NOT_STARTED, ReasonCode.UNSCHEDULABLE, ReasonCode.UNSATISFIABLE}
     assert set(EVENT_KINDS) == {code.value for code in ReasonCode if code not in condition_only} | {SUCCEEDED}
 
@@ -167,13 +167,13 @@ def test_reasons_and_actions_are_upper_camel_case_and_short_enough() -> None:
 
 
 @pytest.mark.parametrize("reason", EVENT_KINDS)
-def test_every_reason_has_a_note_whatever_the_status_lacks(reason: str) -> None:
+def test_every_reason_has_a_note_even_for_an_empty_status(reason: str) -> None:
     kind = EVENT_KINDS[reason]
     assert kind.note(NEW, "why")
     kind.related(NEW)
 
 
-def test_draining_and_flushing_fit_into_the_grace_period_of_the_deployment() -> None:
+def test_drain_and_flush_fit_into_the_grace_period_of_the_deployment() -> None:
     deployment = load(MANIFESTS / "controller" / "deployment.yaml")
     grace_seconds = deployment["spec"]["template"]["spec"]["terminationGracePeriodSeconds"]
     assert grace_seconds > DRAIN_SECONDS + FLUSH_SECONDS
@@ -216,13 +216,13 @@ def test_a_status_write_becomes_an_event_about_its_workload() -> None:
 
 
 @pytest.mark.parametrize("pod_name", ["", "a" * 253])
-def test_a_process_without_a_pod_or_with_a_long_name_can_tell_events_too(pod_name: str) -> None:
+def test_a_recorder_needs_no_pod_name_and_truncates_a_long_one(pod_name: str) -> None:
     nondeterminism = Nondeterminism(random.Random(0), _wall, lambda: "id")
     make_recorder(EventServer().api, Settings(pod_name=pod_name), nondeterminism)
 
 
 def test_a_worker_placed_on_two_nodes_within_minutes_has_two_events() -> None:
-    elsewhere = workload(Phase.RUNNING, **SEATED, node_name="gpu-node-1")
+    elsewhere = workload(Phase.RUNNING, **BOOKED, node_name="gpu-node-1")
     first, second = event_for(PLACING, RUNNING), event_for(PLACING, elsewhere)
     assert first is not None
     assert second is not None

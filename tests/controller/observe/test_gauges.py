@@ -1,4 +1,4 @@
-"""After everything that chaos brings, the numbers are what counting the caches anew gives."""
+"""After a run with faults, the gauges equal a fresh count of the caches."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from simulation.run.simulate import simulate
 
 
 @contextmanager
-def remembered(controllers: list[Controller]) -> Iterator[None]:
-    """Keep every controller that is made while the block runs, those that crash included."""
+def recording(controllers: list[Controller]) -> Iterator[None]:
+    """Record every controller created while the block runs, including those that crash."""
     make = Controller.__init__
 
-    def remember(self: Controller, *parts: object) -> None:
+    def record(self: Controller, *parts: object) -> None:
         make(self, *parts)  # type: ignore[arg-type]
         controllers.append(self)
 
-    with patch.object(Controller, "__init__", remember):
+    with patch.object(Controller, "__init__", record):
         yield
 
 
 def counted(controller: Controller) -> dict[str, object]:
-    """The census of a controller, by walking its caches and its line."""
+    """Count a controller's caches and scheduling queue."""
     caches = controller.caches
     workloads, ledgers = list(caches.workloads.store), list(caches.ledgers.store)
     claims = [claim.status.allocation for claim in caches.claims.store]
@@ -49,8 +49,8 @@ def counted(controller: Controller) -> dict[str, object]:
     }
 
 
-def told(gauges: Gauges) -> dict[str, object]:
-    """The same, as the census has it."""
+def shown(gauges: Gauges) -> dict[str, object]:
+    """Return the same numbers as the gauges show them."""
     now = gauges.statistics()
     return {
         "workloads": Counter({phase: count for phase, count in now.workloads.items() if count}),
@@ -63,14 +63,14 @@ def told(gauges: Gauges) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("seed", [3, 11])
-def test_the_census_of_every_process_agrees_with_its_caches(seed: int) -> None:
+def test_the_gauges_of_every_process_agree_with_its_caches(seed: int) -> None:
     controllers: list[Controller] = []
-    simulate(seed, around=remembered(controllers))
+    simulate(seed, around=recording(controllers))
 
-    # One that was killed while a list was being told has a store that is ahead of its handlers.
-    told_all = [
+    # A process killed during the delivery of a list has a store that is ahead of its handlers.
+    delivered = [
         each for each in controllers if not any(i.store.statistics().unreported for i in each.caches.all())
     ]
-    assert any(counted(controller)["workloads"] for controller in told_all)
-    for controller in told_all:
-        assert told(controller.gauges) == counted(controller), repr(controller)
+    assert any(counted(controller)["workloads"] for controller in delivered)
+    for controller in delivered:
+        assert shown(controller.gauges) == counted(controller), repr(controller)

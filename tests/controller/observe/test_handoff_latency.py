@@ -1,4 +1,4 @@
-"""A freed seat's time goes with it from worker to worker, and ends with a booking or with nobody."""
+"""The latency of a hand-off: it passes from worker to worker and ends with a booking, or is dropped."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def anyio_backend() -> VirtualBackend:
 
 @pytest.fixture
 def hand_offs() -> HandOffLatency:
-    made = HandOffLatency()
-    made.start()
-    return made
+    latency = HandOffLatency()
+    latency.start()
+    return latency
 
 
-async def test_a_worker_that_declines_passes_the_time_on(hand_offs: HandOffLatency) -> None:
+async def test_a_skipped_worker_passes_its_time_on(hand_offs: HandOffLatency) -> None:
     hand_offs.record_freed(1)
     hand_offs.record_activated([OLD])
     await anyio.sleep(2)
@@ -39,7 +39,7 @@ async def test_a_worker_that_declines_passes_the_time_on(hand_offs: HandOffLaten
     assert hand_offs.statistics().sum == pytest.approx(3.0)
 
 
-async def test_being_woken_again_does_not_start_the_time_anew(hand_offs: HandOffLatency) -> None:
+async def test_a_second_activation_does_not_restart_the_time(hand_offs: HandOffLatency) -> None:
     hand_offs.record_freed(1)
     hand_offs.record_activated([OLD])
     await anyio.sleep(2)
@@ -53,7 +53,7 @@ async def test_being_woken_again_does_not_start_the_time_anew(hand_offs: HandOff
     assert hand_offs.statistics().sum == pytest.approx(1.0 + 3.0)
 
 
-async def test_a_seat_that_nobody_took_counts_for_nobody_who_comes_later(hand_offs: HandOffLatency) -> None:
+async def test_a_seat_without_a_taker_does_not_count_for_a_later_worker(hand_offs: HandOffLatency) -> None:
     hand_offs.record_freed(1)
     hand_offs.record_activated([])
     await anyio.sleep(60)
@@ -63,7 +63,7 @@ async def test_a_seat_that_nobody_took_counts_for_nobody_who_comes_later(hand_of
     assert hand_offs.statistics().count == 0
 
 
-async def test_what_is_on_its_way_when_another_process_leads_is_not_ours(hand_offs: HandOffLatency) -> None:
+async def test_pending_hand_offs_are_dropped_when_another_process_leads(hand_offs: HandOffLatency) -> None:
     hand_offs.record_freed(1)
     hand_offs.record_activated([OLD])
     hand_offs.stop()
