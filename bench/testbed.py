@@ -72,7 +72,7 @@ class Testbed:
     async def set_up(self, fleet: Fleet) -> None:
         """Clear the cluster, then create the fleet."""
         await to_thread.run_sync(self.cluster.clear)
-        await to_thread.run_sync(self.cluster.furnish, fleet)
+        await to_thread.run_sync(self.cluster.create_nodes, fleet)
 
     @asynccontextmanager
     async def start(

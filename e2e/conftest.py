@@ -11,7 +11,7 @@ import pytest
 
 from e2e.controlplane import Cluster
 from e2e.controlplane.errors import InvalidArgument
-from e2e.controlplane.provider import Provider, chosen
+from e2e.controlplane.provider import Provider, selected_provider
 from e2e.harness.program import Running, running_controller
 from e2e.harness.workloads import WorkloadClient
 from e2e.kind.cluster import KindCluster
@@ -27,7 +27,7 @@ EVERYWHERE = frozenset({"test_drain.py", "test_placement.py"})
 
 def _on_kind() -> bool:
     try:
-        return chosen(os.environ) is Provider.KIND
+        return selected_provider(os.environ) is Provider.KIND
     except InvalidArgument:  # reported once a test needs a cluster
         return False
 

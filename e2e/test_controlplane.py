@@ -61,7 +61,7 @@ def await_gone(api: Api, path: str) -> None:
 
 def test_the_scheduler_allocates_each_gpu_once_and_again_after_it_is_freed(cluster: Cluster) -> None:
     api = cluster.api
-    cluster.furnish(Fleet(nodes=2))
+    cluster.create_nodes(Fleet(nodes=2))
     for name in ("first", "second", "third"):
         create_claim(api, name)
         create_pod(api, name)
@@ -107,7 +107,7 @@ def test_the_controllers_user_has_exactly_the_permissions_of_the_manifests(clust
 
 def test_the_scheduler_sees_changes_of_nodes(cluster: Cluster) -> None:
     api = cluster.api
-    (node,) = cluster.furnish(Fleet(nodes=1, shape=NodeShape(gpus=0)))
+    (node,) = cluster.create_nodes(Fleet(nodes=1, shape=NodeShape(gpus=0)))
     create_claim(api, "worker")
     create_pod(api, "worker")
     await_unschedulable(api, "worker")
@@ -129,7 +129,7 @@ def test_the_scheduler_sees_changes_of_nodes(cluster: Cluster) -> None:
 
 def test_a_node_is_not_modified_and_its_slice_is_deleted_with_it(cluster: Cluster) -> None:
     api = cluster.api
-    (node,) = cluster.furnish(Fleet(nodes=1, shape=NodeShape(roles=("trainer",), host_memory="64Gi")))
+    (node,) = cluster.create_nodes(Fleet(nodes=1, shape=NodeShape(roles=("trainer",), host_memory="64Gi")))
     set_labels(api, node, {"openrl.io/trainer": None, "openrl.io/sampler": "true"})
     set_ready(api, node, ready=False)
 
@@ -147,7 +147,7 @@ def test_a_node_is_not_modified_and_its_slice_is_deleted_with_it(cluster: Cluste
 
 def test_a_paused_scheduler_binds_nothing_until_it_is_resumed(cluster: Cluster) -> None:
     api = cluster.api
-    cluster.furnish(Fleet(nodes=1))
+    cluster.create_nodes(Fleet(nodes=1))
     with cluster.paused("kube-scheduler"):
         create_claim(api, "worker")
         create_pod(api, "worker")
@@ -158,7 +158,7 @@ def test_a_paused_scheduler_binds_nothing_until_it_is_resumed(cluster: Cluster) 
 
 
 def test_a_killed_api_server_restarts_with_its_data(cluster: Cluster) -> None:
-    cluster.furnish(Fleet(nodes=1))
+    cluster.create_nodes(Fleet(nodes=1))
     cluster.component("kube-apiserver").kill()
     cluster.restart("kube-apiserver")
     assert [node["metadata"]["name"] for node in cluster.api.items(NODES)] == ["gpu-node-0"]

@@ -200,7 +200,7 @@ def run(cluster: Cluster, call: Command) -> tuple[int, str]:
 
 def run_all(cluster: Cluster, script: Sequence[Command]) -> list[str]:
     """Return the output of all commands in order, on a fleet of two nodes."""
-    cluster.furnish(Fleet(nodes=2, shape=NodeShape(gpus=2)))
+    cluster.create_nodes(Fleet(nodes=2, shape=NodeShape(gpus=2)))
     output = []
     for call in script:
         status, text = run(cluster, call)
@@ -230,7 +230,7 @@ RUNNING = "--for=jsonpath={.status.phase}=Running"
 def test_kubectl_watches_workers_during_a_drain_and_waits_for_a_deletion(
     embedded: EmbeddedKubernetes, tmp_path: Path
 ) -> None:
-    embedded.furnish(Fleet(nodes=2, shape=NodeShape(gpus=1)))
+    embedded.create_nodes(Fleet(nodes=2, shape=NodeShape(gpus=1)))
     with running_controller(embedded, tmp_path / "controller.log", {"--max-seats-per-claim": "2"}):
         embedded.kubectl("apply", "-f", str(SHARED))
         embedded.kubectl("wait", RUNNING, "owl", "--all", "--timeout=20s")

@@ -44,7 +44,7 @@ ONCE = dict.fromkeys(LISTED_RESOURCES, 1)
 @pytest.fixture
 def storm(cluster: Cluster, openrl: WorkloadClient) -> Storm:
     """Return a storm on a fleet with capacity for all of its workers."""
-    cluster.furnish(Fleet(nodes=8, shape=NodeShape(gpus=4)))
+    cluster.create_nodes(Fleet(nodes=8, shape=NodeShape(gpus=4)))
     return Storm(openrl, Random(7))
 
 

@@ -78,7 +78,7 @@ def lease_permissions(cluster: Cluster) -> Iterator[None]:
 def storm(cluster: Cluster, openrl: WorkloadClient) -> Storm:
     """Return a storm on a fleet with capacity for all of its workers."""
     cluster.api.delete(LEASE)
-    cluster.furnish(Fleet(nodes=8, shape=NodeShape(gpus=4)))
+    cluster.create_nodes(Fleet(nodes=8, shape=NodeShape(gpus=4)))
     return Storm(openrl, Random(7))
 
 

@@ -65,7 +65,7 @@ def test_a_rotated_token_is_used_once_the_old_one_is_refused(
     cluster: Cluster, openrl: WorkloadClient, tmp_path: Path, anchor: Object
 ) -> None:
     plane = require_local(cluster)
-    cluster.furnish(Fleet(nodes=8, shape=NodeShape(gpus=4)))
+    cluster.create_nodes(Fleet(nodes=8, shape=NodeShape(gpus=4)))
     storm = Storm(openrl, Random(7))
     old, old_id = new_token(cluster.api, bound_to=anchor)
     new, new_id = new_token(cluster.api)

@@ -72,7 +72,7 @@ def test_no_worker_joins_a_tainted_node_and_removing_the_taint_activates_the_wai
 def test_no_worker_joins_a_node_whose_cpu_a_foreign_pod_uses_until_it_is_deleted(
     cluster: Cluster, openrl: WorkloadClient, start: Start
 ) -> None:
-    cluster.furnish(Fleet(nodes=1, shape=NodeShape(gpus=1, cpu="4")))
+    cluster.create_nodes(Fleet(nodes=1, shape=NodeShape(gpus=1, cpu="4")))
     start({})
     openrl.submit(requesting("first", cpu="1"))
     openrl.await_phase("first", "Running")
@@ -95,7 +95,7 @@ def test_no_worker_joins_a_node_whose_cpu_a_foreign_pod_uses_until_it_is_deleted
 def test_host_memory_is_counted_for_seats_without_a_bound_pod(
     cluster: Cluster, openrl: WorkloadClient, start: Start
 ) -> None:
-    cluster.furnish(Fleet(nodes=1, shape=NodeShape(gpus=1, host_memory="10Gi")))
+    cluster.create_nodes(Fleet(nodes=1, shape=NodeShape(gpus=1, host_memory="10Gi")))
     start({})
     openrl.submit(requesting("first", memory="4Gi"))
     openrl.await_phase("first", "Running")

@@ -122,7 +122,7 @@ def test_a_wait_reason_mentions_the_limit_only_for_a_shared_worker(
     cluster: Cluster, openrl: WorkloadClient, start: Start
 ) -> None:
     one_gpu_nodes(cluster, 1)
-    cluster.furnish(Fleet(nodes=1, shape=NodeShape(gpus=2, gpu_memory="40Gi"), name_prefix="pair"))
+    cluster.create_nodes(Fleet(nodes=1, shape=NodeShape(gpus=2, gpu_memory="40Gi"), name_prefix="pair"))
     start(LIMIT_OF_TWO)
     openrl.submit(workload("pair-holder", devices=2, memory="30Gi"))
     openrl.await_phase("pair-holder", "Running")
@@ -208,7 +208,7 @@ def test_a_two_gpu_worker_gets_two_devices_on_one_node(
     cluster: Cluster, openrl: WorkloadClient, start: Start
 ) -> None:
     one_gpu_nodes(cluster, 2)
-    (pair,) = cluster.furnish(Fleet(nodes=1, shape=NodeShape(gpus=2), name_prefix="pair"))
+    (pair,) = cluster.create_nodes(Fleet(nodes=1, shape=NodeShape(gpus=2), name_prefix="pair"))
     start({})
 
     openrl.submit(workload("pair-worker", devices=2))

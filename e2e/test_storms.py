@@ -74,7 +74,7 @@ def test_a_controller_killed_at_random_in_twenty_storms_settles_without_violatio
 def run_storm_with_crashes(cluster: Cluster, openrl: WorkloadClient, tmp_path: Path, seed: int) -> None:
     rng = Random(seed)
     # One GPU for each worker: random order decides only which workers share, not which run.
-    cluster.furnish(Fleet(nodes=8, shape=NodeShape(gpus=4)))
+    cluster.create_nodes(Fleet(nodes=8, shape=NodeShape(gpus=4)))
     log = tmp_path / "controller.log"
     with witnessed_ledgers(cluster) as witness:
         storm = Storm(openrl, rng)
@@ -95,7 +95,7 @@ def test_two_controllers_without_election_settle_without_violations(
     cluster: Cluster, openrl: WorkloadClient, tmp_path: Path, seed: int
 ) -> None:
     rng = Random(seed)
-    cluster.furnish(Fleet(nodes=8, shape=NodeShape(gpus=4)))
+    cluster.create_nodes(Fleet(nodes=8, shape=NodeShape(gpus=4)))
     with witnessed_ledgers(cluster) as witness, ExitStack() as stack:
         for rival in range(2):
             stack.enter_context(running_controller(cluster, tmp_path / f"rival-{rival}.log", FLAGS))
@@ -110,7 +110,7 @@ def test_two_controllers_without_election_settle_without_violations(
 def test_an_overfull_fleet_settles_with_all_seats_booked(
     cluster: Cluster, openrl: WorkloadClient, start: Start
 ) -> None:
-    cluster.furnish(Fleet(nodes=NODES, shape=NodeShape(gpus=GPUS)))
+    cluster.create_nodes(Fleet(nodes=NODES, shape=NodeShape(gpus=GPUS)))
     start(FLAGS)
     seats = NODES * GPUS * LIMIT
     with witnessed_ledgers(cluster) as witness:

@@ -1,9 +1,8 @@
 """A real Kubernetes control plane as a test tool.
 
-etcd, kube-apiserver, kube-scheduler and kube-controller-manager as released, built from source, and kwok in
-place of kubelets: GPUs are allocated by the real scheduler, without containers and without GPUs. `python -m
-e2e.controlplane up` gives one to a person, `ControlPlane.start` to a program, the fixture `cluster` to a
-test.
+It consists of released versions of etcd, kube-apiserver, kube-scheduler and kube-controller-manager, built
+from source, and kwok in place of kubelets. The real scheduler allocates GPUs, without containers or GPUs.
+People use `python -m e2e.controlplane up`, programs `ControlPlane.start`, and tests the fixture `cluster`.
 """
 
 from e2e.controlplane.api import Api, Object

@@ -1,8 +1,8 @@
 """A small client of the Kubernetes API for the driver and for tests.
 
-Synchronous on purpose (furnishing a fleet and looking at results happen outside the system under test), one
-kept connection, no retries: whoever asks decides what a lost answer means. A connection that the server
-closed while it was idle is noticed before a request is sent, so that a restarted API server is no error.
+It is synchronous, because it does not run inside the system under test. It keeps one connection and does not
+retry: the caller handles a lost answer. It detects a connection that the server closed while idle, so that a
+restart of the API server causes no error.
 """
 
 import http.client
@@ -25,7 +25,7 @@ CONFLICT = 409
 
 
 class Api:
-    """One user at one API server. Methods take paths as the API server has them, such as `/api/v1/nodes`."""
+    """A client for one user. Methods take the paths of the API server, such as `/api/v1/nodes`."""
 
     def __init__(self, access: Access, *, timeout_seconds: float = 15) -> None:
         address = urlsplit(access.server)
@@ -83,7 +83,7 @@ class Api:
         return self.request("PATCH", path, body, content_type=MERGE_PATCH)
 
     def delete(self, path: str, *, grace_seconds: int | None = None) -> bool:
-        """Ask for a deletion. False: there was nothing to delete. The object may go only later."""
+        """Request a deletion, which may complete later. Returns False if the object does not exist."""
         body: Object = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
         if grace_seconds is not None:
             body["gracePeriodSeconds"] = grace_seconds
@@ -107,7 +107,7 @@ class Api:
     def send(
         self, method: str, path: str, body: Object | None = None, *, content_type: str = "application/json"
     ) -> tuple[int, str, bytes]:
-        """Send one request; return status, reason and body, whatever they are."""
+        """Send one request and return status, reason and body."""
         headers = {"Accept": "application/json"}
         if self._access.token:
             headers["Authorization"] = f"Bearer {self._access.token}"
@@ -126,13 +126,13 @@ class Api:
                     f"{method} {path}: no answer from {self._access.server}: {error}"
                 ) from error
             except BaseException:
-                self._drop_connection()  # an answer may be half read: this connection is of no use any more
+                self._drop_connection()  # an answer may be partially read, so the connection is unusable
                 raise
 
     def _connected(self) -> http.client.HTTPConnection:
         connection = self._connection
         if connection is not None and connection.sock is not None:
-            # Readable without a request under way can only mean that the server closed the connection.
+            # Without a pending request, a readable socket means that the server closed the connection.
             readable, _, _ = select.select([connection.sock], [], [], 0)
             if not readable:
                 return connection

@@ -1,8 +1,8 @@
-"""Counting requests: the API server's own audit log, read as facts about each client.
+"""Request counts from the audit log of the API server.
 
-The log is written by the server as each request ends, so it shows what a client really sent, which its own
-metrics cannot prove. A watch counts when it begins (it may never end while the control plane lives);
-everything else when its answer is complete, which may be an instant after the client has read it.
+The log shows the requests that a client really sent, independent of the client's own metrics. A watch counts
+when it starts. Any other request counts when its answer is complete, which may be slightly after the client
+read it.
 """
 
 import json
@@ -14,12 +14,12 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import NamedTuple
 
-LINE_BYTES_MAX = 1 << 17  # far more than a line of metadata has
+LINE_BYTES_MAX = 1 << 17  # much longer than any line
 ALLOWED_BY = re.compile(r'RBAC: allowed by (?P<kind>\w+) "(?P<name>[^"]+)" of ')
 
 
 class RequestKind(NamedTuple):
-    """What requests are counted by; `resource` carries its subresource, such as `pods/binding`."""
+    """The key of request counts. `resource` includes the subresource, such as `pods/binding`."""
 
     user: str
     verb: str
@@ -28,7 +28,7 @@ class RequestKind(NamedTuple):
 
 @dataclass(frozen=True)
 class Request:
-    """One answered request; `code` is the HTTP status."""
+    """An answered request. `code` is the HTTP status."""
 
     kind: RequestKind
     namespace: str
@@ -36,13 +36,13 @@ class Request:
     code: int
     user_agent: str
     received: str  # RFC 3339 with microseconds
-    group: str = ""  # API group of the resource; empty for the core and for what is no resource
-    of_resource: bool = True  # or of a path, such as /readyz or discovery's
-    binding: str = ""  # what allowed it: `<kind> <name>[/<namespace>]`; empty if RBAC did not
+    group: str = ""  # API group of the resource; empty for the core group and for paths
+    of_resource: bool = True  # false for a path such as /readyz
+    binding: str = ""  # the binding that allowed it: `<kind> <name>[/<namespace>]`; empty without RBAC
 
 
 class AuditLog:
-    """Reads the log file of a running or ended API server."""
+    """The audit log of a running or ended API server."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -51,7 +51,7 @@ class AuditLog:
         return f"<AuditLog {self._path.name} {self.mark()} bytes>"
 
     def mark(self) -> int:
-        """Return a position to count from later: where the last complete line ends."""
+        """Return the current position: the end of the last complete line."""
         if not self._path.exists():
             return 0
         with self._path.open("rb") as log:
@@ -60,14 +60,14 @@ class AuditLog:
             return start + log.read(size - start).rfind(b"\n") + 1
 
     def requests(self, *, since: int = 0, user: str | None = None) -> Iterator[Request]:
-        """Yield the requests that were answered after `since` (a mark), oldest first."""
+        """Yield the requests after the position `since`, oldest first."""
         if not self._path.exists():
             return
         with self._path.open("rb") as log:
             log.seek(since)
             for line in log:
                 if not line.endswith(b"\n"):
-                    return  # still being written
+                    return  # incomplete
                 request = _request(line)
                 if request is not None and user in {None, request.kind.user}:
                     yield request
@@ -84,14 +84,14 @@ class AuditLog:
         verb: str | None = None,
         resource: str | None = None,
     ) -> int:
-        """Count the requests that match all that is given."""
+        """Count the requests that match all given arguments."""
         return sum(
             verb in {None, request.kind.verb} and resource in {None, request.kind.resource}
             for request in self.requests(since=since, user=user)
         )
 
     def refusals(self, *, since: int = 0, user: str | None = None) -> list[Request]:
-        """Return the forbidden requests: a missing right shows here even if the client swallows it."""
+        """Return the forbidden requests. They reveal a missing right even if the client hides it."""
         requests = self.requests(since=since, user=user)
         return [request for request in requests if request.code == HTTPStatus.FORBIDDEN]
 
@@ -120,7 +120,7 @@ def _request(line: bytes) -> Request | None:
 
 
 def _binding(annotations: dict[str, str]) -> str:
-    """Read the authorizer's own words on why it said yes."""
+    """Return the binding from the authorizer's reason."""
     if annotations.get("authorization.k8s.io/decision") != "allow":
         return ""
     found = ALLOWED_BY.match(annotations.get("authorization.k8s.io/reason", ""))

@@ -1,24 +1,23 @@
-"""Leaving a cluster as a test found it, for the next one.
+"""Cleanup of a cluster between tests.
 
-Only what tests make is removed: everything of the kinds that the controller handles in one namespace, and
-what `fleet` furnished (told by its label). No controller runs while this does, so finalizers that only it
-would remove are dropped here. Where kubelets are real, that is all: a Pod ends in its own time, and what
-Kubernetes keeps is for Kubernetes to let go.
+It removes the objects of the controller's kinds in one namespace, and the objects with the label of `fleet`.
+No controller runs meanwhile, so this module also removes the controller's finalizers. With real kubelets it
+only waits: a Pod ends with its own grace period, and Kubernetes removes its own finalizers.
 """
 
 from http import HTTPStatus
 
 from e2e.controlplane.api import NOT_FOUND, Api, Object
 from e2e.controlplane.errors import ApiRefused
-from e2e.controlplane.fleet import FURNISHED, NODES, RESOURCE_SLICES
+from e2e.controlplane.fleet import NODES, RESOURCE_SLICES, TEST_LABEL
 from e2e.controlplane.waiting import wait_until
 
 TIMEOUT_SECONDS = 30
-REAL_TIMEOUT_SECONDS = 90  # kubelets stop containers one after the other
+REAL_TIMEOUT_SECONDS = 90  # kubelets stop containers sequentially
 
 
 def clear_real(api: Api, namespace: str) -> None:
-    """Delete in a namespace of a cluster with kubelets, then wait until everything is gone."""
+    """Delete the objects in a namespace of a cluster with kubelets, and wait until they are gone."""
     workloads, *others = _collections(namespace)
     for path in _paths(api, workloads):
         api.delete(path)
@@ -39,17 +38,17 @@ def _paths(api: Api, collection: str) -> list[str]:
 
 
 def clear(api: Api, namespace: str) -> None:
-    """Delete, then wait until everything is gone."""
+    """Delete the objects, and wait until they are gone."""
     collections = _collections(namespace)
     for collection in collections:
         _delete_all(api, collection)
-    furnished = {"labelSelector": FURNISHED}
+    created = {"labelSelector": TEST_LABEL}
     for collection in (NODES, RESOURCE_SLICES):
-        _delete_all(api, collection, **furnished)
+        _delete_all(api, collection, **created)
     for collection in collections:
         _await_empty(api, collection)
     for collection in (NODES, RESOURCE_SLICES):
-        _await_empty(api, collection, **furnished)
+        _await_empty(api, collection, **created)
 
 
 def _collections(namespace: str) -> list[str]:
@@ -78,8 +77,8 @@ def _drop_finalizers(api: Api, path: str) -> None:
 
 
 def _await_empty(api: Api, collection: str, **query: str) -> None:
-    # Deleted again and again: a scheduler at work may have put its finalizer back, a garbage collector
-    # may have been quicker.
+    # Repeat the deletion: the scheduler may have restored its finalizer, and the garbage collector may have
+    # deleted some objects first.
     def gone() -> bool:
         _delete_all(api, collection, **query)
         return not _items(api, collection, **query)
@@ -88,9 +87,9 @@ def _await_empty(api: Api, collection: str, **query: str) -> None:
 
 
 def _items(api: Api, collection: str, **query: str) -> list[Object]:
-    """List a collection; one that is not served (nothing installed yet) is empty.
+    """List a collection. A collection that is not served (before the installation) is empty.
 
-    A server that has just started says for a while that the storage of our kinds is not there yet.
+    For some time after its start, the API server answers 429 because the storage of our kinds is not ready.
     """
 
     def listed() -> list[Object] | None:

@@ -1,7 +1,7 @@
-"""The command line for people: build the control plane, run it until Ctrl-C, remove what was built.
+"""The command line of the control plane: build it, run it until Ctrl-C, remove the builds.
 
-Exit status: 0 when stopped by Ctrl-C or SIGTERM, 1 for a failure, 2 for a usage error (130 when interrupted
-before anything was ready). An error is one line; the end of a component's log may stand above it.
+Exit status: 0 after Ctrl-C or SIGTERM, 1 after a failure, 2 for a usage error, 130 for an interrupt during
+start. An error is one line. The last lines of a component's log may precede it.
 """
 
 import re
@@ -17,7 +17,7 @@ import click
 
 from e2e.controlplane.cluster import MANIFESTS
 from e2e.controlplane.errors import InvalidArgument
-from e2e.controlplane.exit import run_to_the_end
+from e2e.controlplane.exit import run_cli
 from e2e.controlplane.fleet import DEVICES_PER_SLICE_MAX, Fleet, NodeShape
 from e2e.controlplane.local import ControlPlane, Options
 from e2e.controlplane.processes.binaries import clean_cache, ensure_binaries, kubernetes_version, to_stderr
@@ -30,12 +30,12 @@ _QUANTITY = re.compile(r"\d+(\.\d+)?(m|[kMGTPE]|[KMGTPE]i)?")
 
 
 class Quantity(click.ParamType[str]):
-    """A Kubernetes quantity such as 80Gi; checked here since the API server would say it less clearly."""
+    """A Kubernetes quantity such as 80Gi, checked here for a clear error message."""
 
     name = "quantity"
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the value as it was written."""
+        """Return the value unchanged."""
         if not _QUANTITY.fullmatch(value):
             self.fail(not_allowed(value, "a quantity such as 64 or 80Gi"), param, ctx)
         return value
@@ -57,7 +57,7 @@ def build() -> None:
 
 @cli.command()
 def clean() -> None:
-    """Remove what was built (Go's own cache stays)."""
+    """Remove all builds, but not the cache of Go."""
     if not clean_cache():
         to_stderr("Nothing was built")
 
@@ -74,14 +74,14 @@ def clean() -> None:
 @click.option("--gpu-memory", type=QUANTITY, default="80Gi", show_default=True, help="Memory of each GPU")
 @click.option("--host-memory", type=QUANTITY, default="512Gi", show_default=True, help="Memory of each node")
 @click.option("--cpu", type=QUANTITY, default="64", show_default=True, help="CPUs of each node")
-@click.option("--pods", type=WholeNumber(1), default=110, show_default=True, help="Pods that a node takes")
+@click.option("--pods", type=WholeNumber(1), default=110, show_default=True, help="Pod slots of each node")
 @click.option("--install/--no-install", default=True, show_default=True, help="Apply the project's manifests")
 @click.option(
     "--kubeconfig-out",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write the administrator's kubeconfig to this new file too (removed at the end)",
+    help="Additional new file for the administrator's kubeconfig (removed at the end)",
 )
-@click.option("--keep", is_flag=True, help="Keep the run folder (logs, audit log, data) at the end")
+@click.option("--keep", is_flag=True, help="Keep the run folder (logs, audit log, data)")
 def up(
     *,
     nodes: int,
@@ -98,7 +98,7 @@ def up(
     signal.signal(signal.SIGTERM, _interrupt)
     shape = NodeShape(gpus=gpus, gpu_memory=gpu_memory, host_memory=host_memory, cpu=cpu, pods=pods)
     with _reserved(kubeconfig_out), ControlPlane.start(Options(keep=keep)) as plane:
-        plane.furnish(Fleet(nodes=nodes, shape=shape))
+        plane.create_nodes(Fleet(nodes=nodes, shape=shape))
         if install:
             plane.install(MANIFESTS)
         if kubeconfig_out:
@@ -114,18 +114,18 @@ def up(
 
 
 def main() -> NoReturn:
-    """Run the command line; turn every expected error into one line and an exit status."""
-    run_to_the_end(cli, program="python -m e2e.controlplane")
+    """Run the command line. Each expected error becomes one line and an exit status."""
+    run_cli(cli, program="python -m e2e.controlplane")
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
-    """Treat SIGTERM as Ctrl-C, so that everything is stopped on the way out."""
+    """Treat SIGTERM as Ctrl-C, so that all components are stopped."""
     raise KeyboardInterrupt
 
 
 @contextmanager
 def _reserved(target: Path | None) -> Iterator[None]:
-    """Make a new file for a kubeconfig, for as long as that is good for; never one over another."""
+    """Create a new file for a kubeconfig, and remove it at the end. Existing files are never overwritten."""
     if target is None:
         yield
         return

@@ -1,8 +1,7 @@
-"""What a test gets: a Kubernetes cluster, whoever made it.
+"""The interface between tests and the providers of clusters (`provider.py`).
 
-The seam between tests and providers. A provider (`provider.py`) yields a `Cluster`; what only some clusters
-can do (read an audit log, pause a component) raises `Unsupported` elsewhere, so that a test can skip by
-that.
+Some clusters lack an operation, such as reading an audit log or pausing a component. The operation then
+raises `Unsupported`, and the test is skipped.
 """
 
 import os
@@ -20,14 +19,14 @@ from e2e.controlplane.api import Api, Object
 from e2e.controlplane.audit import AuditLog
 from e2e.controlplane.clearing import clear
 from e2e.controlplane.errors import ApiRefused, InvalidArgument, KubectlFailed, Unsupported
-from e2e.controlplane.fleet import Fleet, furnish
+from e2e.controlplane.fleet import Fleet, create_nodes
 from e2e.controlplane.processes.component import Component
 from e2e.controlplane.waiting import wait_until
 
 CHECKOUT = Path(__file__).parents[2]
 MANIFESTS = CHECKOUT / "manifests"
 WORKER_NAMESPACE = "openrl-system"
-WORKER_IMAGE = "worker:1"  # what the scenarios' Pod templates name
+WORKER_IMAGE = "worker:1"  # the image in the scenarios' Pod templates
 
 KUBECTL_TIMEOUT_SECONDS = 60
 SERVED_TIMEOUT_SECONDS = 30
@@ -38,10 +37,10 @@ CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 class Cluster(ABC):
-    """A context manager: leaving it stops what entering it (or a factory) started.
+    """A Kubernetes cluster. As a context manager it stops what it started.
 
-    `manifests` is what `install` should be given, `worker_image` stands in for `WORKER_IMAGE`, and `pace`
-    says how much longer than without containers things may take.
+    `manifests` is the argument for `install`. `worker_image` replaces `WORKER_IMAGE`. `pace` is the factor
+    for time limits, compared with a cluster without containers.
     """
 
     manifests: Path = MANIFESTS
@@ -59,39 +58,39 @@ class Cluster(ABC):
     @property
     @abstractmethod
     def admin_kubeconfig(self) -> Path:
-        """A kubeconfig that may do everything."""
+        """A kubeconfig with the administrator's rights."""
 
     @property
     @abstractmethod
     def controller_kubeconfig(self) -> Path:
-        """A kubeconfig with the rights of the controller's ServiceAccount and no others."""
+        """A kubeconfig with exactly the rights of the controller's ServiceAccount."""
 
     @property
     @abstractmethod
     def kubectl_path(self) -> Path:
-        """The kubectl that fits this cluster."""
+        """The kubectl for this cluster."""
 
     @cached_property
     def api(self) -> Api:
-        """A client with the administrator's rights, shared by everybody who uses this cluster."""
+        """A shared client with the administrator's rights."""
         return Api.from_kubeconfig(self.admin_kubeconfig)
 
     @property
     def audit(self) -> AuditLog:
         """The API server's audit log."""
-        raise Unsupported(f"{self!r} has no audit log that can be read")
+        raise Unsupported(f"{self!r} has no readable audit log")
 
     def component(self, name: str) -> Component:
         """Return a process of the control plane, to pause or kill it."""
         raise Unsupported(f"{self!r} does not own its {name}")
 
     def restart(self, name: str) -> None:
-        """Start a component (again) and return when it does its work."""
+        """Restart a component and return when it works."""
         raise Unsupported(f"{self!r} does not own its {name}")
 
     @contextmanager
     def paused(self, name: str) -> Iterator[Component]:
-        """Freeze a component for a while: its connections stay open and nobody answers."""
+        """Pause a component. Its connections stay open, and it does not answer."""
         component = self.component(name)
         component.pause()
         try:
@@ -103,16 +102,16 @@ class Cluster(ABC):
         if "api" in self.__dict__:
             self.api.close()
 
-    def furnish(self, fleet: Fleet) -> list[str]:
-        """Make a fleet of nodes without kubelets; return their names."""
-        return furnish(self.api, fleet)
+    def create_nodes(self, fleet: Fleet) -> list[str]:
+        """Create a fleet of nodes without kubelets, and return their names."""
+        return create_nodes(self.api, fleet)
 
     def clear(self, namespace: str = WORKER_NAMESPACE) -> None:
-        """Remove what a test left: everything of ours in the workers' namespace, and furnished nodes."""
+        """Remove our objects in the workers' namespace, and the nodes that tests created."""
         clear(self.api, namespace)
 
     def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
-        """Run kubectl as the administrator; return what it printed."""
+        """Run kubectl as the administrator and return its output."""
         command = [str(self.kubectl_path), f"--kubeconfig={self.admin_kubeconfig}", *arguments]
         try:
             answer = subprocess.run(
@@ -127,18 +126,18 @@ class Cluster(ABC):
         except (OSError, subprocess.TimeoutExpired) as error:
             raise KubectlFailed(f"kubectl {' '.join(arguments)}: {error}") from error
         if answer.returncode != 0:
-            complaint = " ".join(answer.stderr.split()) or f"exit status {answer.returncode}"
-            raise KubectlFailed(f"kubectl {' '.join(arguments)}: {complaint}")
+            message = " ".join(answer.stderr.split()) or f"exit status {answer.returncode}"
+            raise KubectlFailed(f"kubectl {' '.join(arguments)}: {message}")
         return answer.stdout
 
     def kubectl_environment(self) -> dict[str, str]:
-        """Return the environment that kubectl runs in."""
+        """Return the environment of kubectl."""
         return dict(os.environ)
 
     def install(self, manifests: Path = MANIFESTS) -> None:
-        """Apply the project's manifests as its users do, and wait until their resources are served.
+        """Apply the project's manifests as users do, and wait until their resources are served.
 
-        Validation is the server's and strict: an unknown field is an error.
+        Validation is strict, on the server: an unknown field is an error.
         """
         if not (manifests / "kustomization.yaml").is_file():
             raise InvalidArgument(f"{manifests} has no kustomization.yaml: nothing to install")
@@ -162,7 +161,7 @@ class Cluster(ABC):
         wait_until(served, what, timeout_seconds=SERVED_TIMEOUT_SECONDS)
 
     def _lists(self, spec: Object) -> bool:
-        """Ask for the objects: an established resource answers 429 until its storage is there."""
+        """Return whether the objects can be listed. A new resource answers 429 until its storage is ready."""
         collections = [
             f"/apis/{spec['group']}/{version['name']}/{spec['names']['plural']}"
             for version in spec["versions"]

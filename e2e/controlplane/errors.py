@@ -1,58 +1,58 @@
-"""What can go wrong with a control plane, one class per operation that failed.
+"""Errors of a control plane, one class per failed operation.
 
-Every message is one line that a person can act on; what would need more lines (the end of a log) travels as
-notes of the exception, which pytest prints and the command line shows above the error.
+Each message is one actionable line. Longer details, such as the end of a log, are notes of the exception.
+pytest and the command line print them.
 """
 
 
 class ControlPlaneError(Exception):
-    """Root of everything this package raises on purpose; `exit_status` is the command line's answer."""
+    """Base of the errors of this package. `exit_status` is that of the command line."""
 
     exit_status = 1
 
 
 class MissingTool(ControlPlaneError):
-    """A program that has to be installed by hand (Go, kubectl) is not on the PATH."""
+    """A required program (Go, kubectl) is not on the PATH."""
 
     exit_status = 2
 
 
 class InvalidArgument(ControlPlaneError):
-    """A value given by the caller cannot be used."""
+    """An argument is invalid."""
 
     exit_status = 2
 
 
 class Unsupported(ControlPlaneError):
-    """The cluster at hand was not made by us and cannot do this (pause a component, read its audit log)."""
+    """The cluster does not support the operation, such as pausing a component."""
 
     exit_status = 2
 
 
 class BuildFailed(ControlPlaneError):
-    """The Go compiler refused, or the cache folder cannot be written."""
+    """The Go compiler failed, or the cache folder is not writable."""
 
 
 class ComponentEnded(ControlPlaneError):
-    """A component's process ended although nobody stopped it."""
+    """The process of a component ended unexpectedly."""
 
 
 class NotReady(ControlPlaneError):
-    """Something awaited did not happen in time."""
+    """A condition was not met before its deadline."""
 
 
 class KubectlFailed(ControlPlaneError):
-    """Kubectl ended with a status other than 0."""
+    """Kubectl ended with a nonzero status."""
 
 
 class KubeconfigInvalid(ControlPlaneError):
-    """A kubeconfig is missing, or holds nothing that this package can connect with."""
+    """A kubeconfig is missing or has no usable entry."""
 
     exit_status = 2
 
 
 class ApiUnreachable(ControlPlaneError):
-    """The API server did not answer: whether it did what was asked is unknown."""
+    """The API server did not answer. The result of the request is unknown."""
 
 
 class ApiRefused(ControlPlaneError):

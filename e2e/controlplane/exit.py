@@ -1,4 +1,4 @@
-"""How a command line of the test tools ends: every expected error is one line and an exit status."""
+"""Exit of the command lines of the test tools: each expected error is one line and an exit status."""
 
 from typing import NoReturn
 
@@ -8,6 +8,6 @@ from e2e.controlplane.errors import ControlPlaneError
 from simulation.command_line.exit_status import run_and_exit
 
 
-def run_to_the_end(command: click.Command, *, program: str) -> NoReturn:
+def run_cli(command: click.Command, *, program: str) -> NoReturn:
     """Run the command and exit with its status."""
     run_and_exit(command, program=program, expected=(ControlPlaneError, OSError))

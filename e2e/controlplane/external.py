@@ -1,8 +1,8 @@
-"""A cluster that somebody else made, reached by a kubeconfig. Nothing is started or stopped.
+"""An existing cluster, accessed by a kubeconfig. Nothing is started or stopped.
 
-Its workers' namespace belongs to the tests while they run, and so does its Deployment of the controller,
-which is scaled to 0: scenarios start their own. Nodes and devices are made there only if the caller says so
-(Nodes without kubelets confuse a real cluster), or its own nodes are labelled where its driver follows that.
+During the tests, the workers' namespace belongs to them. The controller's Deployment is scaled to 0, because
+scenarios start their own. Nodes without kubelets confuse a real cluster, so they are created only on request.
+Alternatively, the cluster's own nodes are labeled for a GPU driver that follows labels.
 """
 
 import shutil
@@ -32,11 +32,11 @@ DEPLOYMENT = f"/apis/apps/v1/namespaces/{CONTROLLER_NAMESPACE}/deployments/open-
 
 
 class NodeSetup(StrEnum):
-    """How nodes with GPUs come about."""
+    """The source of nodes with GPUs."""
 
     NONE = "false"
-    NODES = "true"  # Nodes without kubelets are made
-    LABELS = "labels"  # its own nodes are labelled for its driver, see `nodes`
+    NODES = "true"  # create Nodes without kubelets
+    LABELS = "labels"  # label its own nodes for its driver, see `nodes`
 
 
 class ExternalCluster(Cluster):
@@ -45,10 +45,10 @@ class ExternalCluster(Cluster):
     pace = 3
 
     def __init__(
-        self, kubeconfig: Path, *, furnishing: NodeSetup = NodeSetup.NONE, worker_image: str = ""
+        self, kubeconfig: Path, *, node_setup: NodeSetup = NodeSetup.NONE, worker_image: str = ""
     ) -> None:
         self._kubeconfig = kubeconfig.absolute()
-        self._furnishing = furnishing
+        self._node_setup = node_setup
         self.worker_image = worker_image or WORKER_IMAGE
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
@@ -61,7 +61,7 @@ class ExternalCluster(Cluster):
 
     @cached_property
     def controller_kubeconfig(self) -> Path:
-        """Ask for a token of the controller's ServiceAccount; the manifests must have been installed."""
+        """The controller's kubeconfig, with a new token. The manifests must be installed."""
         account = f"/api/v1/namespaces/{CONTROLLER_NAMESPACE}/serviceaccounts/{CONTROLLER_SERVICE_ACCOUNT}"
         request = {
             "apiVersion": "authentication.k8s.io/v1",
@@ -69,7 +69,7 @@ class ExternalCluster(Cluster):
             "spec": {"expirationSeconds": TOKEN_SECONDS},
         }
         token = self.api.create(f"{account}/token", request)["status"]["token"]
-        # kubectl resolves the cluster entry, whatever shape and files it has; only the user is replaced.
+        # kubectl resolves the cluster entry. Only the user is replaced.
         document = yaml.safe_load(self.kubectl("config", "view", "--minify", "--flatten", "--raw"))
         document["users"] = [{"name": CONTROLLER_USER, "user": {"token": token}}]
         for entry in document["contexts"]:
@@ -86,27 +86,24 @@ class ExternalCluster(Cluster):
             return Path(found)
         if built := cached_binaries():
             return built.kubectl
-        raise MissingTool(
-            "kubectl is needed for a cluster given by a kubeconfig, and there is none on the PATH"
-        )
+        raise MissingTool("an existing cluster needs kubectl, which is not on the PATH")
 
     @cached_property
     def nodes(self) -> RealNodes:
-        """Its own nodes, to be labelled."""
+        """The cluster's own nodes."""
         return RealNodes(self.api)
 
-    def furnish(self, fleet: Fleet) -> list[str]:
-        if self._furnishing is NodeSetup.LABELS:
-            return self.nodes.furnish(fleet)
-        if self._furnishing is NodeSetup.NODES:
-            return super().furnish(fleet)
+    def create_nodes(self, fleet: Fleet) -> list[str]:
+        if self._node_setup is NodeSetup.LABELS:
+            return self.nodes.configure(fleet)
+        if self._node_setup is NodeSetup.NODES:
+            return super().create_nodes(fleet)
         raise Unsupported(
-            f"{self!r} brings its own nodes: none are made there unless E2E_FURNISH=true,"
-            " none labelled unless E2E_FURNISH=labels"
+            f"{self!r} has its own nodes: E2E_FURNISH=true creates others, E2E_FURNISH=labels labels its own"
         )
 
     def clear(self, namespace: str = WORKER_NAMESPACE) -> None:
-        if self._furnishing is not NodeSetup.LABELS:
+        if self._node_setup is not NodeSetup.LABELS:
             super().clear(namespace)
             return
         clear_real(self.api, namespace)

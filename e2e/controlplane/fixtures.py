@@ -1,7 +1,7 @@
-"""Fixtures for tests on a cluster: name this module in `pytest_plugins` of the test module.
+"""Fixtures for tests on a cluster. A test module names this module in `pytest_plugins`.
 
-One cluster serves a whole session (a start costs seconds); each test gets it empty, and leaves it empty for
-the next. What has to be built is built before the first test: minutes of compiling are not its own time.
+One cluster serves a whole session, since a start takes seconds. It is empty before and after each test. All
+programs are built before the first test, so that no test's time limit includes minutes of compiling.
 """
 
 import os
@@ -19,7 +19,7 @@ OPENER = pytest.StashKey[Opener]()
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Build what the cluster is made of if a selected test needs one."""
+    """Build the parts of the cluster if a selected test needs one."""
     if session.config.option.collectonly or OPENER in session.config.stash:
         return
     if any(SESSION_FIXTURE in getattr(item, "fixturenames", ()) for item in session.items):
@@ -34,7 +34,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 @pytest.fixture(scope="session")
 def cluster_of_session(pytestconfig: pytest.Config) -> Iterator[Cluster]:
-    """Yield a cluster with nothing but Kubernetes in it."""
+    """Yield a cluster without the project's manifests."""
     with pytestconfig.stash[OPENER]() as cluster:
         yield cluster
 
@@ -48,19 +48,19 @@ def installed_cluster_of_session(cluster_of_session: Cluster) -> Cluster:
 
 @pytest.fixture
 def bare_cluster(cluster_of_session: Cluster) -> Iterator[Cluster]:
-    """Yield a cluster without Workloads, Pods, claims and furnished nodes; the manifests may be installed."""
+    """Yield a cluster without Workloads, Pods, claims or nodes of tests. The manifests may be installed."""
     yield from _emptied(cluster_of_session)
 
 
 @pytest.fixture
 def cluster(installed_cluster_of_session: Cluster) -> Iterator[Cluster]:
-    """Yield an empty cluster that the project's manifests are installed in."""
+    """Yield an empty cluster with the project's manifests."""
     yield from _emptied(installed_cluster_of_session)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    """Skip a test that asks for what the cluster at hand cannot do."""
+    """Skip a test that needs an unsupported operation."""
     try:
         yield
     except Unsupported as error:

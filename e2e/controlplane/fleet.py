@@ -1,7 +1,7 @@
-"""Furnishing a cluster: the device class, nodes without kubelets, and the GPUs a DRA driver would publish.
+"""Test fleets: the device class, nodes without kubelets, and the GPUs that a DRA driver would publish.
 
-Works against any cluster that the given client may write Nodes in. Everything made here carries the label
-`FURNISHED`, so that it can be told from, and removed without touching, what was there before.
+The client needs the right to write Nodes. All created objects carry the label `TEST_LABEL`, so that cleanup
+removes only those.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from e2e.controlplane.api import CONFLICT, Api, Object
 from e2e.controlplane.errors import ApiRefused, InvalidArgument
 
 DRIVER = "gpu.nvidia.com"
-FURNISHED = "e2e.harness.workloads.io/furnished"
+TEST_LABEL = "e2e.harness.workloads.io/furnished"
 
 ENABLED_LABEL = "openrl.io/enabled"
 ROLE_LABELS = {"trainer": "openrl.io/trainer", "sampler": "openrl.io/sampler"}
@@ -20,12 +20,12 @@ NODES = "/api/v1/nodes"
 DEVICE_CLASSES = "/apis/resource.k8s.io/v1/deviceclasses"
 RESOURCE_SLICES = "/apis/resource.k8s.io/v1/resourceslices"
 
-DEVICES_PER_SLICE_MAX = 128  # the API's own limit
+DEVICES_PER_SLICE_MAX = 128  # the limit of the API
 
 
 @dataclass(frozen=True, kw_only=True)
 class NodeShape:
-    """One node. `roles` are those it accepts; none means all. Quantities are Kubernetes quantities."""
+    """The shape of a node. Empty `roles` accept all roles. Amounts are Kubernetes quantities."""
 
     gpus: int = 1
     gpu_memory: str = "80Gi"
@@ -38,7 +38,7 @@ class NodeShape:
 
     def __post_init__(self) -> None:
         if not 0 <= self.gpus <= DEVICES_PER_SLICE_MAX:
-            raise InvalidArgument(f"{self.gpus} GPUs on a node: 0 to {DEVICES_PER_SLICE_MAX} are possible")
+            raise InvalidArgument(f"{self.gpus} GPUs on a node: 0 to {DEVICES_PER_SLICE_MAX} are allowed")
         for role in self.roles:
             if role not in ROLE_LABELS:
                 raise InvalidArgument(f"role {role!r}: known are {', '.join(ROLE_LABELS)}")
@@ -46,7 +46,7 @@ class NodeShape:
     def all_labels(self) -> dict[str, str]:
         enabled = {ENABLED_LABEL: "true"} if self.enabled else {}
         return {
-            FURNISHED: "true",
+            TEST_LABEL: "true",
             **enabled,
             **{ROLE_LABELS[role]: "true" for role in self.roles},
             **self.labels,
@@ -55,7 +55,7 @@ class NodeShape:
 
 @dataclass(frozen=True, kw_only=True)
 class Fleet:
-    """A number of equal nodes, named `<name_prefix>-<n>`."""
+    """Equal nodes with the names `<name_prefix>-<n>`."""
 
     nodes: int
     shape: NodeShape = field(default_factory=NodeShape)
@@ -65,8 +65,8 @@ class Fleet:
         return [f"{self.name_prefix}-{number}" for number in range(self.nodes)]
 
 
-def furnish(api: Api, fleet: Fleet) -> list[str]:
-    """Make the device class and a fleet; return the nodes' names."""
+def create_nodes(api: Api, fleet: Fleet) -> list[str]:
+    """Create the device class and a fleet, and return the names of the nodes."""
     ensure_device_class(api)
     names = fleet.names()
     for name in names:
@@ -75,11 +75,11 @@ def furnish(api: Api, fleet: Fleet) -> list[str]:
 
 
 def ensure_device_class(api: Api, *, name: str = DRIVER, driver: str = DRIVER) -> None:
-    """Make the device class unless the cluster has it."""
+    """Create the device class unless it exists."""
     body: Object = {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "DeviceClass",
-        "metadata": {"name": name, "labels": {FURNISHED: "true"}},
+        "metadata": {"name": name, "labels": {TEST_LABEL: "true"}},
         "spec": {"selectors": [{"cel": {"expression": f"device.driver == '{driver}'"}}]},
     }
     try:
@@ -90,7 +90,7 @@ def ensure_device_class(api: Api, *, name: str = DRIVER, driver: str = DRIVER) -
 
 
 def add_node(api: Api, name: str, shape: NodeShape | None = None) -> None:
-    """Make a ready Node and publish its GPUs."""
+    """Create a ready Node and publish its GPUs."""
     shape = shape or NodeShape()
     node = create_node(
         api,
@@ -102,8 +102,13 @@ def add_node(api: Api, name: str, shape: NodeShape | None = None) -> None:
 
 
 def create_node(api: Api, metadata: Object, spec: Object, resources: Mapping[str, str]) -> Object:
-    """Make a ready Node, its status in the same request as kubelets do: nobody sees a half-made one."""
-    ready = {"type": "Ready", "status": "True", "reason": "Furnished", "message": "made without a kubelet"}
+    """Create a ready Node. As with kubelets, the request includes the status."""
+    ready = {
+        "type": "Ready",
+        "status": "True",
+        "reason": "CreatedByTest",
+        "message": "created without a kubelet",
+    }
     status = {"capacity": dict(resources), "allocatable": dict(resources), "conditions": [ready]}
     body: Object = {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": spec, "status": status}
     return api.create(NODES, body)
@@ -120,8 +125,7 @@ def publish_devices(
 ) -> None:
     """Write the one ResourceSlice of a node, with a device for each memory size.
 
-    As with real drivers the Node owns it, so that it goes with the Node. A `slice_count` other than 1
-    leaves the pool incomplete.
+    As with real drivers, the Node owns the slice. A `slice_count` other than 1 makes the pool incomplete.
     """
     name = node["metadata"]["name"]
     devices = [
@@ -134,7 +138,7 @@ def publish_devices(
         "kind": "ResourceSlice",
         "metadata": {
             "name": slice_name(name, driver),
-            "labels": {FURNISHED: "true"},
+            "labels": {TEST_LABEL: "true"},
             "ownerReferences": [owner],
         },
         "spec": {
@@ -150,7 +154,7 @@ def publish_devices(
 def set_devices(
     api: Api, name: str, memories: Sequence[str], *, driver: str = DRIVER, slice_count: int = 1
 ) -> None:
-    """Replace the GPUs of a node by others, in the pool's next generation."""
+    """Replace the GPUs of a node, in the next generation of its pool."""
     path = f"{RESOURCE_SLICES}/{slice_name(name, driver)}"
     current = api.get(path)
     generation = int(current["spec"]["pool"]["generation"]) + 1
@@ -167,7 +171,7 @@ def slice_name(node: str, driver: str = DRIVER) -> str:
 
 
 def remove_node(api: Api, name: str) -> None:
-    """Delete a Node. Its ResourceSlice goes with it, its Pods are left to the pod garbage collector."""
+    """Delete a Node and its ResourceSlice. The Pod garbage collector deletes its Pods."""
     api.delete(f"{NODES}/{name}")
 
 
@@ -176,26 +180,26 @@ def cordon(api: Api, name: str, *, on: bool = True) -> None:
 
 
 def taint(api: Api, name: str, key: str, effect: str, value: str = "") -> None:
-    """Add a taint, or change the value of the one with this key and effect."""
+    """Add a taint, or change the value of the taint with this key and effect."""
     others = [item for item in _taints(api, name) if (item["key"], item["effect"]) != (key, effect)]
     added = {"key": key, "effect": effect, **({"value": value} if value else {})}
     api.patch(f"{NODES}/{name}", {"spec": {"taints": [*others, added]}})
 
 
 def untaint(api: Api, name: str, key: str) -> None:
-    """Remove every taint with this key."""
+    """Remove all taints with this key."""
     others = [item for item in _taints(api, name) if item["key"] != key]
     api.patch(f"{NODES}/{name}", {"spec": {"taints": others or None}})
 
 
 def set_labels(api: Api, name: str, labels: Mapping[str, str | None]) -> None:
-    """Set labels of a Node; None removes one."""
+    """Set labels of a Node. None removes a label."""
     api.patch(f"{NODES}/{name}", {"metadata": {"labels": dict(labels)}})
 
 
 def set_ready(api: Api, name: str, *, ready: bool) -> None:
     """Set the Ready condition, as a kubelet or the node lifecycle controller would."""
-    conditions = [{"type": "Ready", "status": "True" if ready else "False", "reason": "Furnished"}]
+    conditions = [{"type": "Ready", "status": "True" if ready else "False", "reason": "CreatedByTest"}]
     api.patch(f"{NODES}/{name}/status", {"status": {"conditions": conditions}})
 
 

@@ -1,9 +1,8 @@
-"""Kubeconfigs: writing the ones of a local control plane, reading anybody's.
+"""Kubeconfigs: write those of a local control plane, read any.
 
-A kubeconfig written here is self-contained (certificate authority and token are embedded), so that it can
-be handed to another process or copied. Reading covers what kind, k3s, kubeadm and the clouds write: tokens,
-client certificates, and exec plug-ins. Verification of the server's certificate is switched off only where
-the kubeconfig itself says so.
+A written kubeconfig is self-contained: it embeds the certificate authority and the token. Reading supports
+the credentials of kind, k3s, kubeadm and clouds: tokens, client certificates and exec plug-ins. Verification
+of the server's certificate is disabled only if the kubeconfig requests it.
 """
 
 import base64
@@ -26,7 +25,7 @@ EXEC_TIMEOUT_SECONDS = 60
 
 @dataclass(frozen=True, kw_only=True)
 class Access:
-    """All that an HTTP client needs to talk to one API server as one user."""
+    """The address and credentials of one user of one API server."""
 
     server: str
     tls: ssl.SSLContext | None
@@ -42,7 +41,7 @@ def write_kubeconfig(
     token: str,
     name: str = "controlplane",
 ) -> None:
-    """Write a kubeconfig that only its owner can read: it holds a bearer token."""
+    """Write a kubeconfig. Only its owner can read it, because it contains a bearer token."""
     document = {
         "apiVersion": "v1",
         "kind": "Config",
@@ -65,7 +64,7 @@ def write_kubeconfig(
 
 
 def read_access(path: Path, *, context: str | None = None) -> Access:
-    """Read the given (or the current) context of a kubeconfig."""
+    """Read a context of a kubeconfig, by default the current one."""
     document = _load(path)
     chosen = _entry(document, path, "contexts", context or document.get("current-context"))["context"]
     cluster = _entry(document, path, "clusters", chosen.get("cluster"))["cluster"]
@@ -102,7 +101,7 @@ def _entry(document: Mapping[str, Any], path: Path, section: str, name: object) 
 
 
 def _bytes(path: Path, section: Mapping[str, Any], key: str) -> bytes | None:
-    """Read an item that may be embedded (`<key>-data`) or in a file next to the kubeconfig."""
+    """Read an item that is embedded (`<key>-data`) or in a file relative to the kubeconfig."""
     if data := section.get(f"{key}-data"):
         return base64.b64decode(data)
     if name := section.get(key):
@@ -119,7 +118,7 @@ def _tls(path: Path, cluster: Mapping[str, Any], user: Mapping[str, Any]) -> ssl
     certificate = _bytes(path, user, "client-certificate")
     key = _bytes(path, user, "client-key")
     if certificate and key:
-        # The ssl module reads client certificates from files only.
+        # The ssl module loads client certificates only from files.
         with tempfile.NamedTemporaryFile() as pair:
             pair.write(certificate + b"\n" + key)
             pair.flush()
@@ -128,7 +127,7 @@ def _tls(path: Path, cluster: Mapping[str, Any], user: Mapping[str, Any]) -> ssl
 
 
 def _exec_credential(path: Path, plugin: Mapping[str, Any]) -> dict[str, Any]:
-    """Run a credential plug-in as kubectl does; its answer is merged into the user entry."""
+    """Run a credential plug-in as kubectl does, and return the fields to add to the user entry."""
     environment = {**os.environ, **{item["name"]: item["value"] for item in plugin.get("env") or []}}
     api_version = plugin.get("apiVersion")
     environment["KUBERNETES_EXEC_INFO"] = json.dumps(

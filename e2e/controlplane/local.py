@@ -1,12 +1,12 @@
 """A control plane of real Kubernetes components on loopback ports, without containers.
 
     with ControlPlane.start() as plane:
-        plane.furnish(Fleet(nodes=2))
+        plane.create_nodes(Fleet(nodes=2))
         print(plane.kubectl("get", "nodes"))
 
-`start` returns when every component has shown that it does its work. Leaving the context ends every process,
-waits for it, and removes the run folder; a guard does so when this process dies. A start that fails leaves
-nothing behind either, and prints the end of the log of the component that failed.
+`start` returns when every component has proved that it works. The end of the context stops all processes,
+waits for them, and removes the run folder. A guard does the same if this process dies. A failed start also
+leaves nothing behind, and reports the end of the failed component's log.
 """
 
 import os
@@ -50,20 +50,20 @@ PORT_TAKEN = "address already in use"
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """How to start a control plane. Without `binaries` they are built, or taken from the cache."""
+    """Options of a control plane. By default the binaries are built or taken from the cache."""
 
     binaries: Binaries | None = None
-    keep: bool = False  # leave the run folder (logs, audit log, data) for debugging
+    keep: bool = False  # keep the run folder (logs, audit log, data) for debugging
     start_timeout_seconds: float = 60
-    client_qps: int = 1000  # of kube-scheduler and kube-controller-manager; their own default is 50 and 20
+    client_qps: int = 1000  # of kube-scheduler and kube-controller-manager, whose defaults are 50 and 20
     progress: Progress = to_stderr
 
 
 class ControlPlane(Cluster):
-    """Made by `start`; its components keep their ports and data when they are restarted one by one."""
+    """A local control plane. A restarted component keeps its port and data."""
 
     def __init__(self, options: Options, binaries: Binaries) -> None:
-        """Make the run folder; nothing runs yet. Use `start` instead."""
+        """Create the run folder without starting anything. Use `start` instead."""
         self._options = options
         self.folder = Path(tempfile.gettempdir()) / f"openrl-controlplane-{secrets.token_hex(6)}"
         with ExitStack() as undo:
@@ -79,18 +79,18 @@ class ControlPlane(Cluster):
                 for name in COMPONENTS
             }
             for component in self._components.values():
-                undo.callback(component.kill)  # the data is thrown away: no need to be polite
+                undo.callback(component.kill)  # the data is discarded
             self._stack = undo.pop_all()
 
     @classmethod
     def start(cls, options: Options | None = None) -> Self:
-        """Start everything; return when it works. Ports that were taken meanwhile are chosen anew."""
+        """Start all components and return when they work. If a port is taken, retry with other ports."""
         options = options or Options()
         binaries = options.binaries or ensure_binaries(options.progress)
         for attempt in range(1, START_ATTEMPTS + 1):
             plane = cls(options, binaries)
             try:
-                plane._bring_up()
+                plane._start_components()
             except ComponentEnded as error:
                 plane.close()
                 if attempt < START_ATTEMPTS and any(PORT_TAKEN in note for note in _notes(error)):
@@ -100,7 +100,7 @@ class ControlPlane(Cluster):
                 plane.close()
                 raise
             return plane
-        raise AssertionError("the last attempt either returned or raised")
+        raise AssertionError("the last attempt returned or raised")
 
     def __repr__(self) -> str:
         return f"<ControlPlane {self._layout.server}>"
@@ -137,19 +137,19 @@ class ControlPlane(Cluster):
         self._await_ready(name)
 
     def install(self, manifests: Path = MANIFESTS) -> None:
-        """Install, and let the garbage collector learn the new kinds now rather than within half a minute."""
+        """Install, and restart the garbage collector. It would otherwise learn the new kinds after 30 s."""
         super().install(manifests)
         self.restart("kube-controller-manager")
 
     def kubectl_environment(self) -> dict[str, str]:
-        # The cache of what a cluster serves would otherwise stay behind in the user's home.
+        # The discovery cache would otherwise remain in the user's home.
         return {**os.environ, "KUBECACHEDIR": str(self.folder / "kubectl-cache")}
 
     def close(self) -> None:
         super().close()
         self._stack.close()
 
-    def _bring_up(self) -> None:
+    def _start_components(self) -> None:
         started = time.monotonic()
         for name in (ETCD, APISERVER):
             self._components[name].start()
@@ -160,7 +160,7 @@ class ControlPlane(Cluster):
         self._options.progress(f"Control plane ready after {time.monotonic() - started:.1f} s: {self.folder}")
 
     def _await_ready(self, *names: str) -> None:
-        """Wait until components work. What goes wrong meanwhile carries the end of their logs."""
+        """Wait until components work. Errors carry the end of their logs."""
         try:
             if ETCD in names:
                 self._await(ETCD, self._etcd_ready)
@@ -186,7 +186,7 @@ class ControlPlane(Cluster):
         wait_until(check, f"{name} is not ready", timeout_seconds=timeout_seconds)
 
     def require_running(self, *names: str) -> None:
-        """Raise if one of these components, or any at all, ended by itself."""
+        """Raise if one of these components ended. The default is all components."""
         for name in names or COMPONENTS:
             self._components[name].require_running()
 
@@ -195,7 +195,7 @@ class ControlPlane(Cluster):
             return _answers(etcd)
 
     def _apiserver_ready(self) -> bool:
-        """Ask as this run's administrator: a stranger on that port has neither certificate nor token."""
+        """Ask as this run's administrator. Another server on the port has another certificate and token."""
         if not self._layout.certificate_complete:
             return False
         if not self.admin_kubeconfig.exists():

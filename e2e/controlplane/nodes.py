@@ -1,7 +1,7 @@
-"""Real nodes in the shape that a scenario asks for, by labels that the GPU driver follows.
+"""Configuration of real nodes by labels that the GPU driver follows.
 
-A fleet's nodes are chosen among those that nothing was asked of yet; how much host memory and CPU they have
-cannot be chosen. `release` makes them like the others again: no GPUs, not enabled, schedulable, no taints.
+A fleet uses nodes that are not configured yet. Their host memory and CPU are fixed. `release` resets nodes:
+no GPUs, not enabled, schedulable, no taints.
 """
 
 from __future__ import annotations
@@ -29,28 +29,28 @@ PUBLISH_SECONDS = 30
 
 
 class RealNodes:
-    """The nodes of a cluster whose driver follows labels."""
+    """The nodes of a cluster whose GPU driver follows labels."""
 
     def __init__(self, api: Api) -> None:
         self._api = api
-        self._furnished: dict[str, Mapping[str, str]] = {}
+        self._configured: dict[str, Mapping[str, str]] = {}
 
     def __repr__(self) -> str:
-        return f"<RealNodes furnished={sorted(self._furnished)}>"
+        return f"<RealNodes configured={sorted(self._configured)}>"
 
-    def furnish(self, fleet: Fleet) -> list[str]:
-        """Give so many nodes this shape; return their names once their GPUs are published.
+    def configure(self, fleet: Fleet) -> list[str]:
+        """Configure the nodes of a fleet, and return their names once their GPUs are published.
 
-        Raises Unsupported where the cluster has too few nodes left, or the shape is not a matter of labels.
+        Raises Unsupported if too few nodes are free, or if labels cannot express the shape.
         """
         plain = NodeShape()
         shape = fleet.shape
         if (shape.host_memory, shape.cpu, shape.pods) != (plain.host_memory, plain.cpu, plain.pods):
-            raise Unsupported("host memory, CPU and Pod slots of a real node cannot be chosen")
-        free = [name for name in self._names() if name not in self._furnished]
+            raise Unsupported("host memory, CPU and Pod slots of a real node are fixed")
+        free = [name for name in self._names() if name not in self._configured]
         if len(free) < fleet.nodes:
-            raise Unsupported(f"{fleet.nodes} nodes are needed, {len(free)} are left")
-        chosen = free[: fleet.nodes]
+            raise Unsupported(f"{fleet.nodes} nodes are needed, {len(free)} are free")
+        selected = free[: fleet.nodes]
         labels = {
             COUNT_LABEL: str(shape.gpus),
             MEMORY_LABEL: shape.gpu_memory,
@@ -58,26 +58,26 @@ class RealNodes:
             **{ROLE_LABELS[role]: "true" for role in shape.roles},
             **shape.labels,
         }
-        for name in chosen:
-            self._furnished[name] = labels
+        for name in selected:
+            self._configured[name] = labels
             self._api.patch(f"{NODES}/{name}", {"metadata": {"labels": labels}})
-        self._await_devices(chosen, [shape.gpu_memory] * shape.gpus)
-        return chosen
+        self._await_devices(selected, [shape.gpu_memory] * shape.gpus)
+        return selected
 
     def release(self) -> None:
-        """Take back what was asked of the nodes, and the cordons and taints that tests left."""
-        for name, labels in self._furnished.items():
+        """Reset the configured nodes, including cordons and taints of tests."""
+        for name, labels in self._configured.items():
             changes = {**dict.fromkeys(labels), COUNT_LABEL: "0"}
             body: Object = {
                 "metadata": {"labels": changes},
                 "spec": {"unschedulable": None, "taints": None},
             }
             self._api.patch(f"{NODES}/{name}", body)
-        released, self._furnished = list(self._furnished), {}
+        released, self._configured = list(self._configured), {}
         self._await_devices(released, [])
 
     def _names(self) -> list[str]:
-        """All nodes, those of the control plane last: a drain there would hit the cluster's own Pods."""
+        """Return all nodes. Those of the control plane are last, since they run the cluster's own Pods."""
         ranked = [
             (CONTROL_PLANE in node["metadata"].get("labels", {}), node["metadata"]["name"])
             for node in self._api.items(NODES)

@@ -1,7 +1,7 @@
-"""Who makes the cluster that a test session runs against.
+"""Selection of the cluster for a test session.
 
-`E2E_KUBECONFIG` names a cluster that exists, `E2E_PROVIDER=kind` has one made of containers; otherwise a
-control plane without kubelets is started. A provider is one more opener; tests do not change.
+`E2E_KUBECONFIG` selects an existing cluster, and `E2E_PROVIDER=kind` a new kind cluster. The default is a
+local control plane without kubelets. Tests do not depend on the provider.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -25,19 +25,19 @@ WORKER_IMAGE_VARIABLE = "E2E_WORKER_IMAGE"
 PROVIDER_VARIABLE = "E2E_PROVIDER"
 
 Opener = Callable[[], Cluster]
-"""Makes the cluster; leaving it as a context removes it again."""
+"""Creates a cluster, which removes itself as a context manager."""
 
 
 class Provider(StrEnum):
-    """Who makes the cluster."""
+    """The source of the cluster."""
 
     LOCAL = "local"
     KIND = "kind"
     EXISTING = "existing"
 
 
-def chosen(environment: Mapping[str, str]) -> Provider:
-    """The provider that the environment asks for; an empty variable means unset."""
+def selected_provider(environment: Mapping[str, str]) -> Provider:
+    """Return the provider that the environment selects. An empty variable means unset."""
     named = environment.get(PROVIDER_VARIABLE, "")
     if environment.get(KUBECONFIG_VARIABLE):
         if named:
@@ -46,14 +46,14 @@ def chosen(environment: Mapping[str, str]) -> Provider:
             )
         return Provider.EXISTING
     if named not in {"", Provider.LOCAL, Provider.KIND}:
-        raise InvalidArgument(f"{PROVIDER_VARIABLE}={named}: local or kind is expected")
+        raise InvalidArgument(f"{PROVIDER_VARIABLE}={named}: local or kind is allowed")
     return Provider(named or Provider.LOCAL)
 
 
 @contextmanager
 def prepared(environment: Mapping[str, str], options: Options | None = None) -> Iterator[Opener]:
-    """Have ready what a cluster is made of while the block runs: the first time, that takes minutes."""
-    match chosen(environment):
+    """Prepare the parts of a cluster for the duration of the block. The first build takes minutes."""
+    match selected_provider(environment):
         case Provider.EXISTING:
             yield partial(_existing, environment)
         case Provider.KIND:
@@ -67,17 +67,17 @@ def prepared(environment: Mapping[str, str], options: Options | None = None) -> 
 
 @contextmanager
 def open_cluster(environment: Mapping[str, str], options: Options | None = None) -> Iterator[Cluster]:
-    """Yield the cluster that the environment asks for."""
+    """Yield the cluster that the environment selects."""
     with prepared(environment, options) as opener, opener() as cluster:
         yield cluster
 
 
 def _existing(environment: Mapping[str, str]) -> Cluster:
-    furnish = environment.get(FURNISH_VARIABLE, "") or NodeSetup.NONE
-    if furnish not in set(NodeSetup):
-        raise InvalidArgument(f"{FURNISH_VARIABLE}={furnish}: true, false or labels is expected")
+    setup = environment.get(FURNISH_VARIABLE, "") or NodeSetup.NONE
+    if setup not in set(NodeSetup):
+        raise InvalidArgument(f"{FURNISH_VARIABLE}={setup}: true, false or labels is allowed")
     return ExternalCluster(
         Path(environment[KUBECONFIG_VARIABLE]),
-        furnishing=NodeSetup(furnish),
+        node_setup=NodeSetup(setup),
         worker_image=environment.get(WORKER_IMAGE_VARIABLE, ""),
     )

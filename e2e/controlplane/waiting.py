@@ -1,4 +1,4 @@
-"""Waiting for something that another process does, by looking again until a deadline."""
+"""Polling for conditions in other processes."""
 
 import time
 from collections.abc import Callable
@@ -12,7 +12,7 @@ INTERVAL_SECONDS = 0.03
 
 
 def pause_briefly(seconds: float = INTERVAL_SECONDS) -> None:
-    """Let other processes work. The driver is a plain program: there is no event loop to block."""
+    """Sleep briefly. The driver has no event loop that this could block."""
     time.sleep(seconds)  # noqa: TID251
 
 
@@ -23,11 +23,10 @@ def wait_until(
     timeout_seconds: float,
     interval_seconds: float = INTERVAL_SECONDS,
 ) -> T:
-    """Return the first answer of `observe` that is neither None nor False.
+    """Return the first result of `observe` that is neither None nor False.
 
-    `what` completes the sentence "... not within 5 s": it names the thing awaited and who owes it.
-    `observe` is always asked once more after the deadline, so that a machine that slept in between reports
-    no false failure.
+    `what` describes the failure and completes "...: not within 5 s". `observe` runs once more after the
+    deadline, so that a suspended machine causes no false failure.
     """
     deadline = time.monotonic() + timeout_seconds
     while True:

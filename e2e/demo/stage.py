@@ -59,7 +59,9 @@ def real_stage(plan: DemoPlan, progress: Progress) -> Iterator[RealStage]:
     """Build missing programs, start everything, and stop it at the end."""
     with ExitStack() as stack:
         plane = stack.enter_context(ControlPlane.start(Options(progress=progress)))
-        plane.furnish(Fleet(nodes=plan.nodes, shape=NodeShape(gpus=plan.gpus, gpu_memory=plan.gpu_memory)))
+        plane.create_nodes(
+            Fleet(nodes=plan.nodes, shape=NodeShape(gpus=plan.gpus, gpu_memory=plan.gpu_memory))
+        )
         plane.install()
         log = plane.folder / "controller.log"
         flags = {"--max-seats-per-claim": str(plan.limit)}

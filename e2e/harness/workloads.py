@@ -54,7 +54,7 @@ def workload(
 
 def one_gpu_nodes(cluster: Cluster, count: int) -> list[str]:
     """Add nodes with one GPU each, so that each holds one claim, and return their names."""
-    return cluster.furnish(Fleet(nodes=count, shape=NodeShape(gpus=1)))
+    return cluster.create_nodes(Fleet(nodes=count, shape=NodeShape(gpus=1)))
 
 
 class WorkloadClient:

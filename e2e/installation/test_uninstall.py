@@ -16,7 +16,7 @@ import pytest
 
 from e2e.controlplane import WORKER_NAMESPACE, Cluster, ControlPlane, wait_until
 from e2e.controlplane.cluster import CHECKOUT, CRDS
-from e2e.controlplane.provider import Provider, chosen
+from e2e.controlplane.provider import Provider, selected_provider
 from e2e.harness.program import running_controller
 from e2e.harness.workloads import WorkloadClient, one_gpu_nodes, workload
 
@@ -33,7 +33,8 @@ CLUSTER_WIDE = (
 pytestmark = [
     pytest.mark.timeout(240),
     pytest.mark.skipif(
-        chosen(os.environ) is not Provider.LOCAL, reason="never uninstalls from an existing cluster"
+        selected_provider(os.environ) is not Provider.LOCAL,
+        reason="never uninstalls from an existing cluster",
     ),
 ]
 

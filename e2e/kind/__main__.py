@@ -8,7 +8,7 @@ from importlib import metadata
 import click
 
 from e2e.controlplane.errors import MissingTool
-from e2e.controlplane.exit import run_to_the_end
+from e2e.controlplane.exit import run_cli
 from e2e.kind.image import build_image
 from e2e.kind.kit import Kit
 from e2e.kind.settings import find_kit
@@ -46,4 +46,4 @@ def image(tag: str, base: str, wheels: str) -> None:
 
 
 if __name__ == "__main__":
-    run_to_the_end(cli, program="python -m e2e.kind")
+    run_cli(cli, program="python -m e2e.kind")

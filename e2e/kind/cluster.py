@@ -47,7 +47,7 @@ class KindCluster(ExternalCluster):
     manifests = OVERLAY
 
     def __init__(self, tools: Tools, name: str, kubeconfig: Path, stack: ExitStack) -> None:
-        super().__init__(kubeconfig, furnishing=NodeSetup.LABELS, worker_image=WORKER_IMAGE)
+        super().__init__(kubeconfig, node_setup=NodeSetup.LABELS, worker_image=WORKER_IMAGE)
         self.tools = tools
         self.name = name
         self._stack = stack

@@ -16,7 +16,7 @@ def test_workers_of_one_claim_get_the_same_device_and_a_pair_gets_two(
 ) -> None:
     assert isinstance(cluster, KindCluster)
     one_gpu_nodes(cluster, 1)
-    cluster.furnish(Fleet(nodes=1, shape=NodeShape(gpus=2, gpu_memory="40Gi")))
+    cluster.create_nodes(Fleet(nodes=1, shape=NodeShape(gpus=2, gpu_memory="40Gi")))
     start({})
     openrl.submit(workload("first", memory="60Gi"), workload("second", memory="60Gi"))
     openrl.submit(workload("pair", memory="40Gi", devices=2))

@@ -46,7 +46,7 @@ def small_worker(number: int) -> Object:
 
 
 def installed(start: Start, cluster: Cluster) -> RunningDeployment:
-    cluster.furnish(Fleet(nodes=NODES, shape=NodeShape(gpus=GPUS)))
+    cluster.create_nodes(Fleet(nodes=NODES, shape=NodeShape(gpus=GPUS)))
     running = start(FLAGS)
     assert isinstance(running, RunningDeployment), "this needs E2E_PROVIDER=kind"
     return running

@@ -1,1 +1,1 @@
-"""Tests of the driver in `e2e.controlplane`, which is a tool of the checkout and no installed package."""
+"""Tests of `e2e.controlplane`, a test tool that is not installed."""

@@ -1,4 +1,4 @@
-"""What the tests of the control plane's driver share."""
+"""Fixtures for the tests of the control plane."""
 
 import tempfile
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from tests.controlplane.fakes import FakeApiServer, serve_api
 
 @pytest.fixture
 def run_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the folder that run folders are made in: whatever is left there was left behind."""
+    """Return the parent of all run folders. It must be empty after a test."""
     root = tmp_path / "run"
     root.mkdir()
     monkeypatch.setenv("TMPDIR", str(root))

@@ -1,4 +1,4 @@
-"""Stand-ins for what the driver talks to: programs that misbehave on purpose, Go, and an API server."""
+"""Fakes for the control plane: faulty programs, Go, and an API server."""
 
 import fcntl
 import json
@@ -71,7 +71,7 @@ def write_program(path: Path, body: str) -> Path:
 
 
 def fake_binaries(folder: Path, **bodies: str) -> Binaries:
-    """Make a set of programs; those not named (with _ for -) hang, and are never meant to be reached."""
+    """Create a set of programs. Unnamed ones hang (names have _ for -)."""
     for program in PROGRAMS:
         body = bodies.get(program.name.replace("-", "_"), HANGS.format(lock=str(folder / program.name)))
         write_program(folder / "bin" / program.name, body)
@@ -79,14 +79,14 @@ def fake_binaries(folder: Path, **bodies: str) -> Binaries:
 
 
 def await_held(lock: Path) -> None:
-    """Return when a program that hangs is up."""
+    """Wait until a hanging program runs."""
     wait_until(
         lambda: lock.exists() and lock.stat().st_size > 0, f"{lock} not held", timeout_seconds=TIMEOUT_SECONDS
     )
 
 
 def await_ended(lock: Path) -> None:
-    """Return when the program that held the lock has ended, however it ended."""
+    """Wait until the program that held the lock has ended."""
 
     def released() -> bool:
         with lock.open() as file:
@@ -101,7 +101,7 @@ def await_ended(lock: Path) -> None:
 
 @dataclass
 class FakeApiServer:
-    """Keeps what is written to it, by path; knows nothing about kinds."""
+    """A store of objects by path, independent of kinds."""
 
     url: str = ""
     objects: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -111,7 +111,7 @@ class FakeApiServer:
     requests: int = 0
 
     def respond(self, method: str, path: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-        """Do what the API server would do, without validation."""
+        """Handle a request like the API server, without validation."""
         match method:
             case "POST":
                 return self._create(f"{path}/{body['metadata']['name']}", body)
@@ -191,7 +191,7 @@ def serve_api(server: FakeApiServer) -> Iterator[FakeApiServer]:
         do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = answer  # noqa: N815
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-            """Say nothing."""
+            """Suppress log output."""
 
     http_server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     http_server.daemon_threads = True

@@ -1,4 +1,4 @@
-"""The client says what the server answered, or that it did not answer."""
+"""Tests of the API client."""
 
 import socket
 
@@ -12,7 +12,7 @@ from tests.controlplane.fakes import FakeApiServer, serve_api
 NODES = "/api/v1/nodes"
 
 
-def test_an_error_status_is_one_line_with_the_servers_words(api: Api) -> None:
+def test_an_error_status_is_one_line_with_the_servers_message(api: Api) -> None:
     api.create(NODES, {"metadata": {"name": "a"}})
     with pytest.raises(ApiRefused) as refusal:
         api.create(NODES, {"metadata": {"name": "a"}})
@@ -20,13 +20,13 @@ def test_an_error_status_is_one_line_with_the_servers_words(api: Api) -> None:
     assert (refusal.value.status, refusal.value.reason) == (409, "AlreadyExists")
 
 
-def test_an_answer_that_is_no_status_object_is_quoted(api: Api, api_server: FakeApiServer) -> None:
+def test_an_answer_without_a_status_object_is_quoted(api: Api, api_server: FakeApiServer) -> None:
     api_server.answers[NODES] = (502, b"bad\ngateway")
     with pytest.raises(ApiRefused, match=r"^GET /api/v1/nodes: 502 Bad Gateway: bad gateway$"):
         api.get(NODES)
 
 
-def test_absence_is_an_answer_where_it_may_be(api: Api) -> None:
+def test_find_returns_none_for_a_missing_object(api: Api) -> None:
     assert api.find(f"{NODES}/a") is None
     assert api.delete(f"{NODES}/a") is False
     api.create(NODES, {"metadata": {"name": "a"}})
@@ -36,7 +36,7 @@ def test_absence_is_an_answer_where_it_may_be(api: Api) -> None:
         api.get(f"{NODES}/a")
 
 
-def test_other_refusals_are_not_taken_for_absence(api: Api, api_server: FakeApiServer) -> None:
+def test_other_refusals_are_errors_of_find(api: Api, api_server: FakeApiServer) -> None:
     api_server.answers[f"{NODES}/a"] = (403, b"{}")
     for ask in (api.find, api.delete):
         with pytest.raises(ApiRefused, match="403"):
@@ -49,7 +49,7 @@ def test_one_connection_serves_many_requests(api: Api, api_server: FakeApiServer
     assert api_server.connections == 1
 
 
-def test_a_server_that_closed_the_idle_connection_is_no_error(api: Api, api_server: FakeApiServer) -> None:
+def test_a_closed_idle_connection_is_no_error(api: Api, api_server: FakeApiServer) -> None:
     api.items(NODES)
     connection = api._connection
     assert connection is not None
@@ -59,7 +59,7 @@ def test_a_server_that_closed_the_idle_connection_is_no_error(api: Api, api_serv
     assert api_server.connections == 2
 
 
-def test_no_answer_is_told_from_a_refusal() -> None:
+def test_a_missing_answer_differs_from_a_refusal() -> None:
     with serve_api(FakeApiServer()) as server:
         url = server.url
     with Api(Access(server=url, tls=None, token=None)) as api, pytest.raises(ApiUnreachable, match=url):

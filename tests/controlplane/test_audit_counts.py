@@ -1,4 +1,4 @@
-"""Requests are counted once each, by who sent what."""
+"""Tests of request counts from the audit log."""
 
 import json
 from pathlib import Path
@@ -46,12 +46,12 @@ def test_requests_are_counted_by_user_verb_and_resource(path: Path) -> None:
     assert log.count(user="you", verb="create") == 0
 
 
-def test_a_watch_counts_when_it_begins_and_not_again_when_it_ends(path: Path) -> None:
+def test_a_watch_counts_once_at_its_start(path: Path) -> None:
     path.write_text(event("watch", "pods", stage="ResponseStarted") + event("watch", "pods"))
     assert AuditLog(path).count() == 1
 
 
-def test_counting_from_a_mark_leaves_out_what_came_before(path: Path) -> None:
+def test_counts_since_a_mark_exclude_earlier_requests(path: Path) -> None:
     log = AuditLog(path)
     assert (log.mark(), log.count()) == (0, 0)
     path.write_text(event("get", "nodes"))
@@ -61,7 +61,7 @@ def test_counting_from_a_mark_leaves_out_what_came_before(path: Path) -> None:
     assert log.counts(since=mark) == {RequestKind("me", "get", "pods"): 1}
 
 
-def test_a_line_that_is_still_being_written_is_left_for_later(path: Path) -> None:
+def test_an_incomplete_line_is_skipped(path: Path) -> None:
     whole = event("get", "pods")
     path.write_text(whole + whole[:20])
     log = AuditLog(path)
@@ -70,7 +70,7 @@ def test_a_line_that_is_still_being_written_is_left_for_later(path: Path) -> Non
     assert log.count() == 2
 
 
-def test_a_mark_in_the_middle_of_a_line_counts_that_line_later(path: Path) -> None:
+def test_a_line_that_was_incomplete_at_the_mark_counts_later(path: Path) -> None:
     whole = event("get", "pods")
     path.write_text(whole + whole[:20])
     log = AuditLog(path)
@@ -80,7 +80,7 @@ def test_a_mark_in_the_middle_of_a_line_counts_that_line_later(path: Path) -> No
     assert log.count(since=mark) == 1
 
 
-def test_refusals_name_what_was_forbidden(path: Path) -> None:
+def test_refusals_are_the_forbidden_requests(path: Path) -> None:
     denied = event("list", "secrets", responseStatus={"code": 403})
     path.write_text(event("get", "pods") + denied + event("get", "pods", responseStatus={"code": 404}))
     (refusal,) = AuditLog(path).refusals(user="me")
@@ -88,7 +88,7 @@ def test_refusals_name_what_was_forbidden(path: Path) -> None:
     assert AuditLog(path).refusals(user="you") == []
 
 
-def test_a_request_shows_what_allowed_it(path: Path) -> None:
+def test_a_request_names_the_binding_that_allowed_it(path: Path) -> None:
     reason = 'RBAC: allowed by RoleBinding "ours/workers" of Role "ours" to ServiceAccount "ours/home"'
     allowed = {"authorization.k8s.io/decision": "allow", "authorization.k8s.io/reason": reason}
     ledgers = {"resource": "claimledgers", "apiGroup": "openrl.io"}

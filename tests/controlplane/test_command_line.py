@@ -1,4 +1,4 @@
-"""An error is one line and an exit status, never a traceback."""
+"""Tests of the command line: each error is one line and an exit status."""
 
 import os
 import signal
@@ -44,7 +44,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 
 
 @pytest.mark.parametrize(
-    ("arguments", "complaint"),
+    ("arguments", "message"),
     [
         (
             ("up", "--gpu-memory", "80GB"),
@@ -65,29 +65,29 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
         (("up", "--kubeconfig-out", "/nowhere/k"), "--kubeconfig-out /nowhere/k: No such file or directory"),
     ],
 )
-def test_a_usage_error_is_one_line_and_status_2(run: Run, arguments: tuple[str, ...], complaint: str) -> None:
+def test_a_usage_error_is_one_line_and_status_2(run: Run, arguments: tuple[str, ...], message: str) -> None:
     answer = run(*arguments)
     assert answer.status == 2
     assert answer.stdout == ""
     (line,) = answer.stderr.splitlines()
     assert line.startswith("error: ")
-    assert complaint in line
+    assert message in line
 
 
-def test_an_existing_file_is_not_overwritten_by_a_kubeconfig(run: Run, tmp_path: Path) -> None:
+def test_a_kubeconfig_does_not_overwrite_an_existing_file(run: Run, tmp_path: Path) -> None:
     mine = tmp_path / "config"
     mine.write_text("mine", encoding="utf-8")
     assert run("up", "--kubeconfig-out", str(mine)).status == 2
     assert mine.read_text(encoding="utf-8") == "mine"
 
 
-def test_a_kubeconfig_that_was_not_needed_is_not_left(run: Run, tmp_path: Path) -> None:
+def test_an_unused_kubeconfig_is_removed(run: Run, tmp_path: Path) -> None:
     target = tmp_path / "config"
     assert run("up", "--kubeconfig-out", str(target)).status == 2
     assert not target.exists()
 
 
-def test_cleaning_an_empty_cache_is_no_error(run: Run) -> None:
+def test_clean_with_an_empty_cache_is_no_error(run: Run) -> None:
     answer = run("clean")
     assert (answer.status, answer.stderr) == (0, "Nothing was built\n")
 
@@ -101,7 +101,7 @@ def test_help_names_every_command(run: Run) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_start_is_no_traceback(tmp_path: Path, number: signal.Signals) -> None:
+def test_an_interrupted_start_has_no_traceback(tmp_path: Path, number: signal.Signals) -> None:
     lock = tmp_path / "lock"
     write_program(tmp_path / "bin" / "go", HANGS.format(lock=str(lock)))
     command = [sys.executable, "-m", "e2e.controlplane", "up"]
@@ -111,8 +111,8 @@ def test_an_interrupted_start_is_no_traceback(tmp_path: Path, number: signal.Sig
     ) as process:
         await_held(lock)
         process.send_signal(number)
-        _, complaints = process.communicate()
+        _, messages = process.communicate()
     assert process.returncode == 130
-    assert complaints.splitlines()[-1] == "error: interrupted"
-    assert "Traceback" not in complaints
+    assert messages.splitlines()[-1] == "error: interrupted"
+    assert "Traceback" not in messages
     await_ended(lock)

@@ -1,4 +1,4 @@
-"""A kubeconfig identifies its user, keeps its token private, and has the server's certificate verified."""
+"""Tests of kubeconfigs, identities and the run folder."""
 
 import ssl
 import stat
@@ -42,7 +42,7 @@ def write(path: Path, cluster: object, user: object) -> Path:
     return path
 
 
-def test_what_is_written_can_be_read_and_verifies_the_server(tmp_path: Path) -> None:
+def test_a_written_kubeconfig_can_be_read_and_verifies_the_server(tmp_path: Path) -> None:
     path = tmp_path / "kubeconfig"
     write_kubeconfig(path, server=SERVER, certificate_authority=AUTHORITY, user="someone", token="secret")
     access = read_access(path)
@@ -54,7 +54,7 @@ def test_what_is_written_can_be_read_and_verifies_the_server(tmp_path: Path) -> 
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_verification_is_off_only_where_the_kubeconfig_says_so(tmp_path: Path) -> None:
+def test_only_the_kubeconfig_can_disable_verification(tmp_path: Path) -> None:
     path = write(tmp_path / "k", {"server": SERVER, "insecure-skip-tls-verify": True}, {"token": "t"})
     access = read_access(path)
     assert access.tls is not None
@@ -72,7 +72,7 @@ def test_a_token_may_come_from_a_file_or_a_plug_in(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "complaint"),
+    ("text", "message"),
     [
         (None, "No such file or directory"),
         ("a: [", "not YAML"),
@@ -80,11 +80,11 @@ def test_a_token_may_come_from_a_file_or_a_plug_in(tmp_path: Path) -> None:
         ("{}", "no entry None under contexts"),
     ],
 )
-def test_an_unusable_kubeconfig_is_named(tmp_path: Path, text: str | None, complaint: str) -> None:
+def test_an_unusable_kubeconfig_is_named(tmp_path: Path, text: str | None, message: str) -> None:
     path = tmp_path / "kubeconfig"
     if text is not None:
         path.write_text(text, encoding="utf-8")
-    with pytest.raises(KubeconfigInvalid, match=complaint) as failure:
+    with pytest.raises(KubeconfigInvalid, match=message) as failure:
         read_access(path)
     assert str(path) in str(failure.value)
 
@@ -97,7 +97,7 @@ def test_a_failing_plug_in_and_a_missing_server_are_named(tmp_path: Path) -> Non
         read_access(write(tmp_path / "k", {}, {}))
 
 
-def test_the_controllers_kubeconfig_is_its_service_accounts_identity(tmp_path: Path) -> None:
+def test_the_controller_has_the_identity_of_its_service_account(tmp_path: Path) -> None:
     layout = Layout.create(tmp_path, Binaries(tmp_path), client_qps=1000)
     layout.certificate.parent.mkdir()
     layout.certificate.write_bytes(AUTHORITY)
@@ -119,7 +119,7 @@ def test_no_two_runs_share_a_token_or_a_key() -> None:
     assert new_signing_key() != new_signing_key()
 
 
-def test_only_the_administrator_and_what_stands_for_nodes_and_controllers_is_a_master() -> None:
+def test_only_the_administrator_kwok_and_the_controller_manager_are_masters() -> None:
     masters = {name for name, identity in new_identities().items() if "system:masters" in identity.groups}
     assert masters == {"admin", "kube-controller-manager", "kwok"}
 
@@ -130,5 +130,5 @@ def test_the_scheduler_is_not_throttled_and_the_audit_log_not_rotated(tmp_path: 
     assert "--audit-log-maxsize=0" in layout.command("kube-apiserver")
 
 
-def test_ports_that_are_free_are_different() -> None:
+def test_free_ports_are_distinct() -> None:
     assert len(set(free_ports(20))) == 20

@@ -22,7 +22,7 @@ class Plane:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def furnish(self, _fleet: object) -> None:
+    def create_nodes(self, _fleet: object) -> None:
         """Do nothing."""
 
     def install(self) -> None:

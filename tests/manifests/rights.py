@@ -1,4 +1,4 @@
-"""The rights that the controller has (contract §7.2), and rules read in the same terms."""
+"""The controller's rights (contract §7.2), and a parser of RBAC rules."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MANAGED = frozenset({"get", "list", "watch", "create", "patch", "delete"})
 READ = frozenset({"list", "watch"})
 
 Grant = tuple[str, str, str]
-"""Where, on which resource (`plural.group`), and on which one object (empty: all)."""
+"""Namespace, resource (`plural.group`) and object name (empty: all objects)."""
 
 CONTRACT: dict[Grant, frozenset[str]] = {
     (WORKER_NAMESPACE, "workloads.openrl.io", ""): frozenset({"get", "list", "watch", "patch"}),

@@ -1,4 +1,4 @@
-"""The two schemas say what contract §2 says, and no more than that is required.
+"""Tests of the two schemas against contract §2.
 
 What only an API server can show (that a rule refuses, that a field survives) is in
 `e2e/installation/test_manifests.py`.
@@ -35,7 +35,7 @@ def schema(definition: Object, *path: str) -> Object:
 
 
 def fields(node: Object, path: str = "") -> Iterator[tuple[str, Object]]:
-    """Every node below (and with) one, by its path."""
+    """Yield a node and all nodes below it, by path."""
     yield path, node
     for name, child in node.get("properties", {}).items():
         yield from fields(child, f"{path}.{name}")
@@ -74,7 +74,7 @@ def test_the_controller_reads_the_kind_that_is_installed() -> None:
     assert version(WORKLOAD)["name"] == WORKLOADS.version
 
 
-def test_only_workloads_have_a_status_of_their_own() -> None:
+def test_only_workloads_have_a_status_subresource() -> None:
     assert version(WORKLOAD)["subresources"] == {"status": {}}
     assert "subresources" not in version(LEDGER)
 
@@ -126,7 +126,7 @@ def test_descriptions_are_sentences(definition: Object) -> None:
         assert str(text)[0].isupper(), path
 
 
-def test_nothing_is_required_of_a_workload_but_by_the_contract() -> None:
+def test_the_required_fields_of_a_workload_are_those_of_the_contract() -> None:
     assert paths_where(WORKLOAD, "required") == {
         "": ["spec"],
         ".spec": ["role", "modelID", "accelerator", "template"],
@@ -137,7 +137,7 @@ def test_nothing_is_required_of_a_workload_but_by_the_contract() -> None:
     }
 
 
-def test_nothing_is_required_of_a_ledger_but_by_the_contract() -> None:
+def test_the_required_fields_of_a_ledger_are_those_of_the_contract() -> None:
     assert paths_where(LEDGER, "required") == {
         "": ["spec"],
         ".spec": ["claimName"],
@@ -182,7 +182,7 @@ def test_bounds() -> None:
     assert paths_where(WORKLOAD, "minimum") == {".spec.accelerator.devices": 2}
 
 
-def test_unknown_fields_survive_where_others_may_have_written_them() -> None:
+def test_unknown_fields_are_preserved() -> None:
     assert set(paths_where(WORKLOAD, "x-kubernetes-preserve-unknown-fields")) == {
         ".spec.accelerator",
         ".spec.template",
@@ -219,7 +219,7 @@ def test_every_field_of_the_spec_is_immutable() -> None:
         assert rules[path] if always else name in guarded, path
 
 
-def test_fields_that_a_rule_forbids_are_declared() -> None:
+def test_forbidden_fields_are_declared() -> None:
     node = schema(WORKLOAD, "spec", "template", "spec")
     forbidden = {
         rule["fieldPath"].removeprefix(".")

@@ -1,4 +1,4 @@
-"""The Deployment shows every setting at its default, and runs under the restricted profile."""
+"""Tests of the Deployment: its settings, probes and security context."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_the_arguments_are_flags_without_a_variable() -> None:
     assert set(arguments()) <= without
 
 
-def test_what_is_written_out_changes_no_default() -> None:
+def test_explicit_settings_equal_the_defaults() -> None:
     settings = resolve(arguments(), environment())
 
     changed = {name for name in OPTIONS if getattr(settings, name) != getattr(Settings(), name)}
@@ -72,7 +72,7 @@ def test_every_variable_is_explained_in_the_line_above() -> None:
     assert [lines[number] for number in entries if not lines[number - 1].strip().startswith("# ")] == []
 
 
-def test_the_pod_knows_its_own_name_and_namespace() -> None:
+def test_the_pod_gets_its_name_and_namespace() -> None:
     fields = {
         entry["name"]: entry["valueFrom"]["fieldRef"]["fieldPath"]
         for entry in CONTAINER["env"]
@@ -82,7 +82,7 @@ def test_the_pod_knows_its_own_name_and_namespace() -> None:
     assert fields == {"POD_NAME": "metadata.name", "POD_NAMESPACE": "metadata.namespace"}
 
 
-def test_the_workers_namespace_is_the_one_that_the_role_is_for() -> None:
+def test_the_workers_namespace_is_that_of_the_role() -> None:
     assert environment()["OPEN_RL_WORKER_NAMESPACE"] == WORKER_NAMESPACE
     assert only("Role", "open-rl-scheduler", WORKER_NAMESPACE)
 
@@ -101,7 +101,7 @@ def test_the_pod_meets_the_restricted_profile_with_a_read_only_root() -> None:
     }
 
 
-def test_probes_ask_the_port_that_the_controller_serves_them_on() -> None:
+def test_probes_use_the_port_of_the_controller() -> None:
     (port,) = CONTAINER["ports"]
 
     assert arguments()["--health-probe-bind-address"] == f":{port['containerPort']}"
@@ -109,7 +109,7 @@ def test_probes_ask_the_port_that_the_controller_serves_them_on() -> None:
     assert CONTAINER["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": port["name"]}
 
 
-def test_selectors_find_the_controllers_pods() -> None:
+def test_selectors_match_the_controllers_pods() -> None:
     labels = DEPLOYMENT["spec"]["template"]["metadata"]["labels"]
     budget = only("PodDisruptionBudget", "open-rl-scheduler", CONTROLLER_NAMESPACE)
     selectors: list[Object] = [
@@ -130,12 +130,12 @@ def test_two_replicas_can_be_drained_one_at_a_time() -> None:
     assert budget["spec"]["maxUnavailable"] == 1
 
 
-def test_the_image_is_the_one_whose_name_and_tag_kustomize_sets() -> None:
+def test_kustomize_sets_the_name_and_tag_of_the_image() -> None:
     (image,) = load(BASE / KUSTOMIZATION)["images"]
 
     assert CONTAINER["image"] == image["name"]
 
 
-def test_memory_is_bounded_and_cpu_is_not_throttled() -> None:
+def test_memory_has_a_limit_and_cpu_has_none() -> None:
     assert set(CONTAINER["resources"]["requests"]) == {"cpu", "memory"}
     assert set(CONTAINER["resources"]["limits"]) == {"memory"}

@@ -39,15 +39,15 @@ def test_every_file_is_listed_by_its_folder() -> None:
 @pytest.mark.parametrize(
     "folder", [folder for folder in FOLDERS if folder != MANIFESTS], ids=lambda f: f.name
 )
-def test_a_folder_takes_files_of_its_own_only(folder: Path) -> None:
-    """What belongs elsewhere is taken as a folder, as it is built there."""
+def test_a_folder_lists_only_its_own_files(folder: Path) -> None:
+    """Files elsewhere are included as a folder with its own kustomization."""
     kustomization = load(folder / KUSTOMIZATION)
     files = [entry for entry in kustomization["resources"] if entry.endswith(".yaml")]
 
     assert [entry for entry in files if "/" in entry] == []
 
 
-def test_everything_but_overlays_and_what_goes_beside_is_installed() -> None:
+def test_the_installation_has_all_folders_except_overlays_and_additions() -> None:
     elsewhere = [OVERLAYS, *(MANIFESTS / name for name in BESIDE)]
     everything = {
         path
@@ -64,7 +64,7 @@ def test_no_object_is_installed_twice() -> None:
     assert len(identities) == len(set(identities))
 
 
-def test_version_and_image_tag_are_the_projects_version() -> None:
+def test_the_version_label_and_image_tag_are_the_projects_version() -> None:
     version = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]["version"]
     top = load(BASE / KUSTOMIZATION)
     pairs = {key: value for entry in top["labels"] for key, value in entry["pairs"].items()}
@@ -92,7 +92,7 @@ def test_only_the_controllers_namespace_has_a_pod_security_level() -> None:
     assert levels == {CONTROLLER_NAMESPACE: {POD_SECURITY + "enforce": "restricted"}, WORKER_NAMESPACE: {}}
 
 
-def test_every_namespaced_object_is_in_a_namespace_that_is_installed() -> None:
+def test_every_namespaced_object_is_in_an_installed_namespace() -> None:
     namespaces = {item["metadata"]["namespace"] for item in objects() if "namespace" in item["metadata"]}
 
     assert namespaces == {CONTROLLER_NAMESPACE, WORKER_NAMESPACE}

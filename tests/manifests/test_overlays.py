@@ -1,4 +1,4 @@
-"""Overlays change what they say and nothing else; what goes beside an installation fits to it.
+"""Tests of the overlays and of the additions to an installation.
 
 Patches are applied here by hand; the scenario tests build and apply everything with the real kubectl.
 """
@@ -24,13 +24,13 @@ POLICY_FOLDER = MANIFESTS / "template-policy"
 
 
 def step(path: str) -> tuple[list[Any], Any]:
-    """A JSON pointer as the keys and indices that lead to a container, and the last one."""
+    """Split a JSON pointer into the path of the parent and the last key."""
     parts: list[Any] = [int(part) if part.isdigit() else part for part in path.removeprefix("/").split("/")]
     return parts[:-1], parts[-1]
 
 
 def patched(deployment: Object, patch: Path) -> Object:
-    """The Deployment with the operations of a patch file; a `test` that does not hold is an error."""
+    """Apply a patch file to the Deployment. A failed `test` is an error."""
     result = copy.deepcopy(deployment)
     operations: Any = load(patch)
     for operation in operations:
@@ -68,9 +68,7 @@ def flags(deployment: Object) -> dict[str, str]:
     ],
     ids=["dev", "metrics"],
 )
-def test_an_overlay_begins_with_the_base_and_changes_these_flags(
-    folder: Path, changes: dict[str, str]
-) -> None:
+def test_an_overlay_changes_only_these_flags_of_the_base(folder: Path, changes: dict[str, str]) -> None:
     overlaid = patched(DEPLOYMENT, folder / "deployment.yaml")
 
     assert load(folder / KUSTOMIZATION)["resources"][0] == "../../base"
@@ -79,7 +77,7 @@ def test_an_overlay_begins_with_the_base_and_changes_these_flags(
     resolve(flags(overlaid), {})
 
 
-def test_dev_is_one_replica_that_ends_before_the_next_one_begins() -> None:
+def test_dev_has_one_replica_that_ends_before_its_successor_starts() -> None:
     kustomization = load(DEV / KUSTOMIZATION)
     overlaid = patched(DEPLOYMENT, DEV / "deployment.yaml")
     removed = load(DEV / "no_pod_disruption_budget.yaml")
@@ -89,7 +87,7 @@ def test_dev_is_one_replica_that_ends_before_the_next_one_begins() -> None:
     assert (removed["kind"], removed["$patch"]) == ("PodDisruptionBudget", "delete")
 
 
-def test_prometheus_finds_the_port_of_every_replica_by_name() -> None:
+def test_the_service_names_the_metrics_port_of_every_replica() -> None:
     overlaid = patched(DEPLOYMENT, METRICS / "deployment.yaml")
     ports = {port["name"]: port["containerPort"] for port in container(overlaid)["ports"]}
     (port,), (endpoint,) = SERVICE["spec"]["ports"], MONITOR["spec"]["endpoints"]
@@ -104,7 +102,7 @@ def test_prometheus_finds_the_port_of_every_replica_by_name() -> None:
     assert len(namespaces) == 1
 
 
-def test_the_policy_is_bound_and_looks_at_new_workloads_only() -> None:
+def test_the_policy_is_bound_and_checks_only_new_workloads() -> None:
     (rule,) = POLICY["spec"]["matchConstraints"]["resourceRules"]
 
     assert (rule["apiGroups"], rule["resources"]) == (["openrl.io"], ["workloads"])
@@ -114,7 +112,7 @@ def test_the_policy_is_bound_and_looks_at_new_workloads_only() -> None:
     assert BINDING["spec"]["validationActions"] == ["Deny"]
 
 
-def test_every_refusal_of_the_policy_says_where_and_what() -> None:
+def test_every_message_of_the_policy_names_the_field() -> None:
     for validation in POLICY["spec"]["validations"]:
         message = validation.get("message") or validation["messageExpression"].removeprefix('"')
         assert message.startswith("spec.template.spec"), message

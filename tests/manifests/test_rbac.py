@@ -1,4 +1,4 @@
-"""The controller's rights are those of contract §7.2 that it uses: not one verb more or less.
+"""Tests of RBAC: the controller has exactly the rights of contract §7.2.
 
 That each of them is used is shown by the scenario tests, from the API server's audit log.
 """
@@ -26,26 +26,26 @@ def test_the_controller_has_exactly_these_rights() -> None:
     assert rights(pairs) == CONTRACT
 
 
-def test_nothing_else_is_bound_to_anybody() -> None:
+def test_there_are_no_other_bindings() -> None:
     bindings = [item for item in objects() if item["kind"] in {"RoleBinding", "ClusterRoleBinding"}]
 
     assert [binding["subjects"] for binding in bindings] == [[ACCOUNT]] * len(bindings)
 
 
-def test_names_are_those_that_the_controller_uses() -> None:
+def test_the_names_match_those_of_the_controller() -> None:
     assert ACCOUNT["name"] == names.SERVICE_ACCOUNT
     assert (CONTROLLER_NAMESPACE, "leases.coordination.k8s.io", names.LEADER_LEASE) in CONTRACT
     assert only("ServiceAccount", names.SERVICE_ACCOUNT, CONTROLLER_NAMESPACE)
 
 
-def test_people_never_write_ledgers_or_status() -> None:
+def test_users_never_write_ledgers_or_status() -> None:
     for name in ("open-rl-workload-viewer", "open-rl-workload-editor"):
         for (_, resource, _), verb in grants(only("ClusterRole", name), CLUSTER):
             if resource != "workloads.openrl.io":
                 assert verb in {"get", "list", "watch"}, f"{name} may {verb} {resource}"
 
 
-def test_the_viewer_writes_nothing_and_the_editor_writes_workloads() -> None:
+def test_the_viewer_reads_and_the_editor_writes_workloads() -> None:
     viewer = rights(grants(only("ClusterRole", "open-rl-workload-viewer"), CLUSTER))
     editor = rights(grants(only("ClusterRole", "open-rl-workload-editor"), CLUSTER))
 

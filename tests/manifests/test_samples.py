@@ -1,4 +1,4 @@
-"""The samples show each kind of worker, and ask for nothing that a small cluster with a fake device lacks."""
+"""Tests of the samples: one for each kind of worker, for a small cluster."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SAMPLES = {
 WORKERS = {name: workload for name, (_, workload) in SAMPLES.items()}
 
 
-def test_they_show_sharing_exclusive_several_devices_and_sampling() -> None:
+def test_the_samples_cover_each_kind_of_worker() -> None:
     sharing = [worker for worker in WORKERS.values() if not worker.spec.exclusive]
 
     assert {worker.spec.role for worker in sharing} == {"trainer", "sampler"}
@@ -23,12 +23,12 @@ def test_they_show_sharing_exclusive_several_devices_and_sampling() -> None:
     assert any(worker.spec.accelerator.devices == 2 for worker in WORKERS.values())
 
 
-def test_they_are_workers_of_the_workers_namespace() -> None:
+def test_the_samples_are_in_the_workers_namespace() -> None:
     for worker in WORKERS.values():
         assert worker.metadata.namespace == WORKER_NAMESPACE
 
 
-def test_their_workers_run_under_the_restricted_profile_and_end_by_themselves() -> None:
+def test_the_samples_meet_the_restricted_profile_and_end_by_themselves() -> None:
     for item, workload in SAMPLES.values():
         pod = item["spec"]["template"]["spec"]
         (container,) = pod["containers"]

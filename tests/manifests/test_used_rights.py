@@ -1,4 +1,4 @@
-"""What the comparison at the end of the scenarios makes of an audit log: rights used, unused and missing."""
+"""Tests of the comparison of an audit log with the rights: used, unused and missing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def request(
     return Request(kind, namespace, "x", 200, "", "", group, binding=binding)
 
 
-def test_the_shipped_rights_are_those_of_the_contract_by_binding() -> None:
+def test_the_rights_by_binding_are_those_of_the_contract() -> None:
     bindings = {WORKER_NAMESPACE: WORKERS, CONTROLLER_NAMESPACE: ELECTION, CLUSTER: WHOLE}
 
     assert {
@@ -64,7 +64,7 @@ def test_a_named_right_is_used_by_that_name_only() -> None:
     assert used([lease], SHIPPED) == (set(), [lease])
 
 
-def test_what_no_grant_covers_is_named_whether_refused_or_allowed_by_others() -> None:
+def test_a_request_without_a_grant_is_missing() -> None:
     refused = replace(request("get", "secrets", binding=""), code=403)
     elsewhere = request("get", "pods", namespace="kube-system", binding="")
     by_others = request("delete", "nodes", namespace="", binding="ClusterRoleBinding cluster-admin")
@@ -72,7 +72,7 @@ def test_what_no_grant_covers_is_named_whether_refused_or_allowed_by_others() ->
     assert used([refused, elsewhere, by_others], SHIPPED) == (set(), [refused, elsewhere, by_others])
 
 
-def test_a_granted_request_that_a_starting_server_refused_is_neither_used_nor_missing() -> None:
+def test_a_granted_request_refused_at_server_start_is_ignored() -> None:
     assert used([replace(request("get", "pods", binding=""), code=403)], SHIPPED) == (set(), [])
 
 

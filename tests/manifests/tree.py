@@ -1,4 +1,4 @@
-"""Reads the manifests as kustomize would list them, without kustomize: files, and the objects in them.
+"""The files and objects of the manifests, resolved like kustomize but without it.
 
 Only `resources` is followed, and the files of generated ConfigMaps are listed. What the top level adds to
 every object (labels, the image's tag) is not applied; the scenario test installs the real build.
@@ -17,7 +17,7 @@ MANIFESTS = CHECKOUT / "manifests"
 BASE = MANIFESTS / "base"
 OVERLAYS = MANIFESTS / "overlays"
 BESIDE = ("monitoring", "samples", "template-policy")
-"""Folders that are applied by themselves, next to an installation."""
+"""Folders that are applied separately from the installation."""
 KUSTOMIZATION = "kustomization.yaml"
 
 CONTROLLER_NAMESPACE = "open-rl-scheduler"
@@ -27,18 +27,18 @@ Object = dict[str, Any]
 
 
 def load(path: Path) -> Object:
-    """The one document of a file."""
+    """Return the only document of a file."""
     (document,) = load_all(path)
     return document
 
 
 def load_all(path: Path) -> list[Object]:
-    """Every document of a file."""
+    """Return all documents of a file."""
     return list(yaml.safe_load_all(path.read_text()))
 
 
 def listed_files(folder: Path) -> Iterator[Path]:
-    """The files that the kustomization of a folder leads to, itself included, in its order."""
+    """Yield the files of a folder's kustomization, itself included, in order."""
     yield folder / KUSTOMIZATION
     kustomization = load(folder / KUSTOMIZATION)
     for generator in kustomization.get("configMapGenerator", []):
@@ -53,12 +53,12 @@ def listed_files(folder: Path) -> Iterator[Path]:
 
 
 def patch_files(folder: Path) -> list[Path]:
-    """The patches that the kustomization of a folder applies."""
+    """Return the patches of a folder's kustomization."""
     return [folder / patch["path"] for patch in load(folder / KUSTOMIZATION).get("patches", [])]
 
 
 def objects(folder: Path = MANIFESTS) -> list[Object]:
-    """The objects that the kustomization of a folder leads to, before any patch."""
+    """Return the objects of a folder's kustomization, without patches."""
     patches = patch_files(folder)
     files = [
         path
@@ -69,7 +69,7 @@ def objects(folder: Path = MANIFESTS) -> list[Object]:
 
 
 def only(kind: str, name: str, namespace: str | None = None) -> Object:
-    """The one installed object of that kind and name."""
+    """Return the only installed object of a kind and name."""
     found = [
         item
         for item in objects()

@@ -1,8 +1,8 @@
-"""The programs of the control plane: built once from the pinned Go modules, kept in a user cache.
+"""The programs of the control plane, built once from the pinned Go modules and kept in a user cache.
 
-Invariant: a folder that carries its final name is complete. A build happens in a folder of another name,
-under a lock, and is renamed at the end; the name holds the Kubernetes version and a digest of the go.sum
-files, so that a change of a pin can never meet old programs. The versions live in the go.mod files only.
+Invariant: a folder with its final name is complete. A build uses another name, under a lock, and is renamed
+at the end. The name contains the Kubernetes version and a digest of the go.sum files, so that changed pins
+cause a new build. Only the go.mod files define versions.
 """
 
 import fcntl
@@ -28,7 +28,7 @@ KWOK_STAGES = ("pod-ready", "pod-delete", "pod-complete")
 
 
 def to_stderr(line: str) -> None:
-    """Report progress where it does not mix with a program's output."""
+    """Report progress on standard error."""
     print(line, file=sys.stderr, flush=True)
 
 
@@ -64,7 +64,7 @@ class Binaries:
 
     @property
     def stages(self) -> list[Path]:
-        """The configuration of kwok: how it moves Pods along."""
+        """The Pod stages for the configuration of kwok."""
         return [self.folder / "stages" / f"{stage}.yaml" for stage in KWOK_STAGES]
 
 
@@ -73,36 +73,36 @@ def kubernetes_version(tools: Path = TOOLS) -> str:
 
 
 def cache_root() -> Path:
-    """Per user, as the XDG base directory specification says (relative values are to be ignored)."""
+    """Return the user's cache folder (XDG base directory specification). Relative values are ignored."""
     configured = Path(os.environ.get("XDG_CACHE_HOME", ""))
     base = configured if configured.is_absolute() else Path.home() / ".cache"
     return base / "open-rl-scheduler" / "controlplane"
 
 
 def cached_binaries(tools: Path = TOOLS) -> Binaries | None:
-    """Return the programs if they have been built before."""
+    """Return the programs if they are built."""
     folder = cache_root() / _cache_key(tools)
     return Binaries(folder) if folder.is_dir() else None
 
 
 def ensure_binaries(progress: Progress = to_stderr, *, tools: Path = TOOLS) -> Binaries:
-    """Return the programs, building them first if this user has not done so yet (some minutes)."""
+    """Return the programs. The first build takes some minutes."""
     if found := cached_binaries(tools):
         return found
     go = shutil.which("go")
     if go is None:
         raise MissingTool(
-            "Go is needed to build the control plane and there is no go on the PATH: "
+            "Go is needed to build the control plane, and is not on the PATH: "
             f"install Go {_go_version(tools)} or newer"
         )
     with _locked(progress):
-        if found := cached_binaries(tools):  # by the run that held the lock
+        if found := cached_binaries(tools):  # the run that held the lock built them
             return found
         return _build(go, tools, progress)
 
 
 def clean_cache(progress: Progress = to_stderr) -> bool:
-    """Remove everything that was built. False: there was nothing."""
+    """Remove all builds. Returns False if there were none."""
     if not cache_root().exists():
         return False
     with _locked(progress):
@@ -149,16 +149,16 @@ def _build_program(go: str, tools: Path, program: _Program, target: Path, guard:
 
 
 def _link_flags(tools: Path, program: _Program) -> str:
-    """Stamp the version, since a program built from the module cache does not know it.
+    """Return the linker flags that set the version, which a build from the module cache lacks.
 
-    The API server refuses to start without a version that it can parse, and clients decide by it.
+    The API server does not start without a valid version, and clients depend on it.
     """
     flags = "-s -w"
     if program.package.startswith("k8s.io/kubernetes/"):
         version = kubernetes_version(tools)
         major, minor, _ = version.removeprefix("v").split(".", 2)
-        stamp = {"gitVersion": version, "gitMajor": major, "gitMinor": minor}
-        flags += "".join(f" -X k8s.io/component-base/version.{key}={value}" for key, value in stamp.items())
+        values = {"gitVersion": version, "gitMajor": major, "gitMinor": minor}
+        flags += "".join(f" -X k8s.io/component-base/version.{key}={value}" for key, value in values.items())
     return flags
 
 
@@ -175,7 +175,7 @@ def _run_go(command: list[str], folder: Path, guard: Guard) -> str:
     process = subprocess.Popen(
         command,
         cwd=folder,
-        env={**os.environ, "CGO_ENABLED": "0", "GOWORK": "off"},  # whatever folder the checkout is in
+        env={**os.environ, "CGO_ENABLED": "0", "GOWORK": "off"},  # independent of the checkout's folder
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -183,12 +183,12 @@ def _run_go(command: list[str], folder: Path, guard: Guard) -> str:
     )
     with process:
         try:
-            output, complaints = process.communicate()
+            output, errors = process.communicate()
         except BaseException:
             process.kill()
             raise
     if process.returncode != 0:
-        lines = complaints.strip().splitlines() or [f"exit status {process.returncode}"]
+        lines = errors.strip().splitlines() or [f"exit status {process.returncode}"]
         failure = BuildFailed(f"{' '.join(command[:2])} {command[-1]} failed: {lines[-1]}")
         for line in lines[-15:]:
             failure.add_note(line)
@@ -202,7 +202,7 @@ def _lock_path() -> Path:
 
 @contextmanager
 def _locked(progress: Progress) -> Iterator[None]:
-    """Hold the lock of this user's cache. The system drops it with the process: none is left behind."""
+    """Hold the lock of the user's cache. The operating system releases it with the process."""
     path = _lock_path()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -213,7 +213,7 @@ def _locked(progress: Progress) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            progress("Waiting for another run that builds the control plane")
+            progress("Waiting for another build of the control plane")
             fcntl.flock(file, fcntl.LOCK_EX)
         yield
 

@@ -1,8 +1,7 @@
-"""One process of the control plane: started, watched, paused, killed, and always waited for.
+"""A process of the control plane.
 
-Invariant: once `stop` or `kill` returned, the process has ended and its ports are free. (An API server that
-was told to end still answers `/readyz` for a while: a successor on the same port must not be taken for
-ready.)
+Invariant: after `stop` or `kill`, the process has ended and its ports are free. A terminating API server
+still answers `/readyz` for a while, so without the wait its successor on the same port would look ready.
 """
 
 import signal
@@ -28,7 +27,7 @@ class Component:
         self._process_group = process_group
         self._process: subprocess.Popen[bytes] | None = None
         self._paused = False
-        self._log_start = 0  # where the log of the present process begins
+        self._log_start = 0  # start of the log of the current process
 
     def __repr__(self) -> str:
         state = "paused" if self._paused else "running" if self.running else "stopped"
@@ -50,7 +49,7 @@ class Component:
             self._process = self._spawn(log)
 
     def _spawn(self, log: IO[bytes]) -> subprocess.Popen[bytes]:
-        # HOME and TMPDIR in the run folder: nothing may be left in the user's own.
+        # HOME and TMPDIR are in the run folder, so that no files remain elsewhere.
         environment = {"HOME": str(self._folder), "TMPDIR": str(self._folder)}
         try:
             return subprocess.Popen(
@@ -68,13 +67,13 @@ class Component:
             ) from error
 
     def stop(self, *, grace_seconds: float = 5) -> None:
-        """End it politely, and by force after `grace_seconds`; return when it is gone."""
+        """Terminate the process, kill it after `grace_seconds`, and return when it has ended."""
         process = self._process
         if process is None:
             return
         if process.poll() is None:
             process.terminate()
-            self.resume()  # a paused process cannot take note of the signal
+            self.resume()  # a paused process cannot handle the signal
             try:
                 process.wait(grace_seconds)
             except subprocess.TimeoutExpired:
@@ -83,7 +82,7 @@ class Component:
         self._process = None
 
     def kill(self) -> None:
-        """End it without warning, as a crash would; return when it is gone."""
+        """Kill the process, and return when it has ended."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -91,7 +90,7 @@ class Component:
             self._paused = False
 
     def pause(self) -> None:
-        """Freeze it: its connections stay open and nobody answers."""
+        """Pause the process. Its connections stay open, and it does not answer."""
         self._signal(signal.SIGSTOP)
         self._paused = True
 
@@ -106,7 +105,7 @@ class Component:
         self._process.send_signal(number)
 
     def require_running(self) -> None:
-        """Raise if the process ended by itself; the end of its log goes with the error."""
+        """Raise if the process ended unexpectedly. The error carries the end of its log."""
         if self._process is None:
             raise ComponentEnded(f"{self.name} is not running")
         status = self._process.poll()
@@ -125,7 +124,7 @@ class Component:
             error.add_note(f"{self.name}: {line}")
 
     def log_tail(self) -> list[str]:
-        """Return the last lines that the present process wrote."""
+        """Return the last log lines of the current process."""
         if not self.log.exists():
             return []
         with self.log.open("rb") as log:

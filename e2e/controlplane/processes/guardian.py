@@ -1,9 +1,9 @@
-"""The program that cleans up after a driver that died: run by `guard`, never imported.
+"""The program that cleans up after the driver died. `guard` runs it.
 
-It leads the process group that all components join, and blocks on a pipe whose other end only the driver
-holds. The driver's death, however it comes about (SIGKILL included), closes the pipe; then the group is
-killed, the given commands run, and the folder is removed. A parent-death signal would not do: Linux ties it
-to the *thread* that started the child, it does not exist elsewhere, and it removes no folder.
+It leads the process group of all components, and blocks on a pipe whose other end only the driver holds. Any
+end of the driver, even SIGKILL, closes the pipe. The guardian then kills the group, runs the given commands
+and removes the folder. A parent-death signal is not enough: Linux ties it to the *thread* that started the
+child, other systems lack it, and it removes no folder.
 """
 
 import contextlib
@@ -20,24 +20,24 @@ DEADLINE_SECONDS = 10
 
 
 def main(folder: str, commands: str) -> None:
-    """Wait for the driver; clean up unless it said that it did so itself."""
+    """Wait for the end of the driver, and clean up unless it reported that it did."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     if sys.stdin.buffer.read() == DISMISSED:
         return
     group = os.getpgrp()
     if os.fork() == 0:
-        os.setsid()  # out of the group that is about to be killed
+        os.setsid()  # leave the group before it is killed
         kill_group(group)
         for command in json.loads(commands):
-            with contextlib.suppress(OSError):  # the next one may still be able to do its part
+            with contextlib.suppress(OSError):  # the next command may still work
                 subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
         if folder:
             shutil.rmtree(folder, ignore_errors=True)
 
 
 def kill_group(group: int) -> None:
-    """Kill until nobody is left; not for ever, since a dead process is in the group until it is reaped."""
+    """Kill the group until it is empty. A deadline applies, because unreaped processes stay members."""
     deadline = time.monotonic() + DEADLINE_SECONDS
     with contextlib.suppress(ProcessLookupError, PermissionError):
         while time.monotonic() < deadline:

@@ -1,7 +1,7 @@
-"""Who talks to the API server of a local control plane, and as a member of which groups.
+"""The users of a local control plane, and their groups.
 
-Each run makes fresh tokens. The controller's identity is what a Pod with its ServiceAccount would have, so
-that it may do what the project's manifests grant it and nothing else: a missing verb shows as a 403.
+Each run creates new tokens. The controller has the identity of its ServiceAccount, and so exactly the rights
+in the project's manifests: a missing verb causes a 403.
 """
 
 import base64
@@ -26,7 +26,7 @@ _EC_SUFFIX = bytes.fromhex("a00a06082a8648ce3d030107")
 
 @dataclass(frozen=True)
 class Identity:
-    """A user as the API server's token file describes it."""
+    """A user in the token file of the API server."""
 
     user: str
     groups: tuple[str, ...]
@@ -38,11 +38,11 @@ class Identity:
 
 
 def new_identities() -> Mapping[str, Identity]:
-    """Make the identities of one run, by the name of their kubeconfig."""
+    """Create the identities of a run, by the name of their kubeconfig."""
     users = {
         ADMIN: ("kubernetes-admin", (MASTERS,)),
-        # As plain system:kube-controller-manager it may not update resourceclaims/status: the bootstrap role
-        # expects one ServiceAccount per controller, and allocations would never be cleared.
+        # The bootstrap role of system:kube-controller-manager expects one ServiceAccount per controller.
+        # Without masters it may not update resourceclaims/status, and would never clear allocations.
         "kube-controller-manager": ("system:kube-controller-manager", (MASTERS,)),
         "kube-scheduler": ("system:kube-scheduler", ()),
         "kwok": ("kwok", (MASTERS,)),
@@ -59,10 +59,10 @@ def new_identities() -> Mapping[str, Identity]:
 
 
 def new_signing_key() -> bytes:
-    """Make a P-256 private key in PEM: the key that signs ServiceAccount tokens.
+    """Create a P-256 private key in PEM, which signs ServiceAccount tokens.
 
-    Written by hand because the standard library has no key generation; any number below the curve's order
-    will do, and the API server derives the public key.
+    The standard library cannot generate keys. Any number below the curve's order is valid, and the API server
+    derives the public key.
     """
     number = secrets.randbelow(P256_ORDER - 1) + 1
     body = base64.encodebytes(_EC_PREFIX + number.to_bytes(32, "big") + _EC_SUFFIX)

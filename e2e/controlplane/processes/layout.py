@@ -13,7 +13,7 @@ from e2e.controlplane.processes.identity import Identity, new_identities, new_si
 
 LOOPBACK = "127.0.0.1"
 
-# One line per request, written before the next one on the same connection: what placement costs can be
+# One line per request, written before the next request on the same connection, so that requests can be
 # counted.
 AUDIT_POLICY = {
     "apiVersion": "audit.k8s.io/v1",
@@ -22,8 +22,8 @@ AUDIT_POLICY = {
     "rules": [{"level": "Metadata"}],
 }
 
-# kwok would fall back on stages of its own, which invent the resources of a Node that it sees too early and
-# repair one that a test made NotReady. This one never applies: Nodes are as tests write them.
+# The default stages of kwok add resources to new Nodes, and make NotReady Nodes ready again. This stage
+# replaces them and never applies, so that only tests change Nodes.
 NODE_STAGE = {
     "apiVersion": "kwok.x-k8s.io/v1alpha1",
     "kind": "Stage",
@@ -35,8 +35,8 @@ NODE_STAGE = {
     },
 }
 
-# What the controller under test relies on. The others would only compete for two cores, and the node
-# lifecycle controller would evict from nodes that have no kubelet.
+# The controllers that the controller under test depends on. Others would compete for two cores, and the node
+# lifecycle controller would evict Pods from nodes without kubelets.
 CONTROLLERS = (
     "garbage-collector-controller",
     "namespace-controller",
@@ -46,7 +46,7 @@ CONTROLLERS = (
 
 
 def free_ports(count: int) -> list[int]:
-    """Find ports that are free now. Somebody else may be quicker to use them: the caller tries again then."""
+    """Return free ports. Another process may take one first; the caller then retries."""
     sockets = [socket.socket(socket.AF_INET, socket.SOCK_STREAM) for _ in range(count)]
     try:
         for candidate in sockets:
@@ -59,7 +59,7 @@ def free_ports(count: int) -> list[int]:
 
 @dataclass(frozen=True)
 class Layout:
-    """Everything that is decided before the first process starts."""
+    """The run folder's files, ports and identities."""
 
     folder: Path
     binaries: Binaries
@@ -70,7 +70,7 @@ class Layout:
 
     @classmethod
     def create(cls, folder: Path, binaries: Binaries, *, client_qps: int) -> "Layout":
-        """Choose ports and identities, and write the files that the components read."""
+        """Choose ports and identities, and write the files of the components."""
         etcd_port, apiserver_port = free_ports(2)
         layout = cls(folder, binaries, etcd_port, apiserver_port, new_identities(), client_qps)
         tokens = "".join(f"{identity.token_line()}\n" for identity in layout.identities.values())
@@ -94,12 +94,12 @@ class Layout:
 
     @property
     def certificate(self) -> Path:
-        """The API server's self-made certificate, followed by the authority that it made for it."""
+        """The API server's self-signed certificate, followed by its authority."""
         return self.folder / "certificates" / "apiserver.crt"
 
     @property
     def certificate_complete(self) -> bool:
-        """The key is written after the certificate."""
+        """Whether the certificate is complete. The API server writes the key after it."""
         return self.certificate.with_suffix(".key").exists()
 
     @property
@@ -110,7 +110,7 @@ class Layout:
         return self.folder / f"{name}.kubeconfig"
 
     def write_kubeconfigs(self) -> None:
-        """Write one kubeconfig for each identity; the API server must have made its certificate before."""
+        """Write a kubeconfig for each identity. The API server's certificate must exist."""
         authority = self.certificate.read_bytes()
         for name, identity in self.identities.items():
             write_kubeconfig(
@@ -138,7 +138,7 @@ class Layout:
             f"--listen-client-urls={self.etcd_url}",
             f"--advertise-client-urls={self.etcd_url}",
             f"--listen-peer-urls=http://{LOOPBACK}:0",
-            "--unsafe-no-fsync",  # the data is thrown away
+            "--unsafe-no-fsync",  # the data is discarded
             "--log-level=error",
         ]
 
@@ -155,13 +155,13 @@ class Layout:
             f"--service-account-key-file={self.signing_key}",
             f"--service-account-signing-key-file={self.signing_key}",
             "--service-cluster-ip-range=10.0.0.0/24",
-            # TaintNodesByCondition would taint each hand-made Node as not ready, for ever.
+            # TaintNodesByCondition would taint the Nodes of tests as not ready forever.
             "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
-            # As in many clusters: an owner reference that blocks deletion needs a right on the finalizers.
+            # As in many clusters: an owner reference that blocks deletion requires a right on finalizers.
             "--enable-admission-plugins=OwnerReferencesPermissionEnforcement",
             f"--audit-policy-file={self.folder / 'audit-policy.json'}",
             f"--audit-log-path={self.audit_log}",
-            "--audit-log-maxsize=0",  # no rotation: counts would miss what went away
+            "--audit-log-maxsize=0",  # no rotation, which would lose requests
         ]
 
     def _controller_manager(self) -> list[str]:
@@ -177,8 +177,8 @@ class Layout:
     def _client(self, name: str) -> list[str]:
         """Return the flags that kube-scheduler and kube-controller-manager share.
 
-        The lifted request rate matters for measurements: by default the scheduler's 50 requests/s cap
-        everybody at about 12 placements/s.
+        The increased request rate matters for measurements. The scheduler's default of 50 requests/s limits
+        placement to about 12 Pods/s.
         """
         kubeconfig = self.kubeconfig(name)
         return [

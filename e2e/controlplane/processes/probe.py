@@ -1,15 +1,14 @@
-"""Is the control plane working? Asked by letting each component do its job once.
+"""The readiness probe of the control plane, which exercises each component once.
 
-kube-scheduler and kube-controller-manager listen on no port here, and a health endpoint would only say that
-a process is alive. So a Pod with a ResourceClaim is taken through its life on a node of its own, which
-names the component that failed to do its part:
+kube-scheduler and kube-controller-manager listen on no port here, and a health endpoint would only prove
+that a process is alive. The probe instead creates and deletes a Pod with a ResourceClaim on its own node:
 
-* kube-scheduler allocates the claim and binds the Pod; kwok runs it and finishes its deletion;
-* kube-controller-manager clears the allocation (resourceclaim controller) and deletes what the Node owned
-  (garbage collector).
+* kube-scheduler allocates the claim and binds the Pod; kwok runs it and completes its deletion;
+* kube-controller-manager clears the allocation (resourceclaim controller) and deletes the objects that the
+  Node owned (garbage collector).
 
-Nothing else is scheduled there (the node is tainted, and has its own driver and device class), and nothing
-stays. The end of the probe's namespace is not awaited: the namespace controller always takes 5 s over it.
+The node is tainted and has its own driver and device class, so no other Pod runs there. The probe removes its
+objects. It does not wait for the end of its namespace, which takes the namespace controller 5 s.
 """
 
 import contextlib
@@ -36,21 +35,21 @@ Alive = Callable[[], None]
 
 
 def probe(api: Api, *, alive: Alive, timeout_seconds: float) -> None:
-    """Return when every component has done its job; raise NotReady, naming the one that has not.
+    """Return when all components work. Raises NotReady with the component that does not.
 
-    `alive` is called while waiting and raises when a component has ended.
+    `alive` is called during the wait, and raises if a component has ended.
     """
     name = f"controlplane-probe-{secrets.token_hex(4)}"
     try:
-        _furnish(api, name)
-        _live(api, name, alive, timeout_seconds)
+        _create(api, name)
+        _exercise(api, name, alive, timeout_seconds)
     except BaseException:
-        with contextlib.suppress(ControlPlaneError):  # the failure under way is the one to report
+        with contextlib.suppress(ControlPlaneError):  # report the original failure
             _discard(api, name)
         raise
 
 
-def _furnish(api: Api, name: str) -> None:
+def _create(api: Api, name: str) -> None:
     api.create("/api/v1/namespaces", {"metadata": {"name": name}})
     ensure_device_class(api, name=name, driver=DRIVER)
     taint = {"key": TAINT, "value": name, "effect": "NoSchedule"}
@@ -81,7 +80,7 @@ def _pod(name: str) -> Object:
     }
 
 
-def _live(api: Api, name: str, alive: Alive, timeout_seconds: float) -> None:
+def _exercise(api: Api, name: str, alive: Alive, timeout_seconds: float) -> None:
     pod, claim = f"{_pods(name)}/{name}", f"{_claims(name)}/{name}"
     published = f"{RESOURCE_SLICES}/{slice_name(name, DRIVER)}"
 

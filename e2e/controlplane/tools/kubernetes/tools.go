@@ -1,6 +1,6 @@
 //go:build tools
 
-// Package tools pins the programs of the control plane; nothing is ever built from this file.
+// Package tools pins the programs of the control plane; this file is never built.
 package tools
 
 import (

@@ -1,6 +1,6 @@
 //go:build tools
 
-// Package tools pins kwok, which plays the kubelets; nothing is ever built from this file.
+// Package tools pins kwok, which replaces kubelets; this file is never built.
 package tools
 
 import (

@@ -1,4 +1,4 @@
-"""E2E_KUBECONFIG puts another cluster in the place of a control plane; tests need not know."""
+"""Tests of E2E_KUBECONFIG, which selects an existing cluster."""
 
 import threading
 from collections.abc import Callable
@@ -29,7 +29,7 @@ def kubeconfig(tmp_path: Path, api_server: FakeApiServer) -> Path:
     return path
 
 
-def test_a_given_cluster_is_used_and_nothing_is_started(kubeconfig: Path, run_root: Path) -> None:
+def test_an_existing_cluster_starts_nothing(kubeconfig: Path, run_root: Path) -> None:
     with open_cluster({"E2E_KUBECONFIG": str(kubeconfig)}) as cluster:
         assert isinstance(cluster, ExternalCluster)
         assert cluster.admin_kubeconfig == kubeconfig
@@ -37,23 +37,23 @@ def test_a_given_cluster_is_used_and_nothing_is_started(kubeconfig: Path, run_ro
     assert not any(run_root.iterdir())
 
 
-def test_a_given_cluster_gets_no_nodes_unless_told_so(kubeconfig: Path) -> None:
+def test_an_existing_cluster_gets_nodes_only_on_request(kubeconfig: Path) -> None:
     with (
         open_cluster({"E2E_KUBECONFIG": str(kubeconfig), "E2E_FURNISH": "false"}) as cluster,
         pytest.raises(Unsupported, match="E2E_FURNISH=true"),
     ):
-        cluster.furnish(Fleet(nodes=1))
+        cluster.create_nodes(Fleet(nodes=1))
     with open_cluster({"E2E_KUBECONFIG": str(kubeconfig), "E2E_FURNISH": "true"}) as cluster:
-        assert cluster.furnish(Fleet(nodes=1)) == ["gpu-node-0"]
+        assert cluster.create_nodes(Fleet(nodes=1)) == ["gpu-node-0"]
 
 
-def test_a_misspelt_switch_is_refused(kubeconfig: Path) -> None:
+def test_an_invalid_variable_is_refused(kubeconfig: Path) -> None:
     environment = {"E2E_KUBECONFIG": str(kubeconfig), "E2E_FURNISH": "yes"}
-    with pytest.raises(InvalidArgument, match="true, false or labels is expected"), open_cluster(environment):
+    with pytest.raises(InvalidArgument, match="true, false or labels is allowed"), open_cluster(environment):
         pass
 
 
-def test_what_a_given_cluster_cannot_do_is_said(kubeconfig: Path) -> None:
+def test_unsupported_operations_of_an_existing_cluster_are_named(kubeconfig: Path) -> None:
     with open_cluster({"E2E_KUBECONFIG": str(kubeconfig)}) as cluster:
         with pytest.raises(Unsupported, match="audit log"):
             _ = cluster.audit
@@ -63,7 +63,7 @@ def test_what_a_given_cluster_cannot_do_is_said(kubeconfig: Path) -> None:
             cluster.restart("etcd")
 
 
-def test_the_controllers_kubeconfig_holds_a_token_of_its_service_account(
+def test_the_controllers_kubeconfig_contains_a_service_account_token(
     kubeconfig: Path,
     api_server: FakeApiServer,
     tmp_path: Path,
@@ -89,12 +89,14 @@ def test_a_failing_kubectl_is_quoted_in_one_line(
     kubeconfig: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with_kubectl(tmp_path, "import sys\nsys.exit('error: no\\nsuch thing')", monkeypatch)
-    complaint = pytest.raises(KubectlFailed, match=r"^kubectl get x: error: no such thing$")
-    with open_cluster({"E2E_KUBECONFIG": str(kubeconfig)}) as cluster, complaint:
+    refusal = pytest.raises(KubectlFailed, match=r"^kubectl get x: error: no such thing$")
+    with open_cluster({"E2E_KUBECONFIG": str(kubeconfig)}) as cluster, refusal:
         cluster.kubectl("get", "x")
 
 
-def test_a_missing_kubectl_is_said(kubeconfig: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_kubectl_is_named(
+    kubeconfig: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     with open_cluster({"E2E_KUBECONFIG": str(kubeconfig)}) as cluster, pytest.raises(MissingTool):
@@ -116,17 +118,17 @@ def definition(**conditions: str) -> dict[str, Any]:
 
 @pytest.fixture
 def manifests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a folder that kubectl says it applied: a resource definition and something else."""
+    """Return a folder whose apply reports a CustomResourceDefinition and another object."""
     applied = "customresourcedefinition.apiextensions.k8s.io/workloads.openrl.io\\nnamespace/x"
     with_kubectl(tmp_path, f"print('{applied}')", monkeypatch)
     (tmp_path / "kustomization.yaml").touch()
     return tmp_path
 
 
-def test_installing_waits_until_the_new_resources_are_served(
+def test_install_waits_until_the_new_resources_are_served(
     kubeconfig: Path, api_server: FakeApiServer, manifests: Path
 ) -> None:
-    """Established comes first: the server answers 429 until the storage is there."""
+    """An established resource answers 429 until its storage is ready."""
     api_server.objects[f"{CRDS}/workloads.openrl.io"] = definition()
     api_server.answers[WORKLOADS] = (429, b"{}")
     steps: list[Callable[[], object]] = [
@@ -145,32 +147,32 @@ def test_installing_waits_until_the_new_resources_are_served(
 
 
 def await_next_request(server: FakeApiServer) -> None:
-    """Return when two more requests came: the second shows what the first one led to."""
+    """Wait for two more requests. The second shows the effect of the first."""
     target = server.requests + 2
     wait_until(lambda: server.requests >= target, "no request", timeout_seconds=TIMEOUT_SECONDS)
 
 
-def test_a_resource_whose_names_are_taken_is_said_at_once(
+def test_a_resource_with_taken_names_fails_at_once(
     kubeconfig: Path, api_server: FakeApiServer, manifests: Path
 ) -> None:
     api_server.objects[f"{CRDS}/workloads.openrl.io"] = definition(NamesAccepted="False")
-    complaint = pytest.raises(InvalidArgument, match=r"workloads\.openrl\.io: its names are taken")
-    with open_cluster({"E2E_KUBECONFIG": str(kubeconfig)}) as cluster, complaint:
+    refusal = pytest.raises(InvalidArgument, match=r"workloads\.openrl\.io: its names are taken")
+    with open_cluster({"E2E_KUBECONFIG": str(kubeconfig)}) as cluster, refusal:
         cluster.install(manifests)
 
 
 def test_a_folder_without_a_kustomization_is_refused(kubeconfig: Path, tmp_path: Path) -> None:
-    complaint = pytest.raises(InvalidArgument, match="nothing to install")
-    with open_cluster({"E2E_KUBECONFIG": str(kubeconfig)}) as cluster, complaint:
+    refusal = pytest.raises(InvalidArgument, match="nothing to install")
+    with open_cluster({"E2E_KUBECONFIG": str(kubeconfig)}) as cluster, refusal:
         cluster.install(tmp_path)
 
 
-def test_a_given_cluster_has_its_own_nodes_labelled_if_told_so(kubeconfig: Path) -> None:
+def test_the_nodes_of_an_existing_cluster_are_labeled_on_request(kubeconfig: Path) -> None:
     environment = {"E2E_KUBECONFIG": str(kubeconfig)}
     with open_cluster({**environment, "E2E_FURNISH": "true"}) as cluster:
-        cluster.furnish(Fleet(nodes=2))
+        cluster.create_nodes(Fleet(nodes=2))
     with (
         open_cluster({**environment, "E2E_FURNISH": "labels"}) as cluster,
-        pytest.raises(Unsupported, match="3 nodes are needed, 2 are left"),
+        pytest.raises(Unsupported, match="3 nodes are needed, 2 are free"),
     ):
-        cluster.furnish(Fleet(nodes=3))
+        cluster.create_nodes(Fleet(nodes=3))

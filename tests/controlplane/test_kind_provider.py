@@ -1,4 +1,4 @@
-"""E2E_PROVIDER=kind: what it needs is found, or named in one line."""
+"""Tests of E2E_PROVIDER=kind: its requirements are found or named in one line."""
 
 from pathlib import Path
 
@@ -11,16 +11,16 @@ from tests.controlplane.fakes import write_program
 
 
 def kit(folder: Path) -> Path:
-    """A folder that looks like a kit that makes kind clusters."""
+    """Create a folder that looks like a kit for kind clusters."""
     folder.mkdir()
     write_program(folder / "cluster", "")
     return folder
 
 
 @pytest.mark.parametrize(
-    ("environment", "complaint"),
+    ("environment", "message"),
     [
-        ({"E2E_PROVIDER": "minikube"}, "E2E_PROVIDER=minikube: local or kind is expected"),
+        ({"E2E_PROVIDER": "minikube"}, "E2E_PROVIDER=minikube: local or kind is allowed"),
         ({"E2E_PROVIDER": "kind", "E2E_KUBECONFIG": "/k"}, "E2E_KUBECONFIG is set as well"),
         ({"E2E_PROVIDER": "kind", "KIND_KIT": "/nowhere"}, "KIND_KIT: /nowhere: a folder"),
         (
@@ -29,14 +29,14 @@ def kit(folder: Path) -> Path:
         ),
     ],
 )
-def test_a_provider_that_cannot_be_had_is_one_line(environment: dict[str, str], complaint: str) -> None:
+def test_an_unavailable_provider_is_one_line(environment: dict[str, str], message: str) -> None:
     with pytest.raises(InvalidArgument) as caught, open_cluster(environment):
         pass
-    assert complaint in str(caught.value)
+    assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
-def test_a_named_kit_brings_the_workers_image(tmp_path: Path) -> None:
+def test_a_named_kit_provides_the_worker_image(tmp_path: Path) -> None:
     folder = kit(tmp_path / "kit")
 
     settings = KindSettings.from_environment({"KIND_KIT": str(folder), "KIND_CONTROLLER_IMAGE": ""})
@@ -44,7 +44,7 @@ def test_a_named_kit_brings_the_workers_image(tmp_path: Path) -> None:
     assert (settings.kit, settings.worker_image) == (folder, "openrl/worker:test")
 
 
-def test_plain_kind_without_docker_says_what_is_missing(
+def test_kind_without_docker_names_the_missing_program(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_program(tmp_path / "kind", "")

@@ -1,4 +1,4 @@
-"""A component is always waited for, and its log tells why it ended."""
+"""Tests of components and guards."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,7 +43,7 @@ def test_stop_returns_when_the_process_has_ended(tmp_path: Path, guard: Guard) -
     await_ended(lock)
 
 
-def test_stop_uses_force_when_asking_does_not_help(tmp_path: Path, guard: Guard) -> None:
+def test_stop_kills_a_process_that_ignores_sigterm(tmp_path: Path, guard: Guard) -> None:
     lock = tmp_path / "lock"
     program = component(tmp_path, guard, IGNORES_SIGTERM.format(lock=str(lock)))
     program.start()
@@ -68,7 +68,7 @@ def test_a_paused_process_can_be_stopped_and_started_again(tmp_path: Path, guard
     await_ended(lock)
 
 
-def test_starting_what_runs_changes_nothing(tmp_path: Path, guard: Guard) -> None:
+def test_start_of_a_running_component_has_no_effect(tmp_path: Path, guard: Guard) -> None:
     lock = tmp_path / "lock"
     program = component(tmp_path, guard, HANGS.format(lock=str(lock)))
     program.start()
@@ -78,7 +78,7 @@ def test_starting_what_runs_changes_nothing(tmp_path: Path, guard: Guard) -> Non
     program.kill()
 
 
-def test_the_log_of_an_earlier_process_is_not_taken_for_the_present_one(tmp_path: Path, guard: Guard) -> None:
+def test_the_log_tail_excludes_an_earlier_process(tmp_path: Path, guard: Guard) -> None:
     program = component(tmp_path, guard, "")
     for message in ("first", "second"):
         write_program(tmp_path / "program", DIES.format(message=message))
@@ -87,7 +87,7 @@ def test_the_log_of_an_earlier_process_is_not_taken_for_the_present_one(tmp_path
     assert program.log_tail() == ["reading the configuration", "second"]
 
 
-def test_signals_to_what_does_not_run_are_refused(tmp_path: Path, guard: Guard) -> None:
+def test_signals_need_a_running_process(tmp_path: Path, guard: Guard) -> None:
     program = component(tmp_path, guard, "")
     for method in (program.pause, program.require_running):
         with pytest.raises(ComponentEnded, match="program is not running"):

@@ -1,4 +1,4 @@
-"""However a start ends, no process and no folder of it stays."""
+"""Tests of cleanup: a start leaves no process and no folder."""
 
 import os
 import signal
@@ -40,7 +40,7 @@ def await_empty(folder: Path) -> None:
     wait_until(lambda: not any(folder.iterdir()), f"{folder} is not empty", timeout_seconds=TIMEOUT_SECONDS)
 
 
-def test_a_component_that_ends_is_named_with_the_end_of_its_log(tmp_path: Path, run_root: Path) -> None:
+def test_an_ended_component_is_reported_with_its_log(tmp_path: Path, run_root: Path) -> None:
     binaries = fake_binaries(
         tmp_path, etcd=READY_ETCD, kube_apiserver=DIES.format(message="cannot read the policy")
     )
@@ -52,7 +52,7 @@ def test_a_component_that_ends_is_named_with_the_end_of_its_log(tmp_path: Path, 
     assert not any(run_root.iterdir())
 
 
-def test_a_component_that_never_gets_ready_is_stopped_with_the_others(tmp_path: Path, run_root: Path) -> None:
+def test_all_components_are_stopped_if_one_never_becomes_ready(tmp_path: Path, run_root: Path) -> None:
     lock = tmp_path / "apiserver-lock"
     binaries = fake_binaries(tmp_path, etcd=READY_ETCD, kube_apiserver=HANGS.format(lock=str(lock)))
     with pytest.raises(NotReady, match=r"^kube-apiserver is not ready: not within 2 s") as failure:
@@ -63,7 +63,7 @@ def test_a_component_that_never_gets_ready_is_stopped_with_the_others(tmp_path: 
     assert not any(run_root.iterdir())
 
 
-def test_a_port_taken_meanwhile_is_chosen_anew(tmp_path: Path, run_root: Path) -> None:
+def test_a_taken_port_is_replaced(tmp_path: Path, run_root: Path) -> None:
     marker = tmp_path / "first"
     etcd, apiserver = PORT_TAKEN_ONCE.format(marker=str(marker)), DIES.format(message="second")
     binaries = fake_binaries(tmp_path, etcd=etcd, kube_apiserver=apiserver)
@@ -73,7 +73,7 @@ def test_a_port_taken_meanwhile_is_chosen_anew(tmp_path: Path, run_root: Path) -
     assert not any(run_root.iterdir())
 
 
-def test_a_program_that_is_missing_is_one_clear_line(tmp_path: Path, run_root: Path) -> None:
+def test_a_missing_program_is_one_line(tmp_path: Path, run_root: Path) -> None:
     binaries = fake_binaries(tmp_path)
     binaries.path("etcd").unlink()
     with pytest.raises(ComponentEnded, match=r"^etcd cannot be started: .*: No such file or directory$"):
@@ -81,7 +81,7 @@ def test_a_program_that_is_missing_is_one_clear_line(tmp_path: Path, run_root: P
     assert not any(run_root.iterdir())
 
 
-def test_the_folder_is_kept_when_asked_for(tmp_path: Path, run_root: Path) -> None:
+def test_the_folder_is_kept_on_request(tmp_path: Path, run_root: Path) -> None:
     lines: list[str] = []
     binaries = fake_binaries(tmp_path, etcd=DIES.format(message="no"))
     with pytest.raises(ComponentEnded):
@@ -92,7 +92,7 @@ def test_the_folder_is_kept_when_asked_for(tmp_path: Path, run_root: Path) -> No
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
-def test_a_driver_that_dies_takes_everything_with_it(
+def test_a_killed_driver_leaves_nothing_behind(
     tmp_path: Path, run_root: Path, number: signal.Signals
 ) -> None:
     lock = tmp_path / "etcd-lock"

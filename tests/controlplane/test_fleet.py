@@ -1,4 +1,4 @@
-"""Nodes and devices are what the scheduler and the controller expect of real ones, and go when told to."""
+"""Tests of fleets and of the cleanup between tests."""
 
 import pytest
 
@@ -8,14 +8,14 @@ from e2e.controlplane.errors import InvalidArgument
 from e2e.controlplane.fleet import (
     DEVICE_CLASSES,
     DRIVER,
-    FURNISHED,
     NODES,
     RESOURCE_SLICES,
+    TEST_LABEL,
     Fleet,
     NodeShape,
     add_node,
     cordon,
-    furnish,
+    create_nodes,
     set_devices,
     set_labels,
     set_ready,
@@ -29,9 +29,9 @@ NODE = f"{NODES}/gpu-node-0"
 SLICE = f"{RESOURCE_SLICES}/{slice_name('gpu-node-0')}"
 
 
-def test_a_node_is_ready_labelled_and_owns_one_slice_of_its_gpus(api: Api) -> None:
+def test_a_node_is_ready_and_labeled_and_owns_one_slice(api: Api) -> None:
     shape = NodeShape(gpus=2, gpu_memory="40Gi", host_memory="64Gi", cpu="8", pods=20, roles=("trainer",))
-    assert furnish(api, Fleet(nodes=1, shape=shape)) == ["gpu-node-0"]
+    assert create_nodes(api, Fleet(nodes=1, shape=shape)) == ["gpu-node-0"]
 
     node, published = api.get(NODE), api.get(SLICE)
     assert node["status"]["allocatable"] == {"cpu": "8", "memory": "64Gi", "pods": "20"}
@@ -40,7 +40,7 @@ def test_a_node_is_ready_labelled_and_owns_one_slice_of_its_gpus(api: Api) -> No
         "kubernetes.io/hostname": "gpu-node-0",
         "openrl.io/enabled": "true",
         "openrl.io/trainer": "true",
-        FURNISHED: "true",
+        TEST_LABEL: "true",
     }
     assert published["metadata"]["ownerReferences"][0]["uid"] == node["metadata"]["uid"]
     assert published["spec"] == {
@@ -51,14 +51,14 @@ def test_a_node_is_ready_labelled_and_owns_one_slice_of_its_gpus(api: Api) -> No
     }
 
 
-def test_furnishing_twice_keeps_the_device_class(api: Api) -> None:
-    furnish(api, Fleet(nodes=1))
-    furnish(api, Fleet(nodes=1, name_prefix="more"))
+def test_a_second_fleet_keeps_the_device_class(api: Api) -> None:
+    create_nodes(api, Fleet(nodes=1))
+    create_nodes(api, Fleet(nodes=1, name_prefix="more"))
     expression = api.get(f"{DEVICE_CLASSES}/{DRIVER}")["spec"]["selectors"][0]["cel"]["expression"]
     assert expression == "device.driver == 'gpu.nvidia.com'"
 
 
-def test_other_devices_come_in_a_new_generation_of_the_pool(api: Api) -> None:
+def test_replaced_devices_increase_the_pool_generation(api: Api) -> None:
     add_node(api, "gpu-node-0")
     set_devices(api, "gpu-node-0", ["24Gi", "80Gi"], slice_count=2)
     spec = api.get(SLICE)["spec"]
@@ -66,7 +66,7 @@ def test_other_devices_come_in_a_new_generation_of_the_pool(api: Api) -> None:
     assert [device["capacity"]["memory"]["value"] for device in spec["devices"]] == ["24Gi", "80Gi"]
 
 
-def test_taints_are_added_and_removed_by_key_without_touching_others(api: Api) -> None:
+def test_taints_are_added_and_removed_by_key(api: Api) -> None:
     add_node(api, "gpu-node-0")
     taint(api, "gpu-node-0", "a", "NoSchedule")
     taint(api, "gpu-node-0", "b", "NoExecute", "x")
@@ -80,7 +80,7 @@ def test_taints_are_added_and_removed_by_key_without_touching_others(api: Api) -
     assert "taints" not in api.get(NODE)["spec"]
 
 
-def test_cordon_labels_and_readiness_can_be_taken_back(api: Api) -> None:
+def test_cordon_labels_and_readiness_can_be_reverted(api: Api) -> None:
     add_node(api, "gpu-node-0")
     cordon(api, "gpu-node-0")
     set_ready(api, "gpu-node-0", ready=False)
@@ -93,15 +93,13 @@ def test_cordon_labels_and_readiness_can_be_taken_back(api: Api) -> None:
 
 
 @pytest.mark.parametrize(("gpus", "roles"), [(129, ()), (-1, ()), (1, ("driver",))])
-def test_an_impossible_shape_is_refused_before_anything_is_made(gpus: int, roles: tuple[str, ...]) -> None:
+def test_an_invalid_shape_is_refused(gpus: int, roles: tuple[str, ...]) -> None:
     with pytest.raises(InvalidArgument):
         NodeShape(gpus=gpus, roles=roles)
 
 
-def test_clearing_removes_what_a_test_made_even_if_a_finalizer_holds_it(
-    api: Api, api_server: FakeApiServer
-) -> None:
-    furnish(api, Fleet(nodes=2))
+def test_cleanup_removes_objects_with_finalizers(api: Api, api_server: FakeApiServer) -> None:
+    create_nodes(api, Fleet(nodes=2))
     workloads = "/apis/openrl.io/v1alpha1/namespaces/openrl-system/workloads"
     api.create(workloads, {"metadata": {"name": "w", "finalizers": ["openrl.io/placement"]}})
     api.create("/api/v1/namespaces/openrl-system/pods", {"metadata": {"name": "orw-w"}})
@@ -112,7 +110,7 @@ def test_clearing_removes_what_a_test_made_even_if_a_finalizer_holds_it(
     assert api_server.deletions.index(f"{workloads}/w") == 0  # owners first
 
 
-def test_clearing_before_anything_is_installed_is_no_error(api: Api, api_server: FakeApiServer) -> None:
+def test_cleanup_before_the_installation_is_no_error(api: Api, api_server: FakeApiServer) -> None:
     for kind in ("workloads", "claimledgers"):
         api_server.answers[f"/apis/openrl.io/v1alpha1/namespaces/openrl-system/{kind}"] = (404, b"not served")
     clear(api, "openrl-system")
@@ -126,7 +124,7 @@ class Once(dict[str, tuple[int, bytes]]):
         return self.pop(path)
 
 
-def test_clearing_waits_for_a_server_that_has_just_started(api: Api, api_server: FakeApiServer) -> None:
+def test_cleanup_waits_for_a_starting_server(api: Api, api_server: FakeApiServer) -> None:
     workloads = "/apis/openrl.io/v1alpha1/namespaces/openrl-system/workloads"
     api.create(workloads, {"metadata": {"name": "w"}})
     api_server.answers = Once({workloads: (429, b"storage is (re)initializing")})

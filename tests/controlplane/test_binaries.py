@@ -1,4 +1,4 @@
-"""The programs are built once for each set of pins; a build that did not finish is never taken for one."""
+"""Tests of the build: once per set of pins, and never incomplete."""
 
 import os
 import shutil
@@ -48,8 +48,8 @@ def silent(_line: str) -> None:
     """Report no progress."""
 
 
-class World:
-    """A cache of its own, a Go that can be replaced, and pins that can be changed."""
+class BuildEnvironment:
+    """A separate cache, a replaceable Go, and changeable pins."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -76,58 +76,60 @@ class World:
 
 
 @pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> BuildEnvironment:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("PATH", str(tmp_path / "path"))
-    return World(tmp_path)
+    return BuildEnvironment(tmp_path)
 
 
-def test_a_second_run_builds_nothing(world: World) -> None:
-    world.install_go()
-    first = ensure_binaries(silent, tools=world.tools)
-    assert world.programs_built() == [program.name for program in PROGRAMS]
+def test_a_second_run_builds_nothing(environment: BuildEnvironment) -> None:
+    environment.install_go()
+    first = ensure_binaries(silent, tools=environment.tools)
+    assert environment.programs_built() == [program.name for program in PROGRAMS]
     assert all(stage.exists() for stage in first.stages)
-    assert ensure_binaries(silent, tools=world.tools) == first
-    assert len(world.programs_built()) == len(PROGRAMS)
+    assert ensure_binaries(silent, tools=environment.tools) == first
+    assert len(environment.programs_built()) == len(PROGRAMS)
 
 
-def test_kubernetes_programs_know_their_version(world: World) -> None:
-    world.install_go()
-    command = ensure_binaries(silent, tools=world.tools).path("kube-apiserver").read_text(encoding="utf-8")
+def test_kubernetes_programs_contain_their_version(environment: BuildEnvironment) -> None:
+    environment.install_go()
+    command = (
+        ensure_binaries(silent, tools=environment.tools).path("kube-apiserver").read_text(encoding="utf-8")
+    )
     assert f"version.gitVersion={kubernetes_version()} " in command
     assert "version.gitMajor=1 " in command
 
 
-def test_other_pins_are_another_build(world: World) -> None:
-    world.install_go()
-    first = ensure_binaries(silent, tools=world.tools)
-    (world.tools / "kwok" / "go.sum").write_text("other", encoding="utf-8")
-    assert cached_binaries(world.tools) is None
-    assert ensure_binaries(silent, tools=world.tools).folder != first.folder
+def test_changed_pins_cause_another_build(environment: BuildEnvironment) -> None:
+    environment.install_go()
+    first = ensure_binaries(silent, tools=environment.tools)
+    (environment.tools / "kwok" / "go.sum").write_text("other", encoding="utf-8")
+    assert cached_binaries(environment.tools) is None
+    assert ensure_binaries(silent, tools=environment.tools).folder != first.folder
 
 
-def test_without_go_one_line_says_what_is_missing(world: World) -> None:
+def test_a_missing_go_is_one_line(environment: BuildEnvironment) -> None:
     with pytest.raises(MissingTool, match=r"^Go is needed .* install Go 1\.26\.0 or newer$") as failure:
-        ensure_binaries(silent, tools=world.tools)
+        ensure_binaries(silent, tools=environment.tools)
     assert failure.value.exit_status == 2
 
 
-def test_a_failed_build_leaves_nothing_that_looks_complete(world: World) -> None:
-    world.install_go("import sys\nprint('first line', file=sys.stderr)\nsys.exit('package not found')")
+def test_a_failed_build_leaves_no_final_folder(environment: BuildEnvironment) -> None:
+    environment.install_go("import sys\nprint('first line', file=sys.stderr)\nsys.exit('package not found')")
     with pytest.raises(BuildFailed, match=r"package not found$") as failure:
-        ensure_binaries(silent, tools=world.tools)
+        ensure_binaries(silent, tools=environment.tools)
     assert failure.value.__notes__ == ["first line", "package not found"]
-    assert cached_binaries(world.tools) is None
+    assert cached_binaries(environment.tools) is None
     wait_until(lambda: not any(cache_root().iterdir()), "left over", timeout_seconds=TIMEOUT_SECONDS)
 
 
-def test_two_runs_at_once_build_once(world: World) -> None:
-    world.install_go()
+def test_two_concurrent_runs_build_once(environment: BuildEnvironment) -> None:
+    environment.install_go()
     folders: list[Path] = []
     lines: list[str] = []
 
     def run() -> None:
-        folders.append(ensure_binaries(lines.append, tools=world.tools).folder)
+        folders.append(ensure_binaries(lines.append, tools=environment.tools).folder)
 
     threads = [threading.Thread(target=run) for _ in range(3)]
     for thread in threads:
@@ -136,12 +138,12 @@ def test_two_runs_at_once_build_once(world: World) -> None:
         thread.join(TIMEOUT_SECONDS)
     assert len(set(folders)) == 1
     assert len(folders) == len(threads)
-    assert len(world.programs_built()) == len(PROGRAMS)
+    assert len(environment.programs_built()) == len(PROGRAMS)
 
 
-def test_a_killed_build_leaves_neither_process_nor_folder(world: World) -> None:
-    lock = world.root / "lock"
-    world.install_go(HANGS.format(lock=str(lock)))
+def test_a_killed_build_leaves_neither_process_nor_folder(environment: BuildEnvironment) -> None:
+    lock = environment.root / "lock"
+    environment.install_go(HANGS.format(lock=str(lock)))
     with subprocess.Popen([sys.executable, "-c", BUILD], cwd=CHECKOUT, stderr=subprocess.DEVNULL) as run:
         await_held(lock)
         assert any(cache_root().iterdir())
@@ -150,19 +152,19 @@ def test_a_killed_build_leaves_neither_process_nor_folder(world: World) -> None:
     wait_until(lambda: not any(cache_root().iterdir()), "left over", timeout_seconds=TIMEOUT_SECONDS)
 
 
-def test_cleaning_removes_what_was_built(world: World) -> None:
+def test_cleaning_removes_what_was_built(environment: BuildEnvironment) -> None:
     assert clean_cache(silent) is False
-    world.install_go()
-    ensure_binaries(silent, tools=world.tools)
+    environment.install_go()
+    ensure_binaries(silent, tools=environment.tools)
     assert clean_cache(silent) is True
     assert not cache_root().exists()
 
 
-def test_a_cache_that_cannot_be_written_is_named(world: World) -> None:
-    world.install_go()
-    (world.root / "cache").touch()
+def test_an_unwritable_cache_is_named(environment: BuildEnvironment) -> None:
+    environment.install_go()
+    (environment.root / "cache").touch()
     with pytest.raises(BuildFailed, match=r"^cannot write .*cache.*: (Not a directory|File exists)$"):
-        ensure_binaries(silent, tools=world.tools)
+        ensure_binaries(silent, tools=environment.tools)
 
 
 def test_a_relative_cache_home_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
