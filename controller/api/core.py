@@ -123,15 +123,8 @@ class PodSpec(ApiStruct, frozen=True):
     resources: ResourceRequirements = ResourceRequirements()
 
 
-class ContainerStateWaiting(ApiStruct, frozen=True):
-    """`core/v1 ContainerStateWaiting`."""
-
-    reason: str = ""
-    message: str = ""
-
-
-class ContainerStateTerminated(ApiStruct, frozen=True):
-    """`core/v1 ContainerStateTerminated`."""
+class ContainerStateDetails(ApiStruct, frozen=True):
+    """`core/v1 ContainerStateWaiting` or `ContainerStateTerminated`."""
 
     exit_code: int = 0
     reason: str = ""
@@ -141,8 +134,8 @@ class ContainerStateTerminated(ApiStruct, frozen=True):
 class ContainerState(ApiStruct, frozen=True):
     """`core/v1 ContainerState`. A running container has neither part."""
 
-    waiting: ContainerStateWaiting | None = None
-    terminated: ContainerStateTerminated | None = None
+    waiting: ContainerStateDetails | None = None
+    terminated: ContainerStateDetails | None = None
 
 
 class ContainerStatus(ApiStruct, frozen=True):

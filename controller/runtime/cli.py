@@ -78,7 +78,7 @@ def _log_start(settings: Settings, ignored: Sequence[str]) -> None:
     if ignored:
         _log.warning("Ignored settings of an earlier controller", settings=list(dict.fromkeys(ignored)))
     _log.info(
-        "Starting",
+        "Started process",
         version=build_info().version,
         commit=build_info().commit,
         seat_limit=settings.seat_limit_meaning,

@@ -53,14 +53,10 @@ async def serve(app: web.Application, settings: Settings, field: str) -> AsyncIt
 def _listen(address: BindAddress) -> socket.socket:
     """Bind the socket. Without a host it accepts IPv4 and, if the host supports it, IPv6."""
     target = (address.host, address.port)
-    if address.host:
-        family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-        return socket.create_server(target, family=family)
-    if not socket.has_dualstack_ipv6():
-        return socket.create_server(target)
-    try:
-        return socket.create_server(target, family=socket.AF_INET6, dualstack_ipv6=True)
-    except OSError as error:
-        if error.errno not in _NO_IPV6:
-            raise
-        return socket.create_server(target)
+    if not address.host and socket.has_dualstack_ipv6():
+        try:
+            return socket.create_server(target, family=socket.AF_INET6, dualstack_ipv6=True)
+        except OSError as error:
+            if error.errno not in _NO_IPV6:
+                raise
+    return socket.create_server(target, family=socket.AF_INET6 if ":" in address.host else socket.AF_INET)

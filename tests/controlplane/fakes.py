@@ -17,7 +17,7 @@ from e2e.controlplane.waiting import wait_until
 
 TIMEOUT_SECONDS = 20
 
-# Holds a lock for as long as it lives: whether it ended can be told without knowing its process.
+# Holds a lock until it ends, so that a test can detect its end without its process ID.
 HANGS = """
 import fcntl, signal, sys
 lock = open({lock!r}, "w")
@@ -106,7 +106,7 @@ class FakeApiServer:
     url: str = ""
     objects: dict[str, dict[str, Any]] = field(default_factory=dict)
     deletions: list[str] = field(default_factory=list)
-    answers: dict[str, tuple[int, bytes]] = field(default_factory=dict)  # by path: what to say instead
+    answers: dict[str, tuple[int, bytes]] = field(default_factory=dict)  # replacement answers, by path
     connections: int = 0
     requests: int = 0
 

@@ -197,7 +197,7 @@ def test_without_ignored_settings_there_is_no_warning() -> None:
 
 def test_the_start_record_has_the_settings_and_the_meaning_of_the_limit() -> None:
     (start,) = call("--max-seats-per-claim=1").records
-    assert start["msg"] == "Starting"
+    assert start["msg"] == "Started process"
     assert start["seatLimit"] == "exclusive placement: no two workers share a GPU"
     settings = start["settings"]
     assert isinstance(settings, dict)
