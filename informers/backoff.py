@@ -13,50 +13,36 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable
-from dataclasses import dataclass
 from random import Random
 from typing import Generic, TypeVar
 
-
-@dataclass(frozen=True)
-class BackoffPolicy:
-    """Growth of the delays: base `initial_seconds`, times `factor` each time, at most `max_seconds`.
-
-    Each delay is its base plus a random part of up to `jitter` times the base. A failure `reset_seconds`
-    or more after the end of the last delay resets the base.
-    """
-
-    initial_seconds: float = 0.8
-    max_seconds: float = 30.0
-    factor: float = 2.0
-    jitter: float = 1.0
-    reset_seconds: float = 120.0
-
-    def __post_init__(self) -> None:
-        if not 0 < self.initial_seconds <= self.max_seconds or self.factor < 1 or self.jitter < 0:
-            raise ValueError(f"back-off delays must be positive and must not shrink: {self}")
+RECONNECT_BASE_SECONDS = 0.8
+RECONNECT_LIMIT_SECONDS = 30.0
+# A reconnect delay is its base plus a random part of up to the base.
+RECONNECT_RESET_SECONDS = 120.0
 
 
 class Backoff:
-    """Delays of one operation that is retried indefinitely."""
+    """Doubling delays of one operation that is retried indefinitely, such as a watch.
 
-    def __init__(self, rng: Random, policy: BackoffPolicy = BackoffPolicy()) -> None:
+    A failure `RECONNECT_RESET_SECONDS` or more after the end of the last delay resets the base.
+    """
+
+    def __init__(self, rng: Random) -> None:
         self._rng = rng
-        self._policy = policy
-        self._base_seconds = policy.initial_seconds
+        self._base_seconds = RECONNECT_BASE_SECONDS
         self._delayed_until = -math.inf
 
     def __repr__(self) -> str:
-        return f"<Backoff base={self._base_seconds:g}s max={self._policy.max_seconds:g}s>"
+        return f"<Backoff base={self._base_seconds:g}s>"
 
     def next_seconds(self, now_seconds: float, *, at_least_seconds: float = 0.0) -> float:
         """Return the delay after a failure at `now_seconds`, at least `at_least_seconds` (a Retry-After)."""
-        policy = self._policy
-        if now_seconds - self._delayed_until >= policy.reset_seconds:
-            self._base_seconds = policy.initial_seconds
+        if now_seconds - self._delayed_until >= RECONNECT_RESET_SECONDS:
+            self._base_seconds = RECONNECT_BASE_SECONDS
         base = self._base_seconds
-        self._base_seconds = min(base * policy.factor, policy.max_seconds)
-        delay_seconds = max(base * (1 + policy.jitter * self._rng.random()), at_least_seconds)
+        self._base_seconds = min(2 * base, RECONNECT_LIMIT_SECONDS)
+        delay_seconds = max(base * (1 + self._rng.random()), at_least_seconds)
         self._delayed_until = now_seconds + delay_seconds
         return delay_seconds
 
@@ -154,7 +140,7 @@ class RetryLimiter(Generic[K]):
     """The longer of the key's own back-off and the wait for a token of the shared bucket."""
 
     def __init__(self, backoff: ExponentialBackoff[K], bucket: TokenBucket) -> None:
-        self._backoff = backoff
+        self.backoff = backoff
         self._bucket = bucket
 
     @classmethod
@@ -163,21 +149,8 @@ class RetryLimiter(Generic[K]):
         return cls(ExponentialBackoff(rng), TokenBucket())
 
     def __repr__(self) -> str:
-        return f"<RetryLimiter {self._backoff!r} {self._bucket!r}>"
+        return f"<RetryLimiter {self.backoff!r} {self._bucket!r}>"
 
     def fail(self, key: K, now: float) -> float:
         """Count a failure of `key` and return the delay in seconds before the next attempt."""
-        return max(self._backoff.fail(key), self._bucket.take(now))
-
-    def forget(self, key: K) -> None:
-        """Reset the key."""
-        self._backoff.forget(key)
-
-    def failures(self, key: K) -> int:
-        """Return the number of failures since the key was last forgotten."""
-        return self._backoff.failures(key)
-
-    @property
-    def keys(self) -> int:
-        """Number of keys with a back-off."""
-        return len(self._backoff)
+        return max(self.backoff.fail(key), self._bucket.take(now))

@@ -32,14 +32,18 @@ class ApiError(Exception):
         """The server's `Retry-After`, sent with 429 and 5xx only."""
 
 
+class RetryableError(ApiError):
+    """A request that may succeed if it is sent again."""
+
+    retryable = True
+
+
 class BadRequest(ApiError):
     """400: the server could not parse the request."""
 
 
-class Unauthorized(ApiError):
+class Unauthorized(RetryableError):
     """401: the credentials were rejected, also after one retry with reloaded credentials."""
-
-    retryable = True
 
 
 class Forbidden(ApiError):
@@ -54,56 +58,44 @@ class AlreadyExists(ApiError):
     """409 with reason `AlreadyExists`: an object with the name of a create exists."""
 
 
-class Conflict(ApiError):
+class Conflict(RetryableError):
     """409 for any other reason: a precondition (version or UID) no longer holds. Read and decide again."""
 
-    retryable = True
 
-
-class Gone(ApiError):
+class Gone(RetryableError):
     """410 (`Gone`, `Expired`): the requested resourceVersion or continue token is too old. List again."""
 
-    retryable = True
 
-
-class TooLargeResourceVersion(ApiError):
+class TooLargeResourceVersion(RetryableError):
     """The server has not reached the requested resourceVersion (another replica, or a restored etcd)."""
-
-    retryable = True
 
 
 class Invalid(ApiError):
     """422: the object violates a schema or validation rule."""
 
 
-class TooManyRequests(ApiError):
+class TooManyRequests(RetryableError):
     """429: the server is overloaded; wait `retry_after_seconds` if set."""
 
-    retryable = True
     default_status = 429
 
 
-class ServerError(ApiError):
+class ServerError(RetryableError):
     """5xx: the server failed. A write may have taken effect: read the object before sending it again."""
 
-    retryable = True
     default_status = 500
 
 
-class Unreachable(ApiError):
+class Unreachable(RetryableError):
     """No connection was established: the server has certainly not received the request."""
-
-    retryable = True
 
 
 class NotLeading(ApiError):
     """The write was withheld on our side, because another process may hold the lease."""
 
 
-class OutcomeUnknown(ApiError):
+class OutcomeUnknown(RetryableError):
     """The request was sent without a response (timeout, connection lost): it may have taken effect."""
-
-    retryable = True
 
 
 class Undecodable(ApiError):

@@ -153,8 +153,6 @@ class Reflector(Generic[T]):
                 await anyio.sleep(state.seconds)
                 return state.then
 
-    # Listing.
-
     async def _list(self, state: Listing) -> State:
         limit = 0 if state.resource_version else PAGE_LIMIT
         began_at = anyio.current_time()
@@ -207,8 +205,6 @@ class Reflector(Generic[T]):
             token = page.continue_token
             if not token:
                 return version, pending
-
-    # Watching.
 
     async def _watch(self, state: Watching) -> State:
         first, began_at, opened = self._store.resource_version, anyio.current_time(), False
@@ -274,8 +270,6 @@ class Reflector(Generic[T]):
         event_at = self._counters.last_event_at
         waited = event_at is not None and anyio.current_time() - event_at >= IDLE_SECONDS / 2
         return waited and isinstance(error, OutcomeUnknown)
-
-    # Failure and recovery.
 
     def _back_off(self, operation: str, error: ApiError, *, then: Listing | Watching) -> BackingOff:
         self._counters.failures += 1

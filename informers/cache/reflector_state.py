@@ -44,7 +44,6 @@ class Listing:
 
     resource_version: str = ""
     cause: ListCause = field(default=ListCause.FIRST, compare=False, repr=False)
-    """For the counters only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +69,6 @@ class Problem:
     """Reason why the store is currently not kept up to date."""
 
     operation: str
-    """`list` or `watch`."""
     reason: str
     message: str
 
@@ -85,14 +83,12 @@ class ReflectorStatistics:
     state: State
     problem: Problem | None
     lists_total: int
-    """Lists begun."""
     lists_by_cause: Mapping[str, int]
     """Lists begun, by `ListCause`; all but `first` are relists."""
     list_duration_seconds: HistogramStatistics
     """From the request for the first page until the whole list is applied and reported; successes only."""
     items_per_list: HistogramStatistics
     watches_total: int
-    """Watches begun."""
     short_watches_total: int
     """Watches that the server closed at once without progress."""
     watch_duration_seconds: HistogramStatistics

@@ -60,7 +60,6 @@ class StoreStatistics:
     resource_version: str
     """Version that list and watch have reached; writes do not move it."""
     synced: bool
-    """Whether a first list has been applied."""
     unreported: int
     """Objects changed by the last list whose change has not been reported yet."""
     stale_total: int
@@ -103,8 +102,6 @@ class Store(Generic[T]):
             f"resource_version={self._resource_version or 'none'} synced={self._synced}>"
         )
 
-    # Reading.
-
     def __len__(self) -> int:
         return len(self._contents.objects)
 
@@ -118,10 +115,6 @@ class Store(Generic[T]):
     def get(self, key: ObjectKey) -> T | None:
         """Return the object with this key, or `None`."""
         return self._contents.objects.get(key)
-
-    def keys(self) -> tuple[ObjectKey, ...]:
-        """Return all keys, sorted."""
-        return tuple(ObjectKey(*key) for key in sorted(self._contents.objects))
 
     def by_index(self, index: str, value: str) -> tuple[T, ...]:
         """Return the objects under `value`, sorted by key. Raises `KeyError` for an unknown index."""
@@ -154,8 +147,6 @@ class Store(Generic[T]):
             unreported=len(self._list_changes),
             stale_total=self._stale_total,
         )
-
-    # Subscribing.
 
     @property
     def notifying(self) -> bool:
@@ -250,16 +241,11 @@ class Store(Generic[T]):
     def _is_stale(self, key: ObjectKey, uid: str, version: int) -> bool:
         """Whether an equal or newer version of the key or the UID is known."""
         current, marked = self.get(key), self._unreadable.get(key)
-        stale = (
-            self._tombstones.cover(key, uid, version)
-            or (current is not None and version <= version_of(current))
-            # With the same UID, an older readable version is still useful.
-            or (
-                marked is not None
-                and marked.uid != uid
-                and version <= version_number(marked.resource_version)
-            )
-        )
+        stale = self._tombstones.cover(key, uid, version)
+        stale = stale or (current is not None and version <= version_of(current))
+        # With the same UID, an older readable version is still useful.
+        if marked is not None and marked.uid != uid:
+            stale = stale or version <= version_number(marked.resource_version)
         self._stale_total += stale
         return stale
 
@@ -327,9 +313,7 @@ class Store(Generic[T]):
         self._pending_list = None
         self._contents = pending.contents
         self._unreadable = pending.unreadable
-        self._list_changes = (
-            pending.changed if not pending.deleted else {**pending.deleted, **pending.changed}
-        )
+        self._list_changes = {**pending.deleted, **pending.changed} if pending.deleted else pending.changed
 
     def _merge(
         self, pending: PendingList[T], key: ObjectKey, obj: T | None, version: int, *, restored: bool

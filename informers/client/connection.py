@@ -18,7 +18,7 @@ import logging
 import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -44,17 +44,8 @@ REFRESH_SECONDS = 60.0
 _READ_BYTES = 256 * 1024
 
 
-@dataclass(frozen=True)
-class RequestObservation:
-    """One HTTP request, for metrics: its HTTP code or `<error>`, and the time until the response headers."""
-
-    method: str
-    resource: str
-    code: str
-    seconds: float
-
-
-Observer = Callable[[RequestObservation], None]
+Observer = Callable[[str, str, float], None]
+"""Receives each request for metrics: method, HTTP code or `<error>`, seconds until the response headers."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +53,6 @@ class HttpRequest:
     """One request. `path` starts with `/api`; it and `query` are percent-encoded."""
 
     method: str
-    resource: str
     path: str
     query: str = ""
     body: bytes | None = field(default=None, repr=False)
@@ -74,10 +64,6 @@ class HttpRequest:
         return f"{self.method} {self.path}"
 
 
-class _ConnectionLost(aiohttp.ClientError):
-    """A connection broke during a request that must not be sent twice."""
-
-
 async def _send_once(request: aiohttp.ClientRequest, handler: ClientHandlerType) -> aiohttp.ClientResponse:
     # aiohttp resends a PUT or DELETE when its connection breaks. If the first attempt took effect, the second
     # would get a conflict or 404, and the write would look as if it never happened.
@@ -86,7 +72,7 @@ async def _send_once(request: aiohttp.ClientRequest, handler: ClientHandlerType)
     except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError):
         raise
     except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
-        raise _ConnectionLost(str(error) or type(error).__name__) from error
+        raise aiohttp.ClientError(str(error) or type(error).__name__) from error
 
 
 class HttpPool:
@@ -112,16 +98,12 @@ class HttpPool:
             headers={"Accept": "application/json", "User-Agent": user_agent},
             read_bufsize=_READ_BYTES,
         )
-        self._requests = 0
+        self.requests = 0
+        """Requests in flight, watches included."""
         self._retired = False  # closes when the last request ends
 
     def __repr__(self) -> str:
-        return f"<HttpPool {self.server} requests={self._requests} retired={self._retired}>"
-
-    @property
-    def requests(self) -> int:
-        """Requests in flight, watches included."""
-        return self._requests
+        return f"<HttpPool {self.server} requests={self.requests} retired={self._retired}>"
 
     @property
     def closed(self) -> bool:
@@ -136,7 +118,7 @@ class HttpPool:
 
         Raises `Unreachable` and `OutcomeUnknown`. A GET whose connection breaks is sent once more.
         """
-        self._requests += 1
+        self.requests += 1
         try:
             response = await self._start(request, authorization, observe)
             try:
@@ -144,8 +126,8 @@ class HttpPool:
             finally:
                 response.close()  # returns the connection to the pool if the body was read, else ends it
         finally:
-            self._requests -= 1
-            if self._retired and not self._requests:
+            self.requests -= 1
+            if self._retired and not self.requests:
                 with anyio.CancelScope(shield=True):
                     await self.aclose()
 
@@ -175,13 +157,12 @@ class HttpPool:
             _keep_alive(response)
             return response
         finally:
-            seconds = anyio.current_time() - started
-            observe(RequestObservation(request.method, request.resource, code, seconds))
+            observe(request.method, code, anyio.current_time() - started)
 
     async def retire(self) -> None:
         """Close once the requests in flight have ended."""
         self._retired = True
-        if not self._requests:
+        if not self.requests:
             await self.aclose()
 
     async def aclose(self) -> None:
@@ -200,11 +181,7 @@ class Session:
 
     def supersedes(self, rejected: Session) -> bool:
         """Whether a retry after `rejected` is worthwhile: other credentials, or the same read again since."""
-        ours, theirs = self.config, rejected.config
-        return self.reloads > rejected.reloads or (ours.authorization, ours.tls_digest) != (
-            theirs.authorization,
-            theirs.tls_digest,
-        )
+        return self.reloads > rejected.reloads or self.config != rejected.config
 
 
 @dataclass(frozen=True)
@@ -355,10 +332,8 @@ def environment_proxy(url: str) -> str | None:
 def _networks(no_proxy: str) -> list[ipaddress.IPv4Network | ipaddress.IPv6Network]:
     networks = []
     for entry in no_proxy.split(","):
-        try:
+        with suppress(ValueError):  # a host name
             networks.append(ipaddress.ip_network(entry.strip(), strict=False))
-        except ValueError:
-            continue  # a host name
     return networks
 
 

@@ -60,7 +60,7 @@ _LOAD_ERRORS = (
 class ClientConfig:
     """Everything a connection needs. `tls_digest` changes exactly when CA, certificate or key change."""
 
-    configuration: Configuration = field(repr=False)
+    configuration: Configuration = field(repr=False, compare=False)
     authorization: str = field(repr=False)
     tls_digest: str
 
@@ -109,9 +109,7 @@ class ServiceAccount:
         """Read token and CA in a thread."""
         return await to_thread.run_sync(self._read)
 
-    async def refresh(self) -> ClientConfig:
-        """Read token and CA again: both are rotated in place."""
-        return await self.load()
+    refresh = load
 
     def _read(self) -> ClientConfig:
         configuration = Configuration()

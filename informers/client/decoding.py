@@ -98,13 +98,7 @@ def read_type_meta(data: bytes | msgspec.Raw) -> TypeMeta:
 
 def unreadable(identity: Identity, error: ValueError) -> UnreadableObject:
     """Return the placeholder for an object that its decoder rejected with `error`."""
-    return UnreadableObject(
-        name=identity.name,
-        namespace=identity.namespace,
-        uid=identity.uid,
-        resource_version=identity.resource_version,
-        error=str(error),
-    )
+    return UnreadableObject(**msgspec.structs.asdict(identity), error=str(error))
 
 
 def decode_object(resource: Resource[T], data: bytes) -> T:

@@ -14,7 +14,7 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
@@ -73,18 +73,19 @@ class _Context(msgspec.Struct, frozen=True):
     user: str | None = None
 
 
-class _NamedCluster(msgspec.Struct, frozen=True):
+class _Named(msgspec.Struct, frozen=True):
     name: str
+
+
+class _NamedCluster(_Named, frozen=True):
     cluster: _Cluster
 
 
-class _NamedUser(msgspec.Struct, frozen=True):
-    name: str
+class _NamedUser(_Named, frozen=True):
     user: _User | None = None
 
 
-class _NamedContext(msgspec.Struct, frozen=True):
-    name: str
+class _NamedContext(_Named, frozen=True):
     context: _Context
 
 
@@ -93,11 +94,6 @@ class _Kubeconfig(msgspec.Struct, frozen=True, rename="kebab"):
     clusters: tuple[_NamedCluster, ...] | None = None
     users: tuple[_NamedUser, ...] | None = None
     contexts: tuple[_NamedContext, ...] | None = None
-
-
-class _Named(Protocol):
-    @property
-    def name(self) -> str: ...
 
 
 N = TypeVar("N", bound=_Named)

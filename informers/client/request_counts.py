@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from informers.client.connection import RequestObservation
 from informers.histogram import Histogram, HistogramStatistics
 
 REQUEST_BUCKETS_SECONDS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
@@ -35,13 +34,13 @@ class RequestCounts:
     def __repr__(self) -> str:
         return f"<RequestCounts requests={self._requests.total()} retries={self._retries.total()}>"
 
-    def observe(self, request: RequestObservation) -> None:
+    def observe(self, method: str, code: str, seconds: float) -> None:
         """Count a request that was answered or failed."""
-        self._requests[request.method, request.code] += 1
-        histogram = self._seconds.get(request.method)
+        self._requests[method, code] += 1
+        histogram = self._seconds.get(method)
         if histogram is None:
-            histogram = self._seconds[request.method] = Histogram(REQUEST_BUCKETS_SECONDS)
-        histogram.observe(request.seconds)
+            histogram = self._seconds[method] = Histogram(REQUEST_BUCKETS_SECONDS)
+        histogram.observe(seconds)
 
     def observe_retry(self, method: str, code: str) -> None:
         """Count a retry of a request that was answered with `code`."""

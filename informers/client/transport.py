@@ -25,8 +25,6 @@ from informers.api import Json, Page, PatchType, Preconditions, Resource, Select
 from informers.client.connection import (
     REFRESH_SECONDS,
     HttpRequest,
-    Observer,
-    RequestObservation,
     SessionManager,
     SessionStatistics,
     open_sessions,
@@ -85,7 +83,6 @@ async def connect(
     context: str | None = None,
     connections: int = CONNECTIONS,
     user_agent: str = "informers",
-    observe: Observer | None = None,
     timeouts: Timeouts = _TIMEOUTS,
     environ: Mapping[str, str] = os.environ,
 ) -> AsyncIterator[KubeApi]:
@@ -100,23 +97,17 @@ async def connect(
         source, connections=connections, user_agent=user_agent, refresh_seconds=refresh_seconds
     )
     try:
-        yield KubeApi(sessions, timeouts=timeouts, observe=observe)
+        yield KubeApi(sessions, timeouts=timeouts)
     finally:
         await sessions.aclose()
 
 
 class KubeApi:
-    """`informers.api.Api` over HTTP.
+    """`informers.api.Api` over HTTP."""
 
-    `statistics` counts the requests. `observe` is also called after each request and must not raise.
-    """
-
-    def __init__(
-        self, sessions: SessionManager, *, timeouts: Timeouts = _TIMEOUTS, observe: Observer | None = None
-    ) -> None:
+    def __init__(self, sessions: SessionManager, *, timeouts: Timeouts = _TIMEOUTS) -> None:
         self._sessions = sessions
         self._request_counts = RequestCounts()
-        self._observer = observe
         self._connect_seconds = timeouts.connect_seconds
         self._request_timeout = self._timeout(total=timeouts.request_seconds)
         self._list_timeout = self._timeout(total=timeouts.list_seconds)
@@ -140,7 +131,7 @@ class KubeApi:
 
     async def get(self, resource: Resource[T], name: str, namespace: str = "") -> T:
         """See `Api.get`."""
-        request = self._request("GET", resource, path_of(resource, namespace, name))
+        request = self._request("GET", path_of(resource, namespace, name))
         return decode_object(resource, await self._body(request))
 
     async def list_page(
@@ -160,7 +151,7 @@ class KubeApi:
             # Without this match, a limit would mean exactly this version, not at least this one.
             query |= {"resourceVersion": resource_version, "resourceVersionMatch": "NotOlderThan"}
         path = path_of(resource, namespace)
-        request = self._request("GET", resource, path, query=query, timeout=self._list_timeout)
+        request = self._request("GET", path, query=query, timeout=self._list_timeout)
         async with self._response(request) as response, aclosing(_chunks(response, request)) as chunks:
             return await read_page(resource, chunks, on_object)
 
@@ -190,18 +181,21 @@ class KubeApi:
         # No compression: a compressing proxy delays events to fill its blocks.
         headers = {"Accept-Encoding": "identity"}
         path = path_of(resource, namespace)
-        request = self._request("GET", resource, path, query=query, headers=headers, timeout=timeout)
-        async with self._response(request) as response:
-            decoder = EventDecoder(resource, self._watch_counts)
-            async with aclosing(decode_events(response.content, decoder, str(request))) as stream:
-                yield stream
+        request = self._request("GET", path, query=query, headers=headers, timeout=timeout)
+        decoder = EventDecoder(resource, self._watch_counts)
+        async with (
+            self._response(request) as response,
+            aclosing(_chunks(response, request)) as chunks,
+            aclosing(decode_events(chunks, decoder, str(request))) as stream,
+        ):
+            yield stream
 
     async def create(
         self, resource: Resource[T], body: Json, namespace: str = "", *, strict: bool = False
     ) -> T:
         """See `Api.create`."""
         query = {"fieldValidation": "Strict" if strict else ""}
-        request = self._request("POST", resource, path_of(resource, namespace), query=query, body=body)
+        request = self._request("POST", path_of(resource, namespace), query=query, body=body)
         return decode_object(resource, await self._body(request))
 
     async def patch(
@@ -217,7 +211,7 @@ class KubeApi:
         """See `Api.patch`."""
         path = path_of(resource, namespace, name, subresource)
         headers = {"Content-Type": patch_type.value}
-        request = self._request("PATCH", resource, path, body=body, headers=headers)
+        request = self._request("PATCH", path, body=body, headers=headers)
         return decode_object(resource, await self._body(request))
 
     async def update(
@@ -225,7 +219,7 @@ class KubeApi:
     ) -> T:
         """See `Api.update`."""
         path = path_of(resource, namespace, name, subresource)
-        request = self._request("PUT", resource, path, body=body)
+        request = self._request("PUT", path, body=body)
         return decode_object(resource, await self._body(request))
 
     async def delete(
@@ -240,14 +234,13 @@ class KubeApi:
         wanted = {"uid": preconditions.uid, "resourceVersion": preconditions.resource_version}
         body: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
         body["preconditions"] = {key: value for key, value in wanted.items() if value is not None}
-        request = self._request("DELETE", resource, path_of(resource, namespace, name), body=body)
+        request = self._request("DELETE", path_of(resource, namespace, name), body=body)
         data = await self._body(request)
         return None if read_type_meta(data).kind == "Status" else decode_object(resource, data)
 
     def _request(
         self,
         method: str,
-        resource: Resource[Any],
         path: str,
         *,
         query: Mapping[str, str] | None = None,
@@ -259,7 +252,6 @@ class KubeApi:
         content = {} if body is None else {"Content-Type": "application/json"}
         return HttpRequest(
             method=method,
-            resource=str(resource),
             path=path,
             query=urlencode({key: value for key, value in (query or {}).items() if value}),
             body=encoded,
@@ -275,10 +267,10 @@ class KubeApi:
     @asynccontextmanager
     async def _response(self, request: HttpRequest) -> AsyncIterator[aiohttp.ClientResponse]:
         """Yield a successful response once its headers have arrived."""
-        session = self._sessions.current()
+        session, observe = self._sessions.current(), self._request_counts.observe
         for may_renew in (True, False):
             authorization = session.config.authorization
-            async with session.pool.send(request, authorization, self._observe) as response:
+            async with session.pool.send(request, authorization, observe) as response:
                 if response.status // 100 == _SUCCESS:
                     yield response
                     return
@@ -286,11 +278,6 @@ class KubeApi:
                     raise await _error(request, response)
             session = await self._sessions.renew(session)
             self._request_counts.observe_retry(request.method, str(HTTPStatus.UNAUTHORIZED.value))
-
-    def _observe(self, observation: RequestObservation) -> None:
-        self._request_counts.observe(observation)
-        if self._observer is not None:
-            self._observer(observation)
 
     def _timeout(self, *, total: float | None = None, idle: float | None = None) -> aiohttp.ClientTimeout:
         connect_seconds = self._connect_seconds

@@ -11,17 +11,16 @@ Not done here: reconnecting and error handling, which belong to the caller.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass
 from typing import Generic
 
 import msgspec
-from aiohttp import StreamReader
 from anyio.lowlevel import checkpoint
 
 from informers.api import Resource, T, WatchEvent, WatchEventType
 from informers.client.decoding import read_type_meta, struct_decoder, unreadable
-from informers.client.responses import error_for_status, mapped_errors, read_status
+from informers.client.responses import error_for_status, read_status
 from informers.errors import OutcomeUnknown, Undecodable
 
 logger = logging.getLogger(__name__)
@@ -146,16 +145,15 @@ class EventDecoder(Generic[T]):
 
 
 async def decode_events(
-    content: StreamReader, decoder: EventDecoder[T], request: str
+    chunks: AsyncIterator[bytes], decoder: EventDecoder[T], request: str
 ) -> AsyncGenerator[WatchEvent[T], None]:
-    """Decode the events of a response until it ends. Timeouts are those of the response itself.
+    """Decode the events of a response until it ends.
 
-    Raises `OutcomeUnknown` if the connection breaks or is silent for too long, the error of an `ERROR` event,
-    and `Undecodable`.
+    Raises the error of an `ERROR` event, `Undecodable`, and `OutcomeUnknown` for an incomplete last event.
     """
     splitter = LineSplitter()
     lines = 0
-    while chunk := await _read(content, request):
+    async for chunk in chunks:
         for line in splitter.feed(chunk):
             event = decoder.decode(line)
             if event is not None:
@@ -166,11 +164,6 @@ async def decode_events(
     event = _decode_last(splitter.finish(), decoder, request)
     if event is not None:
         yield event
-
-
-async def _read(content: StreamReader, request: str) -> bytes:
-    with mapped_errors(request):
-        return await content.readany()
 
 
 def _decode_last(line: bytes, decoder: EventDecoder[T], request: str) -> WatchEvent[T] | None:

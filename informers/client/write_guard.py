@@ -12,19 +12,19 @@ Reads pass, and so do writes of `unguarded` resources, which need no leader (Eve
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Collection, Iterator
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Awaitable, Callable, Collection, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
-from typing import Any
+from functools import wraps
+from typing import Any, TypeVar, cast
 
 import aiohttp
 from aiohttp.abc import AbstractStreamWriter
 
-from informers.api import Api, Json, Page, PatchType, Preconditions, Resource, Selectors, T, WatchEvent
+from informers.api import Api, Resource
 from informers.errors import ApiError, NotLeading
 
-_EVERYTHING = Selectors()
-_UNCHECKED = Preconditions()
+Write = TypeVar("Write", bound=Callable[..., Awaitable[Any]])
 
 
 class GuardedApi:
@@ -37,6 +37,9 @@ class GuardedApi:
         self._may_write = may_write
         self._unguarded = tuple(unguarded)
         self._withheld = 0
+        self.get, self.list_page, self.watch = api.get, api.list_page, api.watch
+        self.create, self.patch = self._guard(api.create), self._guard(api.patch)
+        self.update, self.delete = self._guard(api.update), self._guard(api.delete)
 
     def __repr__(self) -> str:
         return f"<GuardedApi {self._api!r} may_write={self._may_write()} withheld={self._withheld}>"
@@ -45,93 +48,13 @@ class GuardedApi:
         """Return the number of withheld writes."""
         return self._withheld
 
-    async def get(self, resource: Resource[T], name: str, namespace: str = "") -> T:
-        """See `Api.get`."""
-        return await self._api.get(resource, name, namespace)
+    def _guard(self, write: Write) -> Write:
+        @wraps(write)
+        async def guarded(resource: Resource[Any], *args: Any, **kwargs: Any) -> Any:
+            with self._guarded(resource):
+                return await write(resource, *args, **kwargs)
 
-    async def list_page(
-        self,
-        resource: Resource[T],
-        namespace: str = "",
-        *,
-        selectors: Selectors = _EVERYTHING,
-        resource_version: str = "",
-        limit: int = 0,
-        continue_token: str = "",
-        on_object: Callable[[T], object] | None = None,
-    ) -> Page[T]:
-        """See `Api.list_page`."""
-        return await self._api.list_page(
-            resource,
-            namespace,
-            selectors=selectors,
-            resource_version=resource_version,
-            limit=limit,
-            continue_token=continue_token,
-            on_object=on_object,
-        )
-
-    def watch(
-        self,
-        resource: Resource[T],
-        namespace: str = "",
-        *,
-        resource_version: str,
-        timeout_seconds: int,
-        idle_seconds: float,
-        selectors: Selectors = _EVERYTHING,
-    ) -> AbstractAsyncContextManager[AsyncIterator[WatchEvent[T]]]:
-        """See `Api.watch`."""
-        return self._api.watch(
-            resource,
-            namespace,
-            resource_version=resource_version,
-            timeout_seconds=timeout_seconds,
-            idle_seconds=idle_seconds,
-            selectors=selectors,
-        )
-
-    async def create(
-        self, resource: Resource[T], body: Json, namespace: str = "", *, strict: bool = False
-    ) -> T:
-        """See `Api.create`. Raises `NotLeading`."""
-        with self._guarded(resource):
-            return await self._api.create(resource, body, namespace, strict=strict)
-
-    async def patch(
-        self,
-        resource: Resource[T],
-        name: str,
-        body: Json | list[Json],
-        namespace: str = "",
-        *,
-        subresource: str = "",
-        patch_type: PatchType = PatchType.MERGE,
-    ) -> T:
-        """See `Api.patch`. Raises `NotLeading`."""
-        with self._guarded(resource):
-            return await self._api.patch(
-                resource, name, body, namespace, subresource=subresource, patch_type=patch_type
-            )
-
-    async def update(
-        self, resource: Resource[T], name: str, body: Json, namespace: str = "", *, subresource: str = ""
-    ) -> T:
-        """See `Api.update`. Raises `NotLeading`."""
-        with self._guarded(resource):
-            return await self._api.update(resource, name, body, namespace, subresource=subresource)
-
-    async def delete(
-        self,
-        resource: Resource[T],
-        name: str,
-        namespace: str = "",
-        *,
-        preconditions: Preconditions = _UNCHECKED,
-    ) -> T | None:
-        """See `Api.delete`. Raises `NotLeading`."""
-        with self._guarded(resource):
-            return await self._api.delete(resource, name, namespace, preconditions=preconditions)
+        return cast("Write", guarded)
 
     def _guarded(self, resource: Resource[Any]) -> AbstractContextManager[None]:
         def check() -> None:
@@ -159,13 +82,6 @@ def write_check(check: WriteCheck) -> Iterator[None]:
         _write_check.reset(token)
 
 
-def run_write_check() -> None:
-    """Run the check of the current context, if any. Raises what the check raises."""
-    check = _write_check.get()
-    if check is not None:
-        check()
-
-
 class GuardedBody(aiohttp.BytesPayload):
     """A request body that runs the write check in the step that writes it; `denial` is the error raised.
 
@@ -178,8 +94,10 @@ class GuardedBody(aiohttp.BytesPayload):
 
     async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
         """Write the bytes. Raises what the write check raises."""
+        check = _write_check.get()
         try:
-            run_write_check()
+            if check is not None:
+                check()
         except ApiError as denial:
             self.denial = denial
             raise

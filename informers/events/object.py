@@ -102,7 +102,6 @@ class EventBody:
     """Text for people; truncated to `NOTE_BYTES_MAX`."""
     related: Reference | None
     time: datetime
-    """Time of the first occurrence."""
 
     @property
     def namespace(self) -> str:

@@ -57,7 +57,6 @@ class RecorderLimits:
     writes_per_second: float = 10.0
     writes_burst: int = 10
     pending_max: int = 1000
-    """Series waiting to be sent."""
     memory_max: int = 4096
     """Series in memory, and objects with a rate limit."""
     tries_max: int = 6
@@ -70,15 +69,12 @@ class DropReason(Enum):
     """Why a recorded event was not sent: the label of a counter."""
 
     OBJECT_LIMIT = "object_limit"
-    """Too many events about one object."""
     OVERFLOW = "overflow"
-    """Too many were waiting."""
     FORBIDDEN = "forbidden"
     """403 or 404: not permitted, or the namespace is deleted or terminating."""
     REJECTED = "rejected"
     """409, 422 and similar: the server will never accept this event."""
     RETRIES = "retries"
-    """Too many failed attempts."""
     CLOSED = "closed"
     """Recorded after closing, or not sent by then."""
     UNFORESEEN = "unforeseen"
@@ -103,10 +99,7 @@ class EventRecorder:
     """Records events about any object, and sends them while `run` runs.
 
     `reporting_controller` is a qualified name such as `example.com/controller`, `reporting_instance` the name
-    of the process (its Pod). `now` provides the times shown to people.
-
-    Raises:
-        ValueError: one of the names is empty, or the instance has more than 128 characters.
+    of the process (its Pod), at most 128 characters. `now` provides the times shown to people.
     """
 
     def __init__(
@@ -159,8 +152,6 @@ class EventRecorder:
     def __repr__(self) -> str:
         state = "closed" if self._closing else f"pending={self._pending()} series={len(self._series)}"
         return f"<EventRecorder {self._controller} {self._instance} {state}>"
-
-    # Recording ---------------------------------------------------------------------------------------
 
     def record(
         self,
@@ -217,8 +208,6 @@ class EventRecorder:
 
     def _pending(self) -> int:
         return len(self._due) + (self._sending is not None)
-
-    # Sending -----------------------------------------------------------------------------------------
 
     async def run(self) -> None:
         """Send recorded events, one write at a time, until `aclose` or cancellation. May be awaited once."""

@@ -40,14 +40,11 @@ class Series:
     key: SeriesKey
     event: EventBody
     observed_at: float
-    """Time of the last record."""
     last: datetime
-    """Wall clock time of the last record."""
     count: int = 1
     name: str = ""
     """Name of the Event object; empty before the first write."""
     on_server: bool = False
-    """Whether the Event object was created."""
     may_exist: bool = False
     """Whether a failed create may have taken effect."""
     written_at: float = -math.inf

@@ -54,11 +54,7 @@ class ElectionSettings:
     """Time between two attempts to acquire or renew."""
 
     def validate(self) -> None:
-        """Reject times with which a leader could outlive its lease or fail to renew it in time.
-
-        Raises:
-            ValueError: with the rule and the values.
-        """
+        """Raise `ValueError` for times with which a leader could outlive its lease, or not renew in time."""
         lease, renew, retry = self.lease_seconds, self.renew_deadline_seconds, self.retry_period_seconds
         if not (math.inf > lease > renew > (1 + ACQUIRE_JITTER) * retry > 0):
             rule = f"lease duration > renew deadline > {1 + ACQUIRE_JITTER:g} x retry period > 0"
@@ -74,7 +70,6 @@ class ElectionStatistics:
     """Last known holder of the lease, empty if it is free or was never read."""
     leading: bool
     terms_total: int
-    """Times that this process became leader."""
     slowpath_total: int
     """Renewals that had to read the lease first."""
     failed_attempts_total: int
@@ -171,10 +166,8 @@ class LeaderElector:
         """Acquire the lease, run `lead` while it is held, and release it once `lead` has ended.
 
         Returns or raises what `lead` does. Cancelling this cancels `lead`, and renewals continue until it has
-        ended. A cancelled standby never calls `lead`.
-
-        Raises:
-            LeadershipLost: the lease was lost; `lead` was cancelled and has ended.
+        ended. A cancelled standby never calls `lead`. A lost lease cancels `lead` and then raises
+        `LeadershipLost`.
         """
         self._lost = None
         try:
@@ -184,8 +177,6 @@ class LeaderElector:
             if self._may_hold and self._lost is None:
                 with anyio.CancelScope(shield=True):
                     await self._release()
-
-    # Acquiring and renewing --------------------------------------------------------------------------
 
     @property
     def _holder(self) -> str:
@@ -247,8 +238,6 @@ class LeaderElector:
         if anyio.current_time() >= self._renew_by:
             return f"no renewal succeeded for {self._settings.renew_deadline_seconds:g} s"
         return None
-
-    # One attempt -------------------------------------------------------------------------------------
 
     async def _attempt(self, request: Callable[[], Awaitable[_Attempt]]) -> _Attempt:
         """Make one `request` in bounded time. Any error is a failed attempt."""
@@ -322,8 +311,6 @@ class LeaderElector:
         if known is None or known.holder != lease.holder:
             logger.info("Observed lease holder", extra=self._context(holder=lease.holder))
         self._observed = lease
-
-    # Releasing ---------------------------------------------------------------------------------------
 
     async def _release(self) -> None:
         """Release the lease if we still hold it, so that a successor need not wait for its expiry."""

@@ -13,15 +13,7 @@ from typing import Any
 import msgspec
 
 from informers.api import Resource
-
-
-class LeaseMetadata(msgspec.Struct, frozen=True, rename="camel"):
-    """Identity and version of a lease."""
-
-    name: str
-    namespace: str = ""
-    uid: str = ""
-    resource_version: str = ""
+from informers.client.decoding import Identity
 
 
 class LeaseSpec(msgspec.Struct, frozen=True, rename="camel"):
@@ -37,7 +29,7 @@ class LeaseSpec(msgspec.Struct, frozen=True, rename="camel"):
 class Lease(msgspec.Struct, frozen=True, rename="camel"):
     """A lease as read from the API server."""
 
-    metadata: LeaseMetadata
+    metadata: Identity
     spec: LeaseSpec = LeaseSpec()
 
     @property

@@ -35,10 +35,8 @@ class Result:
     """The result of a successful reconcile.
 
     Without `requeue_after_seconds` the key runs again at its next change only. With it, the key runs after
-    that time at the latest. A change before that drops the request, so every reconcile must repeat it.
-
-    Raises:
-        ValueError: the time is NaN.
+    that time at the latest. A change before that drops the request, so every reconcile must repeat it. Raises
+    `ValueError` for NaN.
     """
 
     requeue_after_seconds: float | None = None
@@ -76,9 +74,7 @@ class RunnerStatistics:
 
     reconciles_total: Mapping[ResultLabel, int]
     terminal_errors_total: int
-    """Part of the errors."""
     timeouts_total: int
-    """Part of the errors."""
     reconcile_seconds: HistogramStatistics
     active_workers: int
     max_concurrent_reconciles: int

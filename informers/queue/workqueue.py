@@ -57,11 +57,9 @@ class WorkQueueStatistics:
     """The values of client-go's `workqueue_*` metrics, in seconds and counts."""
 
     depth: int
-    """Keys ready to be taken."""
     delayed: int
     running: int
     failing: int
-    """Keys with a back-off."""
     adds_total: int
     """Keys that became due for a run; merged adds are not counted."""
     retries_total: int
@@ -153,10 +151,7 @@ class WorkQueue(Generic[K]):
         """Run `key` after at most `delay_seconds`; a key that is due earlier stays so.
 
         Without `order` a running key keeps that of its run. Delays over `DELAY_MAX_SECONDS` are clamped; a
-        delay of 0 or less is an immediate add.
-
-        Raises:
-            ValueError: the delay is NaN.
+        delay of 0 or less is an immediate add. Raises `ValueError` for NaN.
         """
         if math.isnan(delay_seconds):
             raise ValueError(f"the delay of {key!r} is not a number")
@@ -181,20 +176,17 @@ class WorkQueue(Generic[K]):
 
     def forget(self, key: K) -> None:
         """Reset the back-off of `key` after a success."""
-        self._limiter.forget(key)
+        self._limiter.backoff.forget(key)
 
     def failures(self, key: K) -> int:
         """Return the number of rate-limited adds of `key` since it was last forgotten."""
-        return self._limiter.failures(key)
+        return self._limiter.backoff.failures(key)
 
     async def get(self) -> K:
         """Wait for a key and take it. Only the caller has the key until it calls `done`.
 
         Await this in the task that will call `done`. A task or queue in between could be cancelled between
-        taking a key and passing it on.
-
-        Raises:
-            QueueShutDown: the queue is shut down.
+        taking a key and passing it on. Raises `QueueShutDown`.
         """
         while True:
             if self._shut_down:
@@ -204,10 +196,9 @@ class WorkQueue(Generic[K]):
             await self._wait()
 
     def done(self, key: K) -> None:
-        """Return `key`. If it was added during its run, it becomes ready now.
+        """Return `key`, which becomes ready now if it was added during its run.
 
-        Raises:
-            RuntimeError: the key is not running, which is a defect of the caller.
+        Raises `RuntimeError` for a key that is not running, which is a defect of the caller.
         """
         run = self._running.pop(key, None)
         if run is None:
@@ -247,7 +238,7 @@ class WorkQueue(Generic[K]):
             depth=len(self._ready),
             delayed=len(self._delayed),
             running=len(self._running),
-            failing=self._limiter.keys,
+            failing=len(self._limiter.backoff),
             adds_total=self._adds,
             retries_total=self._retries,
             queue_seconds=self._queue_seconds.statistics(),
@@ -256,8 +247,6 @@ class WorkQueue(Generic[K]):
             longest_running_seconds=max(ages, default=0.0),
             shut_down=self._shut_down,
         )
-
-    # Becoming ready ----------------------------------------------------------------------------------
 
     def _enqueue(self, key: K, order: Order) -> None:
         """Make a key that is not delayed ready, now or after its current run."""
@@ -285,8 +274,6 @@ class WorkQueue(Generic[K]):
         if len(self._ready_heap) > 2 * len(self._ready) + _STALE_ALLOWED:
             self._ready_heap = [(ready.order, ready.sequence, key) for key, ready in self._ready.items()]
             heapify(self._ready_heap)
-
-    # Delays ------------------------------------------------------------------------------------------
 
     def _delay(self, key: K, order: Order, due: float) -> None:
         delayed = self._delayed.get(key)
@@ -322,8 +309,6 @@ class WorkQueue(Generic[K]):
         # Also if it fired slightly early, which event loops may do by the resolution of their clock.
         if self._delayed_heap:
             self._set_timer(self._delayed_heap[0][0])
-
-    # Taking ------------------------------------------------------------------------------------------
 
     def _take(self) -> K:
         now = anyio.current_time()

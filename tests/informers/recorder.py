@@ -19,6 +19,11 @@ def describe_change(change: Change[Thing]) -> str:
     return "synced" if isinstance(change, Synced) else describe(change.old, change.new)
 
 
+def keys(store: Store[Thing]) -> tuple[ObjectKey, ...]:
+    """Return all keys, sorted."""
+    return tuple(sorted(map(ObjectKey.of, store)))
+
+
 def index_values(store: Store[Thing], index: str) -> tuple[str, ...]:
     """Return the values that have objects, sorted."""
     return tuple(sorted(store._contents._buckets[index]))

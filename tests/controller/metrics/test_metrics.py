@@ -29,7 +29,7 @@ from controller.metrics.runtime import (
 from controller.runtime.build_info import BuildInfo
 from controller.runtime.health import LoopStatistics
 from controller.runtime.http_server import serve
-from informers.client.connection import RequestObservation, SessionStatistics
+from informers.client.connection import SessionStatistics
 from informers.client.request_counts import RequestCounts
 from informers.client.transport import TransportStatistics
 from informers.client.watch_stream import WatchCounts
@@ -80,17 +80,17 @@ ELECTION = ElectionStatistics(
 )
 
 
-def client_that_asked(*requests: RequestObservation) -> TransportStatistics:
+def client_that_asked(*requests: tuple[str, str, float]) -> TransportStatistics:
     """The statistics of a client of the API server after these requests."""
     counts = RequestCounts()
     for request in requests:
-        counts.observe(request)
+        counts.observe(*request)
     access = SessionStatistics(renewals=0, failed_renewals=0, requests=0, pools=1)
     return TransportStatistics(WatchCounts(), access, counts.statistics())
 
 
-GET = RequestObservation("GET", "workloads.openrl.io", "200", 0.01)
-CREATE = RequestObservation("POST", "pods", "201", 0.02)
+GET = ("GET", "200", 0.01)
+CREATE = ("POST", "201", 0.02)
 
 
 def _itself(statistics: TransportStatistics) -> TransportStatistics:

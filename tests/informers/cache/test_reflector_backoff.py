@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from informers.backoff import Backoff, BackoffPolicy
+from informers.backoff import Backoff
 
 
 class Constant(Random):
@@ -49,12 +49,3 @@ def test_w7_retry_after_is_a_minimum_of_the_backoff() -> None:
     backoff = Backoff(Constant(0))
     assert backoff.next_seconds(0, at_least_seconds=7) == 7
     assert backoff.next_seconds(7, at_least_seconds=0.1) == pytest.approx(1.6)
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [{"initial_seconds": 0.0}, {"initial_seconds": 40.0}, {"factor": 0.5}, {"jitter": -1.0}],
-)
-def test_shrinking_backoff_settings_are_rejected(settings: dict[str, float]) -> None:
-    with pytest.raises(ValueError, match="must not shrink"):
-        BackoffPolicy(**settings)

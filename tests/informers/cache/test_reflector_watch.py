@@ -23,7 +23,7 @@ from informers.errors import (
     Unauthorized,
     Unreachable,
 )
-from tests.informers.recorder import describe_change
+from tests.informers.recorder import describe_change, keys
 from tests.informers.scripted_api import (
     THINGS,
     ListReply,
@@ -207,7 +207,7 @@ async def test_l12_an_older_bookmark_leads_to_a_consistent_list(
     assert isinstance(state, BackingOff)
     assert state.then == Listing()
     assert await watched.reflector.step(await watched.reflector.step(state)) == Watching()
-    assert watched.store.keys() == ()
+    assert keys(watched.store) == ()
     assert watched.store.resource_version == "100"
     assert "Server returned an older resourceVersion" in caplog.text
 

@@ -7,7 +7,6 @@ import gzip
 import pytest
 
 from informers.api import PatchType, Preconditions, Selectors
-from informers.client.connection import RequestObservation
 from informers.client.transport import KubeApi, path_of
 from informers.errors import Undecodable
 from tests.informers.client.conftest import Connect
@@ -152,19 +151,15 @@ async def test_a7_sequential_requests_share_one_connection(api: KubeApi, server:
     assert len(server.connections) == 1
 
 
-async def test_every_request_is_observed(server: ScriptedServer, connect_to: Connect) -> None:
-    seen: list[RequestObservation] = []
-    async with connect_to(server.url, observe=seen.append) as api:
-        server.answers(reply(thing()))
-        await api.get(THINGS, "a", "ns")
-        server.answers(failure(409))
-        with pytest.raises(Exception, match="409"):
-            await api.create(THINGS, {}, "ns")
-    assert [(each.method, each.resource, each.code) for each in seen] == [
-        ("GET", "things.example.io", "200"),
-        ("POST", "things.example.io", "409"),
-    ]
-    assert all(0 <= each.seconds < 10 for each in seen)
+async def test_every_request_is_counted_with_its_duration(api: KubeApi, server: ScriptedServer) -> None:
+    server.answers(reply(thing()))
+    await api.get(THINGS, "a", "ns")
+    server.answers(failure(409))
+    with pytest.raises(Exception, match="409"):
+        await api.create(THINGS, {}, "ns")
+    counts = api.statistics().requests
+    assert counts.requests_total == {("GET", "200"): 1, ("POST", "409"): 1}
+    assert all(0 <= seconds.sum < 10 for seconds in counts.seconds.values())
 
 
 async def test_a_closed_api_raises_an_api_error(server: ScriptedServer, connect_to: Connect) -> None:
