@@ -112,7 +112,6 @@ class PlacementRequests:
 
     def _build(self, workload: Workload) -> PlacementRequest:
         spec, pod_spec = workload.spec, workload.spec.template.get("spec", {})
-        tolerations = pod_spec.get("tolerations", ())
         return PlacementRequest(
             worker=workload.name,
             worker_uid=workload.uid,
@@ -122,7 +121,11 @@ class PlacementRequests:
             exclusive=spec.exclusive,
             owner_key=workload.owner_key,
             host=_from_template("template.spec", template_request, pod_spec),
-            tolerations=_from_template("template.spec.tolerations", template_tolerations, tolerations),
+            tolerations=_from_template(
+                "template.spec.tolerations",
+                lambda document: template_tolerations(document.get("tolerations", ())),
+                pod_spec,
+            ),
             seat_limit=self.seat_limit,
             seat_limit_is_set=self._seat_limit_is_set,
         )

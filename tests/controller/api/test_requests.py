@@ -10,7 +10,7 @@ from controller.api.reasons import ReasonCode
 from controller.api.requests import InvalidWorkloadError, PlacementRequests
 from controller.api.workload import Workload
 from placement.types import GIB, Amounts, PlacementRequest, Role, TaintEffect, Toleration
-from tests.controller.build import container, template, workload
+from tests.controller.build import container, pod, template, workload
 
 
 def validated(workload_: Workload, max_seats_per_claim: int = 0) -> PlacementRequest:
@@ -140,6 +140,23 @@ def test_a_placed_worker_is_not_validated_again() -> None:
 
 def test_an_invalid_spec_has_no_request() -> None:
     assert PlacementRequests(0).of(workload(role="driver")) is None
+    assert PlacementRequests(0).of(workload(template={"spec": ["x"]})) is None
+
+
+def test_a_seat_request_of_an_invalid_spec_is_exclusive_with_the_memory_of_the_pod() -> None:
+    requests, invalid = PlacementRequests(3), workload("a", role="driver", exclusive=False, ownerID="b")
+    held = requests.seat_request(invalid, recorded="assignment-1", pod=pod("a"))
+    assert (held.exclusive, held.owner_id, held.seat_limit) == (True, "b", 3)
+    assert (held.host_request, held.recorded_assignment_id) == ("1Gi", "assignment-1")
+    assert requests.seat_request(invalid).host_request == "0"
+
+
+def test_a_seat_request_agrees_with_the_placement_request() -> None:
+    requests, sharing = PlacementRequests(0), workload("a", exclusive=False)
+    request, seat = requests.of(sharing), requests.seat_request(sharing, claim_owner_uid="uid-l")
+    assert request is not None
+    assert (seat.exclusive, seat.owner_id, seat.seat_limit) == (False, request.owner_key, request.seat_limit)
+    assert seat.claim_owner_uid == "uid-l"
 
 
 def test_a_request_is_built_once_per_workload() -> None:
