@@ -70,12 +70,10 @@ def explain_wait(
 def _explanation(
     code: WaitCode, request: PlacementRequest, lead: str, causes: tuple[str, ...]
 ) -> Explanation:
-    limit = (
-        [f"shared claims hold at most {request.seat_limit} workers"]
-        if request.seat_limit_is_set and request.shareable
-        else []
-    )
-    sentence = f"{code.value}: {'; '.join([lead, *limit, *causes])}"
+    parts = [lead]
+    if request.seat_limit_is_set and request.shareable:
+        parts.append(f"shared claims hold at most {request.seat_limit} workers")
+    sentence = f"{code.value}: {'; '.join([*parts, *causes])}"
     if len(sentence) > REASON_MAX_CHARACTERS:
         sentence = f"{sentence[: REASON_MAX_CHARACTERS - 1]}…"
     return Explanation(code=code, causes=causes, sentence=sentence)

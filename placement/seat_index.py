@@ -39,7 +39,7 @@ class NodeInfo:
 
     @property
     def free(self) -> HostResources:
-        """The free host resources (contract §2.4)."""
+        """Free host resources (contract §2.4)."""
         capacity = ZERO if self.node is None else allocatable(self.node.allocatable)
         return capacity.minus(self.pod_requests).minus(self.unbound_requests)
 
