@@ -1,4 +1,4 @@
-"""How far clocks are wrong in tests, and which way they are set."""
+"""Clock errors of the tests, and how the clocks are set."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BACK_AND_FORWARD = pytest.mark.parametrize(
 
 
 async def eight_seconds_with_a_jump(cluster: SimulatedCluster, jump_seconds: float) -> None:
-    """Let eight seconds pass; the wall clock is set after the first two."""
+    """Let eight seconds pass, and set the wall clock after the first two."""
     await anyio.sleep(2)
     cluster.clock.jump(jump_seconds)
     await anyio.sleep(6)

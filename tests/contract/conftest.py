@@ -1,4 +1,4 @@
-"""Fixtures of the contract's tests: the production controller on a simulated cluster, in virtual time."""
+"""Fixtures of the contract tests: the production controller on a simulated cluster, in virtual time."""
 
 from collections.abc import AsyncIterator
 
@@ -16,6 +16,6 @@ def anyio_backend() -> VirtualBackend:
 
 @pytest.fixture
 async def cluster() -> AsyncIterator[SimulatedCluster]:
-    """A cluster whose actors work. Tests furnish it."""
+    """A running cluster without nodes."""
     async with SimulatedCluster() as cluster:
         yield cluster

@@ -1,4 +1,4 @@
-"""What the contract's tests do to a simulated cluster by hand, and how they look at it."""
+"""Helpers of the contract tests: manual changes to a simulated cluster, and reads of its state."""
 
 from __future__ import annotations
 
@@ -22,39 +22,39 @@ LIMIT_OF_TWO = SETTINGS.model_copy(update={"max_seats_per_claim": 2})
 
 
 def settings_with(**changes: object) -> Settings:
-    """The tests' settings, but for these."""
+    """Return the test settings with these changes."""
     return SETTINGS.model_copy(update=changes)
 
 
 async def submit(cluster: SimulatedCluster, *names: str, **spec: Any) -> None:
-    """Submit workers one after the other, each once everything is at rest, so that their ages differ."""
+    """Submit workers one by one, each after the cluster has settled, so that their ages differ."""
     for name in names:
         cluster.workloads.submit(workload(name, **spec))
         await cluster.settle()
 
 
-# Looking.
+# Reads.
 
 
 def placed(cluster: SimulatedCluster, name: str) -> tuple[str, str]:
-    """Status and reason of condition `Placed`; empty where it was never written."""
+    """Return status and reason of condition `Placed`; empty if it was never written."""
     conditions = cluster.workloads.status(name).get("conditions") or []
     return next(((c["status"], c["reason"]) for c in conditions if c["type"] == "Placed"), ("", ""))
 
 
 def row(cluster: SimulatedCluster, name: str) -> tuple[str, str, str, str]:
-    """A row of the table in contract §2.1: phase, `Placed` (status, reason), and `status.reason`."""
+    """Return a row of the table in contract §2.1: phase, `Placed` (status, reason), and `status.reason`."""
     status = cluster.workloads.status(name)
     return (status.get("phase", ""), *placed(cluster, name), status.get("reason", ""))
 
 
 def claim_of(cluster: SimulatedCluster, name: str) -> str:
-    """The claim that a worker's status names."""
+    """Return the claim that a worker's status names."""
     return str(cluster.workloads.status(name).get("claimName", ""))
 
 
 def seat_of(cluster: SimulatedCluster, name: str) -> tuple[str, Document] | None:
-    """The one seat of a worker, as (claim, seat)."""
+    """Return the one seat of a worker, as (claim, seat)."""
     found = [
         (ledger["spec"]["claimName"], seat)
         for ledger in cluster.workloads.ledgers()
@@ -66,19 +66,19 @@ def seat_of(cluster: SimulatedCluster, name: str) -> tuple[str, Document] | None
 
 
 def holdings(cluster: SimulatedCluster) -> list[str]:
-    """What is left of any worker: its Pods, claims and ledgers by kind and name."""
+    """Return all Pods, claims and ledgers by kind and name."""
     kept = [*cluster.workloads.pods(), *cluster.workloads.claims(), *cluster.workloads.ledgers()]
     return [f"{document['kind']} {document['metadata']['name']}" for document in kept]
 
 
 def pod_uid(cluster: SimulatedCluster, name: str) -> str:
-    """UID of a worker's Pod, empty if there is none."""
+    """Return the UID of a worker's Pod, empty if there is none."""
     pod = cluster.workloads.pod(name)
     return "" if pod is None else str(pod["metadata"]["uid"])
 
 
 def assert_sound(cluster: SimulatedCluster, name: str) -> None:
-    """Seat, status and Pod of a worker name one assignment."""
+    """Assert that seat, status and Pod of a worker name one assignment."""
     status, pod, seat = cluster.workloads.status(name), cluster.workloads.pod(name), seat_of(cluster, name)
     assert pod is not None
     assert seat is not None
@@ -92,34 +92,34 @@ def assert_sound(cluster: SimulatedCluster, name: str) -> None:
     assert env["OPEN_RL_TIME_SLICE_GROUP"] == status["claimName"]
 
 
-def deeds(cluster: SimulatedCluster, since: int = 0, *, client: str = "controller") -> list[str]:
-    """What a controller wrote successfully, in order: `verb plural[/subresource]` (Events left out)."""
+def writes_of(cluster: SimulatedCluster, since: int = 0, *, client: str = "controller") -> list[str]:
+    """Return the successful writes of a controller, in order, without Events and Leases."""
     return [
-        deed(entry.request)
+        write_name(entry.request)
         for entry in cluster.calls(client=client, since=since)
         if entry.error is None and entry.request.writes and entry.request.kind not in {EVENTS, LEASES}
     ]
 
 
-def deed(request: Request) -> str:
-    """A request as `verb plural[/subresource]`."""
+def write_name(request: Request) -> str:
+    """Return a request as `verb plural[/subresource]`."""
     sub = f"/{request.subresource}" if request.subresource else ""
     return f"{request.verb} {request.kind.plural}{sub}"
 
 
 def count_calls(cluster: SimulatedCluster, verb: str, kind: Kind, *, since: int = 0, client: str = "") -> int:
-    """How many calls of a verb on a kind have ended, well or not."""
+    """Return the number of finished calls of a verb on a kind, including errors."""
     calls = cluster.calls(since=since, client=client)
     return sum(entry.request.verb == verb and entry.request.kind is kind for entry in calls)
 
 
 def round_trip_seconds(_request: Request) -> float:
-    """A server in the same data centre: a loop around a call takes time, and a test of it ends."""
+    """Return the latency within a data center, so that a loop of calls takes virtual time."""
     return 0.005
 
 
 def is_waiting_for_a_kubelet(cluster: SimulatedCluster, name: str) -> bool:
-    """Whether a worker's Pod is bound, and its kubelet has neither started nor rejected it."""
+    """Return whether a worker's Pod is bound, and its kubelet has neither started nor rejected it."""
     pod = cluster.workloads.pod(name)
     if pod is None or "deletionTimestamp" in pod["metadata"]:
         return False
@@ -127,25 +127,25 @@ def is_waiting_for_a_kubelet(cluster: SimulatedCluster, name: str) -> bool:
 
 
 def audited(request: Request) -> bool:
-    """Whether a request is part of a reconcile, not of watching, electing or telling Events."""
+    """Return whether a request is part of a reconcile, not of watches, leader election or Events."""
     return request.verb in {"get", "create", "patch", "update", "delete"} and request.kind not in {
         EVENTS,
         LEASES,
     }
 
 
-# Hands.
+# Manual changes.
 
 
 def ledger_key(claim: str) -> ObjectKey:
-    """Where a claim's ledger is."""
+    """Return the key of a claim's ledger."""
     return ObjectKey("openrl-system", "ledger-" + claim.removeprefix("claim-"))
 
 
 def edit_seats(
     cluster: SimulatedCluster, claim: str, change: Callable[[list[Document]], list[Document]]
 ) -> None:
-    """Edit the seats of a ledger by hand."""
+    """Edit the seats of a ledger manually."""
 
     def edit(document: Document) -> None:
         document["spec"]["seats"] = change(document["spec"].get("seats") or [])
@@ -154,12 +154,12 @@ def edit_seats(
 
 
 def remove_seat(cluster: SimulatedCluster, claim: str, name: str) -> None:
-    """Take a seat away by hand."""
+    """Remove a seat manually."""
     edit_seats(cluster, claim, lambda seats: [seat for seat in seats if seat["workload"] != name])
 
 
 def foreign_seat(name: str, *, uid: str = "another-uid", exclusive: bool = False) -> Document:
-    """A seat as a hand or another process writes it."""
+    """Return a seat as a user or another process writes it."""
     return {
         "workload": name,
         "workloadUID": uid,
@@ -171,26 +171,26 @@ def foreign_seat(name: str, *, uid: str = "another-uid", exclusive: bool = False
 
 
 def edit_status(cluster: SimulatedCluster, name: str, **changes: object) -> None:
-    """Edit a Workload's status by hand; `None` removes a field."""
+    """Edit a Workload's status manually; `None` removes a field."""
     cluster.server.patch(
         WORKLOADS, name, cluster.workloads.namespace, {"status": dict(changes)}, subresource="status"
     )
 
 
 def delete_pod(cluster: SimulatedCluster, name: str) -> None:
-    """Ask for the deletion of a worker's Pod, as `kubectl delete pod` does."""
+    """Delete a worker's Pod, as `kubectl delete pod` does."""
     cluster.server.delete(PODS, f"orw-{name}", cluster.workloads.namespace)
 
 
 def delete_claim(cluster: SimulatedCluster, claim: str) -> None:
-    """Ask for the deletion of a claim by hand."""
+    """Delete a claim manually."""
     cluster.server.delete(CLAIMS, claim, cluster.workloads.namespace)
 
 
-def give_verdict(
+def set_unschedulable(
     cluster: SimulatedCluster, name: str, reason: str = "Unschedulable", message: str = "by hand"
 ) -> None:
-    """Write what kube-scheduler would when it refuses a worker's Pod."""
+    """Write the condition that kube-scheduler writes when it refuses a worker's Pod."""
 
     def change(document: Document) -> None:
         document["status"]["conditions"] = condition(
@@ -208,7 +208,7 @@ def give_verdict(
 def plain_pod(
     name: str, *, memory: str = "1Gi", node: str = "", owner: Document | None = None, claim: str = ""
 ) -> Document:
-    """A Pod that is no worker of ours, unless `owner` says so; `node` binds it there."""
+    """Return a Pod that is not ours unless `owner` is; `node` binds it."""
     container = {"name": "main", "image": "main:1", "resources": {"requests": {"memory": memory}}}
     spec: Document = {"containers": [container]}
     if node:
@@ -222,7 +222,7 @@ def plain_pod(
 
 
 def controller_reference(name: str, uid: str) -> Document:
-    """The controller reference of a worker's Pod."""
+    """Return the controller reference of a worker's Pod."""
     return {
         "apiVersion": WORKLOADS.api_version,
         "kind": WORKLOADS.kind,
@@ -233,11 +233,11 @@ def controller_reference(name: str, uid: str) -> Document:
     }
 
 
-# Who is looked at.
+# Reconciles.
 
 
-def looks_of(process: SimulatedProcess) -> list[str]:
-    """The names of the Workloads that are reconciled from now on, in order; grows as it happens."""
+def record_reconciles(process: SimulatedProcess) -> list[str]:
+    """Return a live list of the names of the Workloads reconciled from now on, in order."""
     runner, seen = process.controller.runner, list[str]()
     inner = runner._reconcile
 
@@ -250,5 +250,5 @@ def looks_of(process: SimulatedProcess) -> list[str]:
 
 
 def reconciles(process: SimulatedProcess) -> int:
-    """How many reconciles a controller has ended."""
+    """Return the number of finished reconciles of a controller."""
     return sum(process.controller.runner.statistics().reconciles_total.values())

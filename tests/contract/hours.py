@@ -1,4 +1,4 @@
-"""Settings and pauses for tests in which nothing is a retry: the retry interval is hours."""
+"""Settings and pauses for tests without retries: the retry interval is hours."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ SOON_SECONDS = 5.0
 
 
 async def soon() -> None:
-    """Let what was just done be heard of and acted on."""
+    """Wait until the controller has reacted to the last change."""
     await anyio.sleep(SOON_SECONDS)

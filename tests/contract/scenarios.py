@@ -1,6 +1,6 @@
-"""Deeds of a controller, one after the other: what is there before, what sets it off, what must come of it.
+"""Operations of a controller: the initial state, the trigger, and the expected result.
 
-Tests do each of them under crashes, rivals and faults. None of them needs a retry interval to be done.
+Tests run each operation with crashes, concurrent controllers and faults. None needs a retry interval.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from tests.contract.harness import (
 )
 
 QUICK_SECONDS = 10.0
-"""A deed that waits for no timer of the controller is done by then."""
+"""An operation that needs no timer of the controller is done by then."""
 
 
 @dataclass(frozen=True)
-class Deed:
-    """One thing that a controller does, from what is there before to what must be there afterwards."""
+class Operation:
+    """One operation of a controller, from its initial state to its expected result."""
 
     name: str
     arrange: Callable[[SimulatedCluster], Coroutine[Any, Any, None]]
@@ -39,9 +39,9 @@ class Deed:
     check: Callable[[SimulatedCluster], None]
     settings: Settings = SETTINGS
     lasts_seconds: float = 0.0
-    """How long after `act` the deed may be under way: past the controller's own timers."""
+    """Time that the operation may take after `act`, including the controller's timers."""
     lasts_for_two_seconds: float = 0.0
-    """The same for two controllers, where that is longer: what one remembers the other has to learn."""
+    """The same for two controllers if longer: each has to learn the other's local state."""
 
     def __str__(self) -> str:
         return self.name
@@ -106,8 +106,8 @@ def nothing_is_left(cluster: SimulatedCluster) -> None:
     assert cluster.workloads.is_empty()
 
 
-async def a_wedged_pod(cluster: SimulatedCluster) -> None:
-    """A seat on a claim whose node takes no new Pod, and another node that does."""
+async def a_stuck_pod(cluster: SimulatedCluster) -> None:
+    """Create a seat on a claim whose node accepts no new Pod, and another node that does."""
     cluster.fleet.add_nodes(1)
     await submit(cluster, "creator", "worker")
     cluster.fleet.add_node("spare")
@@ -128,7 +128,7 @@ def runs_on_the_spare(cluster: SimulatedCluster) -> None:
     runs("creator")(cluster)
 
 
-async def a_worker_that_nothing_takes(cluster: SimulatedCluster) -> None:
+async def a_worker_that_fits_nowhere(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
     cluster.workloads.submit(workload("holder", shared=False))
     await cluster.settle()
@@ -144,8 +144,8 @@ def has_timed_out(cluster: SimulatedCluster) -> None:
     assert list(cluster.workloads.seats().values()) == [["holder"]]
 
 
-async def submit_it_again(cluster: SimulatedCluster) -> None:
-    """Once the first one is gone: its Pod, ledger and claim may still be known to a cache."""
+async def recreate_the_worker(cluster: SimulatedCluster) -> None:
+    """Recreate the worker; its old Pod, ledger and claim may still be in a cache."""
     cluster.workloads.delete("worker")
     await cluster.wait_until(
         lambda: cluster.workloads.get("worker") is None, "still there", limit_seconds=1800
@@ -153,40 +153,42 @@ async def submit_it_again(cluster: SimulatedCluster) -> None:
     cluster.workloads.submit(workload("worker"))
 
 
-async def let_it_succeed(cluster: SimulatedCluster) -> None:
+async def succeed_the_worker(cluster: SimulatedCluster) -> None:
     cluster.kubelet.succeed(cluster.workloads.pod_key("worker"))
 
 
 def has_succeeded_and_holds_nothing(cluster: SimulatedCluster) -> None:
     assert row(cluster, "worker") == ("Succeeded", "True", "Placed", "")
-    # The Pod stays as the record of what happened.
+    # The finished Pod stays as a record.
     assert holdings(cluster) == ["Pod orw-worker"]
 
 
-PATIENT = 150.0
+PATIENCE_SECONDS = 150.0
 
-PLACEMENT = Deed("a dedicated placement", one_node, submit_a_worker, runs("worker"))
-JOIN = Deed("a join", a_shared_claim, submit_a_worker, runs_beside_the_creator, LIMIT_OF_TWO)
-MOVE = Deed("a move to a seat", a_full_claim_and_a_waiter, free_a_seat, runs_beside_the_creator, LIMIT_OF_TWO)
-DELETION = Deed("a deletion", two_seated, delete_the_worker, only_the_creator_is_left)
-LAST_DELETION = Deed("a deletion of the last worker", one_seated, delete_the_worker, nothing_is_left)
-ABANDONMENT = Deed(
+PLACEMENT = Operation("a dedicated placement", one_node, submit_a_worker, runs("worker"))
+JOIN = Operation("a join", a_shared_claim, submit_a_worker, runs_beside_the_creator, LIMIT_OF_TWO)
+MOVE = Operation(
+    "a move to a seat", a_full_claim_and_a_waiter, free_a_seat, runs_beside_the_creator, LIMIT_OF_TWO
+)
+DELETION = Operation("a deletion", two_seated, delete_the_worker, only_the_creator_is_left)
+LAST_DELETION = Operation("a deletion of the last worker", one_seated, delete_the_worker, nothing_is_left)
+ABANDONMENT = Operation(
     "an abandonment",
-    a_wedged_pod,
+    a_stuck_pod,
     wait_for_patience_to_end,
     runs_on_the_spare,
     settings_with(placement_timeout_seconds=0.0),
-    lasts_seconds=PATIENT,
+    lasts_seconds=PATIENCE_SECONDS,
     lasts_for_two_seconds=1800.0,
 )
-TIMEOUT = Deed(
+TIMEOUT = Operation(
     "a timeout",
-    a_worker_that_nothing_takes,
+    a_worker_that_fits_nowhere,
     wait_for_patience_to_end,
     has_timed_out,
     settings_with(placement_timeout_seconds=60.0),
-    lasts_seconds=PATIENT,
+    lasts_seconds=PATIENCE_SECONDS,
 )
-RECREATION = Deed("a recreation", one_seated, submit_it_again, runs("worker"))
-ENDING = Deed("an ending", one_seated, let_it_succeed, has_succeeded_and_holds_nothing)
-DEEDS = (PLACEMENT, JOIN, MOVE, DELETION, LAST_DELETION, RECREATION, ENDING, ABANDONMENT, TIMEOUT)
+RECREATION = Operation("a recreation", one_seated, recreate_the_worker, runs("worker"))
+ENDING = Operation("an ending", one_seated, succeed_the_worker, has_succeeded_and_holds_nothing)
+OPERATIONS = (PLACEMENT, JOIN, MOVE, DELETION, LAST_DELETION, RECREATION, ENDING, ABANDONMENT, TIMEOUT)

@@ -1,7 +1,7 @@
-"""Whatever goes on failing is tried with a back-off: work in a window of time has an upper bound.
+"""Repeated failures back off: the work in a time window has an upper bound.
 
-The bounds are arithmetic on the back-offs, not measurements. A worker whose own writes woke it, whose
-reads disagree with the cache or whose Pod a kubelet rejects must not go around without a pause.
+The bounds are computed from the back-offs, not measured. A worker must not be reconciled in a loop because of
+its own writes, of live reads that differ from the cache, or of Pods that a kubelet rejects.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ WINDOW_SECONDS = 10.0
 
 
 def attempts_within(window_seconds: float, first_pause_seconds: float) -> int:
-    """How often something is tried at most in a window, from its start on, by pauses that double."""
+    """Return the maximum attempts within a window if the pauses double."""
     return 1 + int(math.log2(window_seconds / first_pause_seconds + 1))
 
 
 SHORTEST_FIRST_PAUSE_SECONDS = BACKOFF_BASE_SECONDS * (1 - BACKOFF_JITTER)
 ATTEMPTS_MAX = attempts_within(WINDOW_SECONDS, SHORTEST_FIRST_PAUSE_SECONDS) + 2
-"""Two more than the back-off allows: looks that the worker's own creation and a first event may cause."""
+"""Two more than the back-off allows, for reconciles caused by the creation and a first event."""
 
 
-async def test_pods_that_a_broken_webhook_refuses_are_retried_with_back_off(
+async def test_creation_of_a_pod_refused_by_a_broken_webhook_backs_off(
     cluster: SimulatedCluster,
 ) -> None:
-    """A webhook with failure policy Fail that nobody answers is a 500 on every create."""
+    """An unavailable webhook with failure policy Fail answers every create with 500."""
     cluster.fleet.add_nodes(1)
     faults = Faults()
     broken = partial(ServerError, "failed calling webhook")
@@ -70,10 +70,10 @@ async def test_pods_that_a_broken_webhook_refuses_are_retried_with_back_off(
 
 
 @pytest.mark.parametrize("error", [ServerError, TooManyRequests])
-async def test_a_booking_of_its_own_does_not_cut_a_workers_back_off_short(
+async def test_a_workers_own_booking_does_not_shorten_its_backoff(
     cluster: SimulatedCluster, error: type[ApiError]
 ) -> None:
-    """Its ledger write is told to the worker that wrote it, while the claim goes on being refused."""
+    """The ledger write is an event for the worker that wrote it, while its claim is still refused."""
     cluster.fleet.add_nodes(1)
     faults = Faults()
     rule = faults.add(Refuse(partial(error, "busy")), verb="create", kind=CLAIMS, times=None)
@@ -89,13 +89,11 @@ async def test_a_booking_of_its_own_does_not_cut_a_workers_back_off_short(
 
 
 WRITES_OF_AN_ATTEMPT = 6
-"""Ledger, claim, the status that is refused; then ledger emptied, ledger deleted, claim deleted."""
+"""Ledger, claim and the refused status; then the ledger is emptied and deleted, and the claim deleted."""
 
 
 @pytest.mark.parametrize("error", [ServerError, TooManyRequests, Forbidden])
-async def test_statuses_that_are_refused_are_retried_with_back_off(
-    cluster: SimulatedCluster, error: type[ApiError]
-) -> None:
+async def test_refused_status_writes_back_off(cluster: SimulatedCluster, error: type[ApiError]) -> None:
     cluster.fleet.add_nodes(1)
     faults = Faults()
     refuse = Refuse(partial(error, "busy"))
@@ -114,10 +112,10 @@ async def test_statuses_that_are_refused_are_retried_with_back_off(
     assert row(cluster, "worker")[0] == "Running"
 
 
-async def test_pods_that_a_kubelet_rejects_are_replaced_with_a_pause_that_doubles(
+async def test_pods_rejected_by_a_kubelet_are_replaced_with_doubling_delays(
     cluster: SimulatedCluster,
 ) -> None:
-    """A node that is full by the kubelet's count and not by kube-scheduler's takes none, time after time."""
+    """A node that is full for the kubelet, but not for kube-scheduler, rejects every Pod."""
     minute = 60.0
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster, SETTINGS, latency_seconds=round_trip_seconds):
@@ -133,8 +131,8 @@ async def test_pods_that_a_kubelet_rejects_are_replaced_with_a_pause_that_double
     assert row(cluster, "worker")[0] == "Running"
 
 
-async def test_a_pod_that_is_bound_as_it_is_deleted_is_waited_for_without_a_second_one() -> None:
-    """Read unbound, it would be gone by the answer; bound meanwhile, its name is taken while it stops."""
+async def test_a_pod_bound_during_its_deletion_is_awaited_without_a_second_delete() -> None:
+    """An unbound Pod is gone after its delete. One bound meanwhile keeps its name until it has stopped."""
     faults = Faults()
     async with SimulatedCluster(delays=Delays(pod_stop_seconds=2 * WINDOW_SECONDS)) as cluster:
         cluster.fleet.add_nodes(1)
@@ -160,7 +158,7 @@ async def test_a_pod_that_is_bound_as_it_is_deleted_is_waited_for_without_a_seco
 
 
 def drop_claim(cluster: SimulatedCluster, claim: str) -> None:
-    """Delete a claim by hand, finalizers or not."""
+    """Delete a claim manually, with or without finalizers."""
     cluster.server.edit(
         CLAIMS, ObjectKey(NAMESPACE, claim), lambda claim: claim["metadata"].pop("finalizers", None)
     )

@@ -1,7 +1,7 @@
-"""Clocks that are wrong, or are set: no wait ends early because of them, and none lasts for hours.
+"""Wrong or adjusted clocks: no wait ends early because of them, and none lasts for hours.
 
-A controller's wall clock is what times of objects are compared with. Those are written by the API server, by
-kube-scheduler and by earlier controllers, each with a clock of its own.
+The controller compares timestamps of objects with its own wall clock. The API server, kube-scheduler and
+earlier controllers write them, each with its own clock.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from tests.contract.harness import (
     FINALIZER,
     controller_reference,
     delete_pod,
-    give_verdict,
     plain_pod,
     pod_uid,
     row,
+    set_unschedulable,
     settings_with,
     submit,
 )
@@ -40,12 +40,12 @@ MINUTE = settings_with(placement_timeout_seconds=60.0)
 
 
 def off_by(cluster: SimulatedCluster, seconds: float) -> Callable[[], datetime]:
-    """A wall clock that is so far ahead of the cluster's."""
+    """Return a wall clock that differs from the cluster's by these seconds."""
     return lambda: cluster.clock() + timedelta(seconds=seconds)
 
 
 @BACK_AND_FORWARD
-async def test_a_worker_is_given_its_whole_time_by_a_controller_whose_clock_is_wrong(
+async def test_a_wrong_controller_clock_does_not_shorten_the_placement_timeout(
     cluster: SimulatedCluster, jump_seconds: float
 ) -> None:
     cluster.fleet.add_nodes(1)
@@ -58,7 +58,7 @@ async def test_a_worker_is_given_its_whole_time_by_a_controller_whose_clock_is_w
         assert row(cluster, "worker")[0] == "Failed"
 
 
-async def test_a_slow_scheduler_is_waited_for_by_a_controller_whose_clock_is_ahead() -> None:
+async def test_a_controller_with_a_fast_clock_waits_for_a_slow_scheduler() -> None:
     async with SimulatedCluster(delays=replace(Delays(), scheduling_seconds=20.0)) as cluster:
         cluster.fleet.add_nodes(1)
         async with simulated_controller(cluster, MINUTE, now=off_by(cluster, HALF_A_DAY_SECONDS)):
@@ -66,7 +66,7 @@ async def test_a_slow_scheduler_is_waited_for_by_a_controller_whose_clock_is_ahe
             await cluster.wait_until(lambda: row(cluster, "worker")[0] == "Running", "it failed")
 
 
-async def test_what_comes_after_the_start_of_a_controller_whose_clock_is_ahead_is_new(
+async def test_to_a_controller_with_a_fast_clock_later_events_are_new(
     cluster: SimulatedCluster,
 ) -> None:
     cluster.fleet.add_nodes(1)
@@ -78,7 +78,7 @@ async def test_what_comes_after_the_start_of_a_controller_whose_clock_is_ahead_i
         first = pod_uid(cluster, "worker")
         delete_pod(cluster, "worker")
         await cluster.wait_until(lambda: pod_uid(cluster, "worker") not in {"", first}, "no other Pod")
-        give_verdict(cluster, "worker", "SchedulerError")
+        set_unschedulable(cluster, "worker", "SchedulerError")
         await anyio.sleep(8)
         assert row(cluster, "worker")[0] == "Placing"
         await anyio.sleep(3)
@@ -86,7 +86,7 @@ async def test_what_comes_after_the_start_of_a_controller_whose_clock_is_ahead_i
 
 
 @BACK_AND_FORWARD
-async def test_the_end_of_a_pod_is_spoken_of_after_ten_seconds(
+async def test_a_terminating_pod_is_reported_after_ten_seconds(
     cluster: SimulatedCluster, jump_seconds: float
 ) -> None:
     cluster.fleet.add_nodes(1)
@@ -100,8 +100,8 @@ async def test_the_end_of_a_pod_is_spoken_of_after_ten_seconds(
         assert row(cluster, "worker")[3].startswith("WaitingForPodGone: ")
 
 
-async def test_the_end_of_two_pods_is_spoken_of_too(cluster: SimulatedCluster) -> None:
-    """One comes before the worker's own in the order of names, and was asked to end at another time."""
+async def test_two_terminating_pods_are_reported_too(cluster: SimulatedCluster) -> None:
+    """One has a name before the worker's own Pod, and was deleted at another time."""
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster, HOURS):
         await submit(cluster, "worker")
@@ -120,7 +120,7 @@ async def test_the_end_of_two_pods_is_spoken_of_too(cluster: SimulatedCluster) -
 
 
 @BACK_AND_FORWARD
-async def test_a_pod_that_does_not_start_is_spoken_of_after_ten_seconds(
+async def test_a_pod_that_does_not_start_is_reported_after_ten_seconds(
     cluster: SimulatedCluster, jump_seconds: float
 ) -> None:
     cluster.fleet.add_nodes(1)
@@ -134,7 +134,7 @@ async def test_a_pod_that_does_not_start_is_spoken_of_after_ten_seconds(
 
 
 @BACK_AND_FORWARD
-async def test_a_scheduler_error_is_spoken_of_after_ten_seconds(
+async def test_a_scheduler_error_is_reported_after_ten_seconds(
     cluster: SimulatedCluster, jump_seconds: float
 ) -> None:
     cluster.fleet.add_nodes(1)
@@ -142,7 +142,7 @@ async def test_a_scheduler_error_is_spoken_of_after_ten_seconds(
         cluster.scheduler.pause()
         cluster.workloads.submit(workload("worker"))
         await cluster.wait_until(lambda: cluster.workloads.pod("worker"), "no Pod")
-        give_verdict(cluster, "worker", "SchedulerError")
+        set_unschedulable(cluster, "worker", "SchedulerError")
         await eight_seconds_with_a_jump(cluster, jump_seconds)
         assert row(cluster, "worker")[0] == "Placing"
         await anyio.sleep(4)
@@ -150,10 +150,10 @@ async def test_a_scheduler_error_is_spoken_of_after_ten_seconds(
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["gone", "made again"])
-async def test_nothing_is_remembered_of_a_worker_that_went_while_it_was_looked_at(
+async def test_local_state_is_dropped_for_a_workload_deleted_during_its_reconcile(
     cluster: SimulatedCluster, again: bool
 ) -> None:
-    """Its finalizer is taken away by hand in the middle of its deletion, and its Pod stays."""
+    """Its finalizer is removed manually during its deletion, and its Pod stays."""
     cluster.fleet.add_nodes(1)
     key = ObjectKey(cluster.workloads.namespace, "worker")
 
@@ -173,7 +173,7 @@ async def test_nothing_is_remembered_of_a_worker_that_went_while_it_was_looked_a
         assert repr(process.controller.local_state.ages) == f"<Ages workers={again:d} waiting={again:d}>"
 
 
-async def test_of_a_worker_that_has_ended_only_the_last_look_is_remembered(cluster: SimulatedCluster) -> None:
+async def test_only_the_last_observation_of_an_ended_worker_is_kept(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster, HOURS) as process:
         await submit(cluster, "worker")

@@ -1,7 +1,7 @@
-"""A fault at every write of a deed: refused, or carried out or not without an answer. Contract §8.
+"""Contract §8: a fault at every write of an operation, refused or with a lost request or answer.
 
-The controller lives on, with what it remembers; whatever became of the write, the deed is done soon, without
-a retry interval or a restart, and nothing is left over.
+The controller keeps running with its local state. The operation completes soon, without a retry interval or a
+restart, and leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from tests.contract.scenarios import (
     PLACEMENT,
     QUICK_SECONDS,
     RECREATION,
-    Deed,
+    Operation,
 )
 from tests.virtualtime import run_virtual
 
-DEEDS = (PLACEMENT, JOIN, MOVE, RECREATION, DELETION, LAST_DELETION, ENDING)
-"""Those that wait for no timer of the controller."""
+OPERATIONS = (PLACEMENT, JOIN, MOVE, RECREATION, DELETION, LAST_DELETION, ENDING)
+"""The operations that need no timer of the controller."""
 
 AT_MOST_WRITES = 30
-"""No deed takes more: a bound on the loop over the writes, not on the controller."""
+"""A bound on the loop over the writes, which no operation reaches."""
 
 SWEPT_LATER_SECONDS = 750.0
-"""A sweep begins within ten minutes, and releases two minutes later what it found."""
+"""A sweep starts within ten minutes, and releases its orphans two minutes later."""
 
 FAULTS: dict[str, Interceptor] = {
     "403": Refuse(partial(Forbidden, "exceeded quota", status=403)),
@@ -53,7 +53,7 @@ FAULTS: dict[str, Interceptor] = {
 
 @dataclass
 class FaultAt:
-    """Hurts the n-th write of a deed."""
+    """Applies a fault to the n-th write of an operation."""
 
     fault: Interceptor
     number: int
@@ -61,7 +61,7 @@ class FaultAt:
     hit: str = ""
 
     async def __call__(self, request: Request, apply: Apply) -> bytes:
-        """Count the writes; let the fault answer the one."""
+        """Count the writes, and apply the fault to the chosen one."""
         if not (audited(request) and request.writes):
             return apply()
         self.seen += 1
@@ -71,39 +71,39 @@ class FaultAt:
         return await self.fault(request, apply)
 
 
-async def done_with_a_fault(deed: Deed, name: str, number: int) -> str:
-    """Do a deed with a fault at its write of that number; check. Returns the write, if there was one."""
+async def run_with_fault(operation: Operation, name: str, number: int) -> str:
+    """Run an operation with a fault at its n-th write, and check; returns the write, if there was one."""
     async with SimulatedCluster() as cluster:
-        limit = deed.settings.max_seats_per_claim
+        limit = operation.settings.max_seats_per_claim
         invariants = InvariantChecker(cluster, limit=limit)
-        async with simulated_controller(cluster, deed.settings) as process:
-            await deed.arrange(cluster)
+        async with simulated_controller(cluster, operation.settings) as process:
+            await operation.arrange(cluster)
             fault_at = FaultAt(FAULTS[name], number)
             process.client.interceptor = fault_at
-            await deed.act(cluster)
+            await operation.act(cluster)
             await anyio.sleep(QUICK_SECONDS)
-            where = f"{deed} with a fault ({name}) at {fault_at.hit}"
+            where = f"{operation} with a fault ({name}) at {fault_at.hit}"
             try:
-                deed.check(cluster)
+                operation.check(cluster)
             except AssertionError as error:
                 raise AssertionError(where) from error
             await anyio.sleep(SWEPT_LATER_SECONDS)
             await cluster.settle()
             assert invariants.violations == [], where
             assert violations_at_rest(cluster, limit=limit) == [], where
-            deed.check(cluster)
+            operation.check(cluster)
     return fault_at.hit
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("deed", DEEDS, ids=str)
-def test_a_deed_is_done_whatever_befalls_one_of_its_writes(deed: Deed, fault: str) -> None:
+@pytest.mark.parametrize("operation", OPERATIONS, ids=str)
+def test_an_operation_completes_despite_a_fault_at_any_write(operation: Operation, fault: str) -> None:
     hits = []
     for number in range(1, AT_MOST_WRITES):
-        hit = run_virtual(done_with_a_fault, deed, fault, number)
+        hit = run_virtual(run_with_fault, operation, fault, number)
         if not hit:
             break
         hits.append(hit)
     else:
-        pytest.fail(f"{deed} takes {AT_MOST_WRITES} writes or more")
-    assert len(hits) >= 3, f"the deed was not done: {hits}"
+        pytest.fail(f"{operation} takes {AT_MOST_WRITES} writes or more")
+    assert len(hits) >= 3, f"the operation was not done: {hits}"

@@ -1,4 +1,4 @@
-"""The workers' namespace is deleted under the controller: everybody leaves, who comes later is placed."""
+"""Deletion of the workers' namespace: all workers are removed, and later workers are placed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def namespace_gone(cluster: SimulatedCluster) -> bool:
     return cluster.server.store.get(NAMESPACES, ObjectKey("", NAMESPACE)) is None
 
 
-async def test_workers_that_run_and_workers_that_wait_leave_and_the_namespace_goes(
+async def test_deleting_the_namespace_removes_running_and_waiting_workers(
     cluster: SimulatedCluster,
 ) -> None:
     cluster.fleet.add_nodes(1)
@@ -43,7 +43,7 @@ async def test_workers_that_run_and_workers_that_wait_leave_and_the_namespace_go
         assert violations_at_rest(cluster) == []
 
 
-async def test_nothing_new_is_tried_over_and_over_while_somebody_holds_the_namespace(
+async def test_no_creation_is_retried_without_backoff_while_the_namespace_terminates(
     cluster: SimulatedCluster,
 ) -> None:
     cluster.fleet.add_nodes(1)
@@ -69,8 +69,8 @@ async def test_nothing_new_is_tried_over_and_over_while_somebody_holds_the_names
         await cluster.wait_until(lambda: namespace_gone(cluster), "the namespace is held")
 
 
-async def test_pods_go_before_anything_else(cluster: SimulatedCluster) -> None:
-    """What they hold is let go of by those who watch them, and not taken from under them."""
+async def test_pods_are_deleted_before_anything_else(cluster: SimulatedCluster) -> None:
+    """Their holders release what the Pods use before it is deleted."""
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster, HOURS):
         await submit(cluster, "first", "second")
@@ -89,7 +89,7 @@ async def test_pods_go_before_anything_else(cluster: SimulatedCluster) -> None:
     assert since < last_pod < min(deletions(kind)[0] for kind in (CLAIMS, LEDGERS, WORKLOADS))
 
 
-async def test_a_finalizer_of_the_namespace_itself_is_waited_for_in_quiet(cluster: SimulatedCluster) -> None:
+async def test_a_finalizer_of_the_namespace_is_awaited_without_requests(cluster: SimulatedCluster) -> None:
     cluster.server.create(NAMESPACES, "", {"metadata": {"name": "held", "finalizers": ["example.com/other"]}})
     cluster.server.delete(NAMESPACES, "held")
     await cluster.settle()

@@ -1,7 +1,7 @@
-"""A cache that is behind takes nothing away and books nothing: fresh reads come first.
+"""A lagging cache leads to no removal and no booking: live reads come first.
 
-A controller whose watches lag by a minute works beside one that is up to date, as after a network fault or
-a takeover; and a single one may hear of two changes of one object seconds apart.
+A controller whose watches lag by a minute runs beside one that is up to date, as after a network fault or a
+takeover. A single controller may also receive two changes of one object seconds apart.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ MANAGED = {"openrl.io/managed": "true"}
 
 @asynccontextmanager
 async def two_controllers(cluster: SimulatedCluster) -> AsyncIterator[None]:
-    """`prompt` and `lagging`, without election."""
+    """Run `prompt` and `lagging` without leader election."""
     async with (
         simulated_controller(cluster, SETTINGS, identity="prompt", latency_seconds=round_trip_seconds),
         simulated_controller(cluster, SETTINGS, identity="lagging", latency_seconds=round_trip_seconds),
@@ -52,7 +52,7 @@ async def two_controllers(cluster: SimulatedCluster) -> AsyncIterator[None]:
 
 
 def let_lag(cluster: SimulatedCluster, *kinds: Kind) -> None:
-    """From now on `lagging` hears of these kinds a minute late."""
+    """Delay the watch events of these kinds for `lagging` by a minute."""
 
     def lag_seconds(client: str, kind: Kind) -> float:
         return LAG_SECONDS if client == "lagging" and kind in kinds else 0.0
@@ -60,10 +60,10 @@ def let_lag(cluster: SimulatedCluster, *kinds: Kind) -> None:
     cluster.watches.lag_seconds = lag_seconds
 
 
-async def test_a_seat_that_the_cache_does_not_show_yet_goes_with_its_worker(
+async def test_a_seat_that_the_cache_does_not_show_yet_is_released_with_its_worker(
     cluster: SimulatedCluster,
 ) -> None:
-    """Another process booked its own claim and died before the commit; then the worker is deleted."""
+    """Another process crashed between booking and commit; then the worker is deleted."""
     async with simulated_controller(cluster, SETTINGS, identity="lagging"):
         await submit(cluster, "worker")
         let_lag(cluster, LEDGERS)
@@ -71,8 +71,8 @@ async def test_a_seat_that_the_cache_does_not_show_yet_goes_with_its_worker(
         assert cluster.server.documents(LEDGERS, NAMESPACE) == []
 
 
-async def test_a_successors_pod_is_not_taken_for_a_predecessors(cluster: SimulatedCluster) -> None:
-    """A Workload is deleted and submitted again; the old cache shows the old one and the new one's Pod."""
+async def test_a_successors_pod_is_not_mistaken_for_a_predecessors(cluster: SimulatedCluster) -> None:
+    """A Workload is recreated; the lagging cache shows the old Workload and the new one's Pod."""
     cluster.fleet.add_nodes(1)
     invariants = InvariantChecker(cluster)
     async with two_controllers(cluster):
@@ -92,8 +92,10 @@ async def test_a_successors_pod_is_not_taken_for_a_predecessors(cluster: Simulat
     assert not invariants.violations
 
 
-async def test_a_seat_that_another_one_is_releasing_is_not_booked_again(cluster: SimulatedCluster) -> None:
-    """The old cache shows no deletion: to it the seat is lost and to be repaired."""
+async def test_a_seat_being_released_by_another_process_is_not_booked_again(
+    cluster: SimulatedCluster,
+) -> None:
+    """The lagging cache shows no deletion, so the seat looks lost and in need of repair."""
     cluster.fleet.add_nodes(1)
     invariants = InvariantChecker(cluster)
     async with two_controllers(cluster):
@@ -108,12 +110,12 @@ async def test_a_seat_that_another_one_is_releasing_is_not_booked_again(cluster:
     assert not invariants.violations
 
 
-async def test_an_end_that_is_known_before_the_removal_is_read_once(cluster: SimulatedCluster) -> None:
-    """The failure of a Pod is heard of a second before its removal: the read that shows more is kept."""
+async def test_a_finished_pod_whose_removal_is_not_seen_yet_is_read_once(cluster: SimulatedCluster) -> None:
+    """The failure of a Pod arrives a second before its removal: the cache keeps the newer live read."""
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster, SETTINGS, latency_seconds=round_trip_seconds):
         await submit(cluster, "worker")
-        # Shorter than a watch that nothing is heard of is waited for.
+        # Shorter than the timeout of a silent watch.
         first, lag = pod_uid(cluster, "worker"), 20.0
         cluster.watches.lag_seconds = lambda _client, kind: lag if kind is PODS else 0.0
         cluster.kubelet.fail(cluster.workloads.pod_key("worker"))
@@ -128,8 +130,8 @@ async def test_an_end_that_is_known_before_the_removal_is_read_once(cluster: Sim
     assert claim_of(cluster, "worker")
 
 
-async def test_what_a_write_conflicts_with_is_read_at_once(cluster: SimulatedCluster) -> None:
-    """A Workload is edited, which is heard of late and wakes nobody; meanwhile its Pod has to be replaced."""
+async def test_the_object_that_a_write_conflicted_with_is_read_at_once(cluster: SimulatedCluster) -> None:
+    """A label edit arrives late and triggers no reconcile; meanwhile its Pod must be replaced."""
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster, SETTINGS, identity="lagging"):
         await submit(cluster, "worker")
@@ -146,8 +148,10 @@ async def test_what_a_write_conflicts_with_is_read_at_once(cluster: SimulatedClu
     assert violations_at_rest(cluster) == []
 
 
-async def test_a_read_that_fails_after_a_conflict_is_no_refused_worker(cluster: SimulatedCluster) -> None:
-    """The conflict is what counts, and is tried again at once: a refusal would hold the worker back."""
+async def test_a_failed_read_after_a_conflict_does_not_count_as_a_rejection(
+    cluster: SimulatedCluster,
+) -> None:
+    """The conflict counts and is retried at once; a rejection would make the worker back off."""
     cluster.fleet.add_nodes(1)
     faults = Faults()
     faults.add(Refuse(lambda: Forbidden("no right to get workloads")), verb="get", kind=WORKLOADS)
@@ -163,10 +167,10 @@ async def test_a_read_that_fails_after_a_conflict_is_no_refused_worker(cluster: 
 
 
 @pytest.mark.parametrize("labels", [{}, MANAGED | {"a": "b"}], ids=["taken away", "edited"])
-async def test_a_claim_is_re_pointed_whatever_happened_to_its_labels_meanwhile(
+async def test_a_claim_is_repointed_despite_a_concurrent_label_edit(
     cluster: SimulatedCluster, labels: dict[str, str]
 ) -> None:
-    """Somebody edits a claim, which is heard of late, and deletes its ledger: what is left is mended soon."""
+    """A claim is edited, which arrives late, and its ledger is deleted: the rest is repaired soon."""
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster, SETTINGS, identity="lagging"):
         await submit(cluster, "worker")
@@ -182,10 +186,10 @@ async def test_a_claim_is_re_pointed_whatever_happened_to_its_labels_meanwhile(
     assert violations_at_rest(cluster) == []
 
 
-async def test_a_claim_founded_in_vain_goes_with_a_worker_that_sits_elsewhere(
+async def test_an_unused_own_claim_is_deleted_with_a_worker_that_has_a_seat_elsewhere(
     cluster: SimulatedCluster,
 ) -> None:
-    """Another process with an old cache founded its own claim and died; then the worker is deleted."""
+    """Another process with a lagging cache created an own claim and crashed; then the worker is deleted."""
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster, SETTINGS, identity="lagging"):
         await submit(cluster, "creator", "worker")
@@ -202,7 +206,7 @@ def edit_labels(cluster: SimulatedCluster, kind: Kind, name: str, labels: dict[s
 
 
 async def delete_behind_a_booking(cluster: SimulatedCluster, name: str) -> None:
-    """Delete a worker for whom a process booked that died between the ledger of its claim and the claim."""
+    """Delete a worker whose booking process crashed between the ledger and the claim."""
     uid = cluster.server.get(WORKLOADS, name, NAMESPACE).uid
     claim = own_claim_name(name, uid)
     spec = {"claimName": claim, "seats": [foreign_seat(name, uid=uid)]}

@@ -1,6 +1,6 @@
-"""What an earlier controller left is taken over: no seat is moved, no Pod restarted (contract §2.3).
+"""Takeover from an earlier controller: no seat is moved and no Pod restarted (contract §2.3).
 
-The cases, and what they must come to, are those of `e2e.takeover`, which a real control plane is shown too.
+The cases and their expected results are those of `e2e.takeover`, which also run on a real control plane.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from simulation.cluster.controller_process import simulated_controller
 from simulation.cluster.nodes import NodeShape
 from simulation.cluster.simulated import SimulatedCluster
 from simulation.cluster.workloads import workload
-from tests.contract.harness import audited, deeds, ledger_key, settings_with
+from tests.contract.harness import audited, ledger_key, settings_with, writes_of
 from tests.contract.scenarios import QUICK_SECONDS
 from tests.contract.test_crashes import AT_MOST_REQUESTS, SWEPT_SECONDS, CrashAt
 from tests.virtualtime import run_virtual
@@ -39,7 +39,7 @@ pytestmark = pytest.mark.anyio
 BY_KIND = {kind.kind: kind for kind in (WORKLOADS, LEDGERS, CLAIMS, PODS)}
 RETRY_SECONDS = 10.0
 REST_SECONDS = 600.0
-"""Longer than any timer but that of the placement."""
+"""Longer than any timer except the placement timeout."""
 CASES = {case.name: case for case in cases()}
 
 
@@ -73,7 +73,7 @@ class SimulatedStage:
 
 
 async def left_behind(cluster: SimulatedCluster, case: Case) -> tuple[SimulatedStage, Names, Snapshot]:
-    """The cluster as the earlier controller left it."""
+    """Return the cluster as the earlier controller left it."""
     cluster.fleet.ensure_device_class()
     for name, devices in case.nodes.items():
         cluster.fleet.add_node(name, NodeShape(gpus=devices))
@@ -87,7 +87,7 @@ async def left_behind(cluster: SimulatedCluster, case: Case) -> tuple[SimulatedS
 
 
 def settings_of(case: Case, **changes: object) -> Settings:
-    """A waiter's time has been running since the earlier controller's days: here it has no end."""
+    """Return settings without a placement timeout, which would count from the earlier controller's times."""
     given = {"max_seats_per_claim": case.limit, "placement_timeout_seconds": 0.0}
     return settings_with(retry_interval_seconds=RETRY_SECONDS, **{**given, **changes})
 
@@ -99,7 +99,7 @@ def broken_invariants(cluster: SimulatedCluster, case: Case, names: Names) -> li
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=str)
-async def test_what_is_seated_stays_what_is_orphaned_goes_and_then_all_is_quiet(
+async def test_seats_are_kept_orphans_are_released_and_writes_stop(
     cluster: SimulatedCluster, case: Case
 ) -> None:
     stage, names, before = await left_behind(cluster, case)
@@ -112,7 +112,7 @@ async def test_what_is_seated_stays_what_is_orphaned_goes_and_then_all_is_quiet(
         assert differences(case, names, before, Snapshot.of(stage)) == []
         assert broken_invariants(cluster, case, names) == []
         if case.expectation.writes_nothing:
-            assert deeds(cluster, mark) == []
+            assert writes_of(cluster, mark) == []
         mark = len(cluster.audit)
         await anyio.sleep(REST_SECONDS)
         assert [str(entry) for entry in cluster.calls(since=mark) if audited(entry.request)] == []
@@ -122,7 +122,7 @@ async def test_what_is_seated_stays_what_is_orphaned_goes_and_then_all_is_quiet(
 @pytest.mark.parametrize(
     "case", [case for case in CASES.values() if case.expectation.newcomer_gets_own_claim], ids=str
 )
-async def test_nobody_joins_a_full_or_ending_claim(cluster: SimulatedCluster, case: Case) -> None:
+async def test_no_worker_joins_a_full_or_terminating_claim(cluster: SimulatedCluster, case: Case) -> None:
     await left_behind(cluster, case)
     async with simulated_controller(cluster, settings_of(case)):
         await cluster.settle()
@@ -134,8 +134,8 @@ async def test_nobody_joins_a_full_or_ending_claim(cluster: SimulatedCluster, ca
 
 
 @pytest.mark.parametrize("name", ["placed", "older-records"])
-async def test_a_newcomers_seat_changes_no_seat_beside_it(cluster: SimulatedCluster, name: str) -> None:
-    """Unknown fields, absent ones and bytes for a quantity go back as they were read."""
+async def test_a_new_seat_leaves_the_other_seats_unchanged(cluster: SimulatedCluster, name: str) -> None:
+    """Unknown fields, absent fields and quantities in bytes are written as they were read."""
     case = CASES[name]
     stage, _, before = await left_behind(cluster, case)
     async with simulated_controller(cluster, settings_of(case)):
@@ -150,8 +150,8 @@ async def test_a_newcomers_seat_changes_no_seat_beside_it(cluster: SimulatedClus
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=str)
-async def test_two_controllers_take_over_as_one_does(cluster: SimulatedCluster, case: Case) -> None:
-    """Leader election only saves work: here nobody elects."""
+async def test_two_controllers_take_over_like_one(cluster: SimulatedCluster, case: Case) -> None:
+    """Leader election only saves work: here both controllers are active."""
     stage, names, before = await left_behind(cluster, case)
     invariants = InvariantChecker(cluster, limit=case.limit)
     async with AsyncExitStack() as stack:
@@ -169,7 +169,7 @@ async def test_two_controllers_take_over_as_one_does(cluster: SimulatedCluster, 
 
 
 async def taken_over_twice(case: Case, number: int) -> str:
-    """A leader takes over and dies at its request of that number, once it is applied; a replica stood by."""
+    """A leader crashes during the takeover after its n-th request is applied, beside a standby."""
     async with SimulatedCluster() as cluster:
         stage, names, before = await left_behind(cluster, case)
         invariants, settings = (
@@ -183,7 +183,7 @@ async def taken_over_twice(case: Case, number: int) -> str:
                 with anyio.move_on_after(SWEPT_SECONDS if case.expectation.swept else QUICK_SECONDS):
                     await leader.client.wait_crashed()
                     await leader.crash()
-                # Renewing the lease is writing: such a cluster never settles.
+                # Lease renewals are writes, so such a cluster never settles.
                 await anyio.sleep(2 * settings.lease_duration_seconds + SWEPT_SECONDS)
                 where = f"{case}, the leader died at {crash_at.hit}"
                 assert differences(case, names, before, Snapshot.of(stage)) == [], where
@@ -193,7 +193,7 @@ async def taken_over_twice(case: Case, number: int) -> str:
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=str)
-def test_a_standby_goes_on_where_a_leader_died_that_was_taking_over(case: Case) -> None:
+def test_a_standby_continues_a_takeover_after_the_leader_crashed(case: Case) -> None:
     hits: list[str] = []
     while hit := run_virtual(taken_over_twice, case, len(hits) + 1):
         hits.append(hit)
@@ -201,7 +201,7 @@ def test_a_standby_goes_on_where_a_leader_died_that_was_taking_over(case: Case) 
     assert bool(hits) is not case.expectation.writes_nothing
 
 
-async def test_other_limits_change_nothing_for_those_who_are_seated(cluster: SimulatedCluster) -> None:
+async def test_a_different_limit_changes_nothing_for_booked_workers(cluster: SimulatedCluster) -> None:
     case = CASES["placed"]
     stage, names, before = await left_behind(cluster, case)
     mark = len(cluster.audit)
@@ -210,4 +210,4 @@ async def test_other_limits_change_nothing_for_those_who_are_seated(cluster: Sim
             await cluster.settle()
 
     assert differences(case, names, before, Snapshot.of(stage)) == []
-    assert deeds(cluster, mark) == []
+    assert writes_of(cluster, mark) == []

@@ -1,7 +1,7 @@
-"""Odd but legal states of a cluster: nobody is trapped in them, nobody loses what is theirs.
+"""Unusual but legal cluster states: no worker gets stuck in them or loses its seat.
 
-Things that users, admins and other controllers may do: variables of sidecars, ledgers and claims under odd or
-taken names, labels taken away, foreign finalizers, quotas on claims, a scheduler that never speaks.
+Users, admins and other controllers may cause them: variables of sidecars, ledgers and claims with unusual or
+used names, removed labels, foreign finalizers, quotas on claims, a scheduler that never responds.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from tests.contract.harness import (
     claim_of,
     count_calls,
     foreign_seat,
-    give_verdict,
     holdings,
     pod_uid,
     remove_seat,
     row,
+    set_unschedulable,
     settings_with,
     submit,
 )
@@ -39,14 +39,14 @@ pytestmark = pytest.mark.anyio
 NAMESPACE = "openrl-system"
 MINUTE = settings_with(placement_timeout_seconds=60.0)
 SWEPT_SECONDS = 1500.0
-"""Past two sweeps and the suspicion between them."""
+"""Longer than two sweeps and the suspicion period between them."""
 
 
 # What users and admins write.
 
 
-async def test_a_sidecars_variable_of_our_name_is_its_own_business(cluster: SimulatedCluster) -> None:
-    """Read as the assignment of the Pod, it would never agree: deleted and created again without end."""
+async def test_our_variable_in_a_sidecar_is_ignored(cluster: SimulatedCluster) -> None:
+    """If it counted as the Pod's assignment, the Pod would be deleted and recreated in a loop."""
     cluster.fleet.add_nodes(1)
     worker = workload("worker")
     variable = {"name": "OPEN_RL_ASSIGNMENT_ID", "value": "of the sidecar"}
@@ -63,7 +63,7 @@ async def test_a_sidecars_variable_of_our_name_is_its_own_business(cluster: Simu
 
 
 def odd_ledger(*seats: Document) -> Document:
-    """A ledger whose claim has a name that the controller would never give."""
+    """Return a ledger whose claim name does not follow our naming."""
     return {
         "apiVersion": LEDGERS.api_version,
         "kind": LEDGERS.kind,
@@ -72,8 +72,10 @@ def odd_ledger(*seats: Document) -> Document:
     }
 
 
-async def test_an_odd_ledger_does_not_end_the_controller(cluster: SimulatedCluster) -> None:
-    """It is not swept, for it is not ours, and the sweep goes on."""
+async def test_a_ledger_with_a_foreign_claim_name_does_not_stop_the_controller(
+    cluster: SimulatedCluster,
+) -> None:
+    """The ledger is not ours, so the sweep skips it and continues."""
     cluster.fleet.add_nodes(1)
     cluster.server.create(LEDGERS, NAMESPACE, odd_ledger(foreign_seat("somebody")))
     async with simulated_controller(cluster):
@@ -83,7 +85,7 @@ async def test_an_odd_ledger_does_not_end_the_controller(cluster: SimulatedClust
     assert cluster.workloads.seats()["odd"] == ["somebody"]
 
 
-async def test_a_seat_in_an_odd_ledger_keeps_no_worker_from_going(cluster: SimulatedCluster) -> None:
+async def test_a_seat_in_a_foreign_ledger_does_not_block_deletion(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster):
         await submit(cluster, "worker")
@@ -97,10 +99,10 @@ async def test_a_seat_in_an_odd_ledger_keeps_no_worker_from_going(cluster: Simul
     assert holdings(cluster) == ["ClaimLedger odd"]
 
 
-async def test_a_claim_of_the_founding_name_that_is_somebody_elses_is_passed_over(
+async def test_a_foreign_claim_with_our_own_claim_name_is_skipped(
     cluster: SimulatedCluster,
 ) -> None:
-    """Waited for like a dying one of ours, it would keep the worker for ever."""
+    """If it were awaited like a terminating claim of ours, the worker would wait for ever."""
     cluster.fleet.add_nodes(1)
     cluster.workloads.submit(workload("worker"))
     uid = cluster.server.get(WORKLOADS, "worker", NAMESPACE).uid
@@ -125,10 +127,10 @@ async def test_a_claim_of_the_founding_name_that_is_somebody_elses_is_passed_ove
     assert list(cluster.workloads.seats()) == [claim_of(cluster, "worker")]
 
 
-async def test_a_waiter_whose_claim_lost_its_label_still_falls_back_to_a_seat(
+async def test_a_waiting_worker_whose_claim_lost_its_label_still_falls_back_to_a_seat(
     cluster: SimulatedCluster,
 ) -> None:
-    """Without its label the claim is not seen: it gets it back, and the worker is judged like any other."""
+    """A claim without its label is not in the cache. Repair restores the label, and the worker moves."""
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster, LIMIT_OF_TWO):
         await submit(cluster, "creator", "second", "waiter")
@@ -143,15 +145,15 @@ async def test_a_waiter_whose_claim_lost_its_label_still_falls_back_to_a_seat(
     assert violations_at_rest(cluster, limit=2) == []
 
 
-async def test_a_seat_lost_by_a_hand_is_given_back_though_the_spec_is_valid_no_more(
+async def test_a_manually_removed_seat_is_restored_even_with_an_invalid_spec(
     cluster: SimulatedCluster,
 ) -> None:
-    """A running worker is not punished for what its spec has become: the seat is what it is recorded as."""
+    """The seat is restored as recorded, although the spec of the running worker is now invalid."""
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster):
         await submit(cluster, "worker")
     claim, uid = claim_of(cluster, "worker"), pod_uid(cluster, "worker")
-    # Past the schema, as a version of it that allowed more would have left it.
+    # An earlier, less strict schema allowed this.
     spoilt = cluster.server.get(WORKLOADS, "worker", NAMESPACE).copy()
     spoilt["spec"]["accelerator"]["memory"] = "0"
     cluster.server.store.put(WORKLOADS, spoilt)
@@ -163,10 +165,10 @@ async def test_a_seat_lost_by_a_hand_is_given_back_though_the_spec_is_valid_no_m
     assert_sound(cluster, "worker")
 
 
-async def test_a_waiters_pod_that_a_finalizer_holds_keeps_it_on_its_old_claim(
+async def test_a_finalizer_on_its_pod_keeps_a_waiting_worker_on_its_old_claim(
     cluster: SimulatedCluster,
 ) -> None:
-    """No move before the Pod is gone: the new seat is given back, then the status says what is true."""
+    """The worker moves only when the Pod is gone. Until then the new seat is released."""
     cluster.fleet.add_nodes(1)
     invariants = InvariantChecker(cluster, limit=2)
     async with simulated_controller(cluster, LIMIT_OF_TWO):
@@ -186,7 +188,7 @@ async def test_a_waiters_pod_that_a_finalizer_holds_keeps_it_on_its_old_claim(
 
 
 def claims_named_by(cluster: SimulatedCluster, name: str) -> set[str]:
-    """Every claim that a worker's status ever named."""
+    """Return every claim that a worker's status ever named."""
     records = [change.record for change in cluster.server.history(WORKLOADS)]
     statuses = [record.document.get("status") or {} for record in records if record.key.name == name]
     return {status["claimName"] for status in statuses if status.get("claimName")}
@@ -201,8 +203,8 @@ def hold(cluster: SimulatedCluster, name: str, finalizers: list[str] | None) -> 
 # What others in the cluster do, or never do.
 
 
-async def test_a_worker_that_kube_scheduler_never_speaks_of_times_out(cluster: SimulatedCluster) -> None:
-    """It is down, or a gate of the template is never removed: there is no verdict to wait for."""
+async def test_a_worker_that_kube_scheduler_never_handles_times_out(cluster: SimulatedCluster) -> None:
+    """kube-scheduler is down, or a scheduling gate is never removed: the Pod gets no condition."""
     cluster.fleet.add_nodes(1)
     cluster.scheduler.pause()
     async with simulated_controller(cluster, MINUTE):
@@ -216,8 +218,10 @@ async def test_a_worker_that_kube_scheduler_never_speaks_of_times_out(cluster: S
     assert holdings(cluster) == []
 
 
-async def test_a_worker_whose_claim_a_quota_refuses_says_so_and_times_out(cluster: SimulatedCluster) -> None:
-    """Steps that fail again and again keep nobody from the time limit, and hold no seat meanwhile."""
+async def test_a_worker_whose_claim_is_refused_by_a_quota_reports_it_and_times_out(
+    cluster: SimulatedCluster,
+) -> None:
+    """Repeated errors do not prevent the placement timeout, and no seat is held meanwhile."""
     cluster.fleet.add_nodes(1)
     faults = Faults()
     refuse = Refuse(partial(Forbidden, "exceeded quota: claims", status=403))
@@ -234,10 +238,10 @@ async def test_a_worker_whose_claim_a_quota_refuses_says_so_and_times_out(cluste
     assert holdings(cluster) == []
 
 
-async def test_an_abandoned_claim_is_not_taken_again_while_its_seat_is_still_to_be_released(
+async def test_an_abandoned_claim_is_not_joined_again_before_its_seat_is_released(
     cluster: SimulatedCluster,
 ) -> None:
-    """The release fails once, with the status cleared: the seat left behind must not draw the worker back."""
+    """The release fails once after the status is cleared: the remaining seat must not be adopted."""
     cluster.fleet.add_nodes(2)
     faults = Faults()
     async with simulated_controller(cluster, interceptor=faults):
@@ -246,7 +250,7 @@ async def test_an_abandoned_claim_is_not_taken_again_while_its_seat_is_still_to_
         await submit(cluster, "worker")
         stuck = claim_of(cluster, "creator")
         assert claim_of(cluster, "worker") == stuck
-        give_verdict(cluster, "worker")
+        set_unschedulable(cluster, "worker")
         busy = faults.add(Refuse(partial(TooManyRequests, "busy")), verb="patch", kind=LEDGERS)
         await anyio.sleep(125)
         assert busy.hits == 1

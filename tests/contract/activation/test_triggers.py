@@ -1,4 +1,4 @@
-"""Contract §6: who is looked at after which event. The retry interval is hours: nothing here is a retry."""
+"""Contract §6: which event reconciles which Workload. With a retry interval of hours, nothing is a retry."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from tests.contract.harness import (
     edit_seats,
     edit_status,
     foreign_seat,
-    looks_of,
     reconciles,
+    record_reconciles,
     remove_seat,
     row,
     submit,
@@ -38,47 +38,47 @@ TWO_SEATS = HOURS.model_copy(update={"max_seats_per_claim": 2})
 # Its own Workload and Pod.
 
 
-async def test_a_new_workload_is_looked_at_and_nobody_else(cluster: SimulatedCluster) -> None:
+async def test_a_new_workload_is_reconciled_alone(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(2)
     async with simulated_controller(cluster, HOURS) as process:
         await submit(cluster, "resident")
-        looked = looks_of(process)
+        reconciled = record_reconciles(process)
         cluster.workloads.submit(workload("newcomer", memory="200Gi"))
         await soon()
-        assert set(looked) == {"newcomer"}
+        assert set(reconciled) == {"newcomer"}
 
 
-async def test_a_change_of_spec_deletion_or_status_is_looked_at_an_own_write_of_it_is_not(
+async def test_others_changes_of_a_workload_trigger_a_reconcile_but_own_writes_do_not(
     cluster: SimulatedCluster,
 ) -> None:
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster, HOURS) as process:
         await submit(cluster, "worker")
-        looked = looks_of(process)
+        reconciled = record_reconciles(process)
         edit_status(cluster, "worker", phase="Placing")
         await soon()
-        assert looked == [], "two processes of which one is behind do not answer each other at once"
+        assert reconciled == [], "two processes do not react to each other's writes at once"
         await anyio.sleep(FOREIGN_STATUS_DELAY_SECONDS)
-        assert looked == ["worker"]
+        assert reconciled == ["worker"]
         assert row(cluster, "worker")[0] == "Running"
-        looked.clear()
+        reconciled.clear()
         patch = {"spec": {"template": {"metadata": {"labels": {"new": "label"}}}}}
         cluster.server.patch(WORKLOADS, "worker", NAMESPACE, patch)
         await soon()
-        assert looked == ["worker"]
+        assert reconciled == ["worker"]
         cluster.workloads.delete("worker")
         await soon()
-        assert len(looked) > 1
+        assert len(reconciled) > 1
     assert cluster.workloads.is_empty()
 
 
 @pytest.mark.parametrize("what", ["phase", "vanished", "deletion"])
-async def test_a_change_of_its_pod_is_looked_at(cluster: SimulatedCluster, what: str) -> None:
+async def test_a_change_of_its_pod_triggers_a_reconcile(cluster: SimulatedCluster, what: str) -> None:
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster, HOURS) as process:
         await submit(cluster, "worker", "other")
         cluster.kubelet.pause()
-        looked = looks_of(process)
+        reconciled = record_reconciles(process)
         match what:
             case "phase":
                 cluster.kubelet.succeed(cluster.workloads.pod_key("worker"))
@@ -87,12 +87,12 @@ async def test_a_change_of_its_pod_is_looked_at(cluster: SimulatedCluster, what:
             case _:
                 cluster.server.delete(PODS, "orw-worker", NAMESPACE)
         await soon()
-        assert looked[0] == "worker"
-        # Its end frees its seat, and then its neighbour on the claim is looked at, too.
-        assert set(looked) == ({"worker", "other"} if what == "phase" else {"worker"})
+        assert reconciled[0] == "worker"
+        # Its end frees its seat, which also triggers the other worker on the claim.
+        assert set(reconciled) == ({"worker", "other"} if what == "phase" else {"worker"})
 
 
-async def test_of_those_whose_status_is_looked_at_later_the_oldest_comes_first(
+async def test_delayed_status_reconciles_run_oldest_first(
     cluster: SimulatedCluster,
 ) -> None:
     cluster.fleet.add_nodes(1)
@@ -102,19 +102,19 @@ async def test_of_those_whose_status_is_looked_at_later_the_oldest_comes_first(
         await submit(cluster, "z-older")
         await anyio.sleep(SECOND_OF_CREATION)
         await submit(cluster, "a-younger")
-        looked = looks_of(process)
+        reconciled = record_reconciles(process)
         edit_status(cluster, "a-younger", phase="Placing")
         edit_status(cluster, "z-older", phase="Placing")
         await anyio.sleep(FOREIGN_STATUS_DELAY_SECONDS)
         await soon()
-        assert looked == ["z-older", "a-younger"]
+        assert reconciled == ["z-older", "a-younger"]
 
 
 # Claims.
 
 
-async def test_an_allocated_claim_is_offered_to_those_who_wait(cluster: SimulatedCluster) -> None:
-    """The creator's device comes; a worker whose own claim is refused joins it in the same moment."""
+async def test_an_allocated_claim_is_offered_to_waiting_workers(cluster: SimulatedCluster) -> None:
+    """A device appears for the creator, and a worker whose own claim is refused joins it at once."""
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster, HOURS):
         await submit(cluster, "holder", shared=False)
@@ -130,10 +130,10 @@ async def test_an_allocated_claim_is_offered_to_those_who_wait(cluster: Simulate
 @pytest.mark.parametrize(
     ("shared", "cause"), [(True, "claims that fit are full"), (False, "other workers hold devices that fit")]
 )
-async def test_an_allocation_lets_those_say_what_is_in_their_way_who_could_not(
+async def test_an_allocation_activates_workers_that_could_not_explain_their_wait(
     cluster: SimulatedCluster, shared: bool, cause: str
 ) -> None:
-    """kube-scheduler refuses the second Pod before it is known here what it gave to the first."""
+    """kube-scheduler refuses the second Pod before the cache shows the first allocation."""
     cluster.fleet.add_nodes(1)
     cluster.fleet.add_nodes(1, NodeShape(gpu_memory="8Gi"), prefix="small")
     cluster.watches.lag_seconds = lambda _client, kind: 2 * SOON_SECONDS if kind is CLAIMS else 0.0
@@ -145,15 +145,17 @@ async def test_an_allocation_lets_those_say_what_is_in_their_way_who_could_not(
         assert cause not in row(cluster, waiting[0])[3]
         await anyio.sleep(2 * SOON_SECONDS)
         assert row(cluster, waiting[0])[3].endswith(cause)
-        looked = looks_of(process)
+        reconciled = record_reconciles(process)
         cluster.workloads.submit(workload("third", memory="4Gi", shared=False))
         await anyio.sleep(3 * SOON_SECONDS)
         assert cluster.workloads.in_phase("Running")[-1:] == ["third"]
-        assert set(looked) == {"third"}, "the other one has said what is in its way"
+        assert set(reconciled) == {"third"}, "the other one already has an explanation"
 
 
-async def test_an_allocation_wakes_nobody_whom_it_lets_say_nothing_new(cluster: SimulatedCluster) -> None:
-    """One can never be placed here; the device of the other is held by something that is nobody's worker."""
+async def test_an_allocation_activates_no_worker_whose_explanation_stays_the_same(
+    cluster: SimulatedCluster,
+) -> None:
+    """One worker can never be placed here; the other's device is held by a claim of another controller."""
     cluster.fleet.add_nodes(1, NodeShape(gpus=2, gpu_memory="8Gi"), prefix="small")
     cluster.fleet.add_nodes(1)
     body = {
@@ -168,25 +170,25 @@ async def test_an_allocation_wakes_nobody_whom_it_lets_say_nothing_new(cluster: 
         await submit(cluster, "hopeless", memory="200Gi")
         await submit(cluster, "unlucky", memory="20Gi", shared=False)
         assert row(cluster, "unlucky")[3].endswith("no free device of 20Gi")
-        looked = looks_of(process)
+        reconciled = record_reconciles(process)
         await submit(cluster, "placed", memory="4Gi", shared=False)
         cluster.workloads.delete("placed")
         await soon()
-        assert set(looked) == {"placed"}
+        assert set(reconciled) == {"placed"}
 
 
-async def test_holders_of_a_claim_that_terminates_are_looked_at(cluster: SimulatedCluster) -> None:
+async def test_a_terminating_claim_triggers_its_holders(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster, HOURS) as process:
         await submit(cluster, "first", "second")
-        looked = looks_of(process)
+        reconciled = record_reconciles(process)
         delete_claim(cluster, claim_of(cluster, "first"))
         await soon()
-        assert set(looked) == {"first", "second"}
+        assert set(reconciled) == {"first", "second"}
 
 
-async def test_the_creator_of_a_claim_that_is_gone_is_looked_at(cluster: SimulatedCluster) -> None:
-    """Its predecessor claim has ended: no ledger names the worker, and it waits for the name alone."""
+async def test_a_deleted_claim_triggers_its_creator(cluster: SimulatedCluster) -> None:
+    """Its predecessor claim has ended. No ledger names the worker, which waits only for the name."""
     cluster.fleet.add_nodes(1)
     cluster.workloads.submit(workload("worker"))
     worker = cluster.workloads.get("worker")
@@ -209,11 +211,11 @@ async def test_the_creator_of_a_claim_that_is_gone_is_looked_at(cluster: Simulat
 # Ledgers.
 
 
-@pytest.mark.parametrize("how", ["a deletion", "an end", "a hand"])
+@pytest.mark.parametrize("how", ["a deletion", "an end", "a manual edit"])
 async def test_a_freed_seat_goes_to_the_longest_waiting_worker_that_fits(
     cluster: SimulatedCluster, how: str
 ) -> None:
-    """The oldest needs more device memory than there is on the shared GPU; the second oldest takes it."""
+    """The oldest needs more memory than the shared GPU has, so the second oldest gets the seat."""
     cluster.fleet.add_nodes(1)
     cluster.fleet.add_node("big", NodeShape(gpu_memory="120Gi"))
     async with simulated_controller(cluster, TWO_SEATS):
@@ -239,10 +241,10 @@ async def test_a_freed_seat_goes_to_the_longest_waiting_worker_that_fits(
     assert violations_at_rest(cluster, limit=2) == []
 
 
-async def test_an_older_worker_that_just_refused_the_seat_does_not_block_a_younger_one(
+async def test_an_older_worker_that_cannot_use_the_seat_does_not_block_a_younger_one(
     cluster: SimulatedCluster,
 ) -> None:
-    """An older one that waits for its Pod on an allocated claim takes no freed seat either."""
+    """Nor does an older worker that waits for its Pod on an allocated claim."""
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster, TWO_SEATS):
         await submit(cluster, "first", "second")
@@ -251,7 +253,7 @@ async def test_an_older_worker_that_just_refused_the_seat_does_not_block_a_young
         assert cluster.workloads.in_phase("Pending") == ["fourth", "third"]
         cluster.workloads.delete("first")
         await soon()
-        assert row(cluster, "third")[0] == "Placing", "it has a seat, and is not started"
+        assert row(cluster, "third")[0] == "Placing", "it has a seat, and its Pod has not started"
         cluster.workloads.delete("second")
         await soon()
         assert row(cluster, "fourth")[0] == "Running"
@@ -268,56 +270,56 @@ async def test_two_freed_seats_go_to_the_two_oldest(cluster: SimulatedCluster) -
         assert row(cluster, "w-1")[0] == "Pending"
 
 
-async def test_the_workers_of_seats_that_changed_and_of_live_pods_are_looked_at(
+async def test_a_changed_ledger_triggers_its_seat_holders_and_the_workers_of_live_pods(
     cluster: SimulatedCluster,
 ) -> None:
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster, HOURS) as process:
         await submit(cluster, "first", "second")
-        looked = looks_of(process)
+        reconciled = record_reconciles(process)
         remove_seat(cluster, claim_of(cluster, "first"), "second")
         await soon()
-        assert {"first", "second"} <= set(looked)
-        looked.clear()
+        assert {"first", "second"} <= set(reconciled)
+        reconciled.clear()
         cluster.server.delete(LEDGERS, cluster.workloads.ledgers()[0]["metadata"]["name"], NAMESPACE)
         await soon()
-        assert {"first", "second"} <= set(looked)
+        assert {"first", "second"} <= set(reconciled)
     assert violations_at_rest(cluster) == []
 
 
-async def test_a_seat_that_no_status_names_wakes_its_worker_alone(cluster: SimulatedCluster) -> None:
+async def test_an_unrecorded_seat_triggers_its_worker_alone(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(2)
     async with simulated_controller(cluster, HOURS) as process:
         await submit(cluster, "first", "second")
         await submit(cluster, "lora", shared=False)
         first = cluster.workloads.get("first")
         assert first is not None
-        looked = looks_of(process)
-        stray = {**foreign_seat("first", uid=first["metadata"]["uid"]), "assignmentID": "stray"}
-        edit_seats(cluster, claim_of(cluster, "lora"), lambda seats: [*seats, stray])
+        reconciled = record_reconciles(process)
+        unrecorded = {**foreign_seat("first", uid=first["metadata"]["uid"]), "assignmentID": "unrecorded"}
+        edit_seats(cluster, claim_of(cluster, "lora"), lambda seats: [*seats, unrecorded])
         await anyio.sleep(0.01)
-        assert looked[0] == "first"
+        assert reconciled[0] == "first"
         await soon()
-        assert "second" not in looked
+        assert "second" not in reconciled
 
 
-async def test_bookings_wake_nobody_else(cluster: SimulatedCluster) -> None:
+async def test_a_booking_triggers_no_other_worker(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster, HOURS) as process:
         await submit(cluster, "creator", "resident")
         cluster.workloads.submit(*(workload(f"big-{n}", memory="200Gi") for n in range(5)))
         await soon()
-        looked = looks_of(process)
+        reconciled = record_reconciles(process)
         cluster.workloads.submit(workload("joiner"))
         await soon()
         assert row(cluster, "joiner")[0] == "Running"
-        assert set(looked) == {"joiner"}
+        assert set(reconciled) == {"joiner"}
 
 
 # What a hand-off costs.
 
 
-async def test_among_five_hundred_waiters_a_hand_off_costs_fourteen_requests_and_few_looks(
+async def test_a_hand_off_among_five_hundred_waiting_workers_costs_fourteen_requests_and_few_reconciles(
     cluster: SimulatedCluster,
 ) -> None:
     cluster.fleet.add_nodes(1)

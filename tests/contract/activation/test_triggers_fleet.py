@@ -1,4 +1,4 @@
-"""Contract §6, wake-ups by nodes, devices and other Pods, with a retry interval of hours."""
+"""Contract §6: activation by nodes, devices and other Pods, with a retry interval of hours."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from simulation.cluster.simulated import SimulatedCluster
 from simulation.cluster.workloads import workload
 from tests.contract.harness import (
     claim_of,
-    looks_of,
     plain_pod,
     reconciles,
+    record_reconciles,
     row,
     settings_with,
     submit,
@@ -42,7 +42,7 @@ NODE_EVENTS = {
 
 
 @pytest.mark.parametrize("event", list(NODE_EVENTS))
-async def test_a_change_of_the_fleet_wakes_everybody_who_waits_oldest_first(
+async def test_a_fleet_change_activates_all_waiting_workers_oldest_first(
     cluster: SimulatedCluster, event: str
 ) -> None:
     cluster.fleet.add_nodes(1)
@@ -54,48 +54,50 @@ async def test_a_change_of_the_fleet_wakes_everybody_who_waits_oldest_first(
         if event == "the device class":
             cluster.fleet.remove_device_class()
             await soon()
-        looked = looks_of(process)
+        reconciled = record_reconciles(process)
         NODE_EVENTS[event](cluster)
         await soon()
-        assert looked[:3] == ["w-c", "w-a", "w-b"]
-        assert "resident" not in looked
+        assert reconciled[:3] == ["w-c", "w-a", "w-b"]
+        assert "resident" not in reconciled
 
 
-async def test_a_heartbeat_wakes_nobody(cluster: SimulatedCluster) -> None:
+async def test_a_kubelet_heartbeat_activates_no_worker(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster, HOURS) as process:
         await submit(cluster, "resident", "waiter", shared=False)
-        looked, before = looks_of(process), reconciles(process)
+        reconciled, before = record_reconciles(process), reconciles(process)
         for beat in range(20):
             ready = {"type": "Ready", "status": "True", "lastHeartbeatTime": f"2030-01-01T01:00:{beat:02}Z"}
             patch = {"status": {"conditions": [ready], "images": [{"names": [f"image-{beat}"]}]}}
             cluster.server.patch(NODES, "gpu-node-0", "", patch, subresource="status")
             await anyio.sleep(1)
-        assert looked == []
+        assert reconciled == []
         assert reconciles(process) == before
 
 
-async def test_a_node_that_is_not_enabled_wakes_nobody(cluster: SimulatedCluster) -> None:
+async def test_a_node_that_is_not_enabled_activates_no_worker(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
     cluster.fleet.add_node("other", NodeShape(enabled=False))
     async with simulated_controller(cluster, HOURS) as process:
         await submit(cluster, "resident", "waiter", shared=False)
         cluster.scheduler.pause()
-        looked = looks_of(process)
+        reconciled = record_reconciles(process)
         cluster.fleet.cordon("other")
         cluster.fleet.taint("other", "key", "NoSchedule")
         await soon()
-        assert looked == []
+        assert reconciled == []
 
 
 def request_memory(worker: Document, memory: str) -> Document:
-    """The worker with that much host memory requested."""
+    """Return the worker with that host memory request."""
     worker["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["memory"] = memory
     return worker
 
 
 @pytest.mark.parametrize("how", ["ends", "goes"])
-async def test_another_pod_that_ends_makes_room_for_a_waiter(cluster: SimulatedCluster, how: str) -> None:
+async def test_the_end_of_another_pod_frees_host_memory_for_a_waiting_worker(
+    cluster: SimulatedCluster, how: str
+) -> None:
     cluster.fleet.add_nodes(1, NodeShape(host_memory="100Gi"))
     cluster.server.create(PODS, "default", plain_pod("batch", memory="60Gi", node="gpu-node-0"))
     async with simulated_controller(cluster, HOURS):
@@ -103,7 +105,7 @@ async def test_another_pod_that_ends_makes_room_for_a_waiter(cluster: SimulatedC
         cluster.workloads.submit(request_memory(workload("waiter"), "50Gi"))
         await soon()
         assert row(cluster, "waiter")[0] == "Pending"
-        # kube-scheduler's own second try would look like a wake-up of ours.
+        # kube-scheduler's own retry would look like an activation.
         cluster.scheduler.pause()
         key = ObjectKey("default", "batch")
         if how == "ends":
@@ -114,7 +116,7 @@ async def test_another_pod_that_ends_makes_room_for_a_waiter(cluster: SimulatedC
     assert claim_of(cluster, "waiter") == claim_of(cluster, "creator")
 
 
-async def test_a_missing_device_class_that_comes_wakes_those_who_wait_for_it(
+async def test_creation_of_the_missing_device_class_activates_waiting_workers(
     cluster: SimulatedCluster,
 ) -> None:
     cluster.fleet.add_nodes(1)
@@ -127,7 +129,7 @@ async def test_a_missing_device_class_that_comes_wakes_those_who_wait_for_it(
         assert row(cluster, "worker")[0] == "Running"
 
 
-async def test_a_pool_that_is_completed_wakes_those_who_wait_for_it(cluster: SimulatedCluster) -> None:
+async def test_completion_of_a_pool_activates_waiting_workers(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
     cluster.fleet.set_devices("gpu-node-0", ["80Gi"], slice_count=2)
     async with simulated_controller(cluster, HOURS):
@@ -138,15 +140,17 @@ async def test_a_pool_that_is_completed_wakes_those_who_wait_for_it(cluster: Sim
         assert row(cluster, "worker")[0] == "Running"
 
 
-async def test_without_any_event_every_waiter_is_looked_at_each_interval(cluster: SimulatedCluster) -> None:
+async def test_without_events_every_waiting_worker_is_reconciled_each_interval(
+    cluster: SimulatedCluster,
+) -> None:
     cluster.fleet.add_nodes(1)
     async with simulated_controller(
         cluster, settings_with(retry_interval_seconds=10.0, placement_timeout_seconds=0.0)
     ) as process:
         await submit(cluster, "resident", "own-claim", shared=False)
         await submit(cluster, "no-claim", memory="200Gi")
-        looked = looks_of(process)
+        reconciled = record_reconciles(process)
         await anyio.sleep(100)
-        counts = {name: looked.count(name) for name in dict.fromkeys(looked)}
+        counts = {name: reconciled.count(name) for name in dict.fromkeys(reconciled)}
         assert set(counts) == {"own-claim", "no-claim"}
         assert all(9 <= count <= 11 for count in counts.values()), counts

@@ -1,4 +1,4 @@
-"""Workers of one process do not race each other for the seats of one ledger."""
+"""Workers of one process book the seats of one ledger without conflicts."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from tests.contract.hours import HOURS
 pytestmark = pytest.mark.anyio
 
 WORKERS = 12
-"""More than one booking has tries."""
+"""More than the attempts of one booking."""
 
 
-async def test_workers_that_come_at_once_take_seats_without_a_conflict(
+async def test_concurrent_workers_of_one_process_book_seats_without_a_conflict(
     cluster: SimulatedCluster,
 ) -> None:
     cluster.fleet.add_nodes(1)
@@ -33,5 +33,5 @@ async def test_workers_that_come_at_once_take_seats_without_a_conflict(
         assert {claim_of(cluster, name) for name in names} == {claim_of(cluster, "creator")}
         calls = [each for each in cluster.calls(since=since) if each.request.kind is LEDGERS]
         assert [each.request for each in calls if isinstance(each.error, Conflict)] == []
-        assert not process.controller.claim_locks._locks, "no lock outlives its holder"
+        assert not process.controller.claim_locks._locks, "no lock remains without a holder"
     assert violations_at_rest(cluster) == []

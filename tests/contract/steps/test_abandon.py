@@ -19,23 +19,23 @@ from tests.contract.clocks import BACK_AND_FORWARD, HALF_A_DAY_SECONDS
 from tests.contract.harness import (
     assert_sound,
     claim_of,
-    deeds,
     delete_pod,
     edit_seats,
     pod_uid,
     row,
     settings_with,
     submit,
+    writes_of,
 )
 
 pytestmark = pytest.mark.anyio
 
 NAMESPACE = "openrl-system"
-PATIENT = settings_with(placement_timeout_seconds=0.0)
+PATIENCE_SECONDS = settings_with(placement_timeout_seconds=0.0)
 
 
-async def wedge(cluster: SimulatedCluster) -> None:
-    """`worker` shares the claim of `creator` on a node that was cordoned, and its Pod is made anew."""
+async def make_stuck(cluster: SimulatedCluster) -> None:
+    """Let `worker` share the claim of `creator` on a cordoned node, with a new unschedulable Pod."""
     cluster.fleet.add_nodes(1)
     await submit(cluster, "creator", "worker")
     assert claim_of(cluster, "worker") == claim_of(cluster, "creator")
@@ -44,12 +44,12 @@ async def wedge(cluster: SimulatedCluster) -> None:
     await cluster.wait_until(lambda: row(cluster, "worker")[2] == "Unschedulable", "no refusal")
 
 
-async def test_after_two_minutes_pod_status_and_seat_go_and_the_worker_is_placed_elsewhere(
+async def test_after_two_minutes_the_worker_gives_up_its_seat_and_is_placed_elsewhere(
     cluster: SimulatedCluster,
 ) -> None:
     invariants = InvariantChecker(cluster)
-    async with simulated_controller(cluster, PATIENT):
-        await wedge(cluster)
+    async with simulated_controller(cluster, PATIENCE_SECONDS):
+        await make_stuck(cluster)
         first = pod_uid(cluster, "worker")
         cluster.fleet.add_node("spare")
         await anyio.sleep(115)
@@ -57,7 +57,7 @@ async def test_after_two_minutes_pod_status_and_seat_go_and_the_worker_is_placed
         assert row(cluster, "worker")[0] == "Pending"
         mark = len(cluster.audit)
         await anyio.sleep(10)
-        assert deeds(cluster, mark)[:3] == ["delete pods", "patch workloads/status", "patch claimledgers"]
+        assert writes_of(cluster, mark)[:3] == ["delete pods", "patch workloads/status", "patch claimledgers"]
         await cluster.settle()
     assert row(cluster, "worker") == ("Running", "True", "Placed", "")
     assert cluster.workloads.status("worker")["nodeName"] == "spare"
@@ -67,12 +67,12 @@ async def test_after_two_minutes_pod_status_and_seat_go_and_the_worker_is_placed
 
 
 @BACK_AND_FORWARD
-async def test_two_minutes_are_two_minutes_whatever_the_wall_clock_is_set_to(
+async def test_setting_the_wall_clock_does_not_change_the_two_minutes(
     cluster: SimulatedCluster, jump_seconds: float
 ) -> None:
-    """A seat that is kept for longer is booked host memory that kube-scheduler does not know of."""
-    async with simulated_controller(cluster, PATIENT):
-        await wedge(cluster)
+    """A seat kept for longer would hold host memory that kube-scheduler does not count."""
+    async with simulated_controller(cluster, PATIENCE_SECONDS):
+        await make_stuck(cluster)
         first = pod_uid(cluster, "worker")
         await anyio.sleep(5)
         cluster.clock.jump(jump_seconds)
@@ -82,20 +82,24 @@ async def test_two_minutes_are_two_minutes_whatever_the_wall_clock_is_set_to(
         assert pod_uid(cluster, "worker") != first
 
 
-async def test_a_verdict_from_a_clock_that_was_ahead_counts_from_its_sight(cluster: SimulatedCluster) -> None:
-    async with simulated_controller(cluster, PATIENT, identity="before"):
-        await wedge(cluster)
+async def test_a_refusal_with_a_timestamp_in_the_future_counts_from_its_observation(
+    cluster: SimulatedCluster,
+) -> None:
+    async with simulated_controller(cluster, PATIENCE_SECONDS, identity="before"):
+        await make_stuck(cluster)
         first = pod_uid(cluster, "worker")
     cluster.clock.jump(-HALF_A_DAY_SECONDS)
-    async with simulated_controller(cluster, PATIENT):
+    async with simulated_controller(cluster, PATIENCE_SECONDS):
         await anyio.sleep(115)
         assert pod_uid(cluster, "worker") == first
         await anyio.sleep(15)
         assert pod_uid(cluster, "worker") != first
 
 
-async def test_binding_conditions_grant_six_hundred_seconds(cluster: SimulatedCluster) -> None:
-    async with simulated_controller(cluster, PATIENT):
+async def test_binding_conditions_extend_the_patience_to_six_hundred_seconds(
+    cluster: SimulatedCluster,
+) -> None:
+    async with simulated_controller(cluster, PATIENCE_SECONDS):
         cluster.fleet.add_nodes(1)
         await submit(cluster, "creator", "worker")
         claim = claim_of(cluster, "creator")
@@ -111,16 +115,18 @@ async def test_binding_conditions_grant_six_hundred_seconds(cluster: SimulatedCl
 
 
 def add_binding_conditions(cluster: SimulatedCluster, claim: str) -> None:
-    """An allocation is immutable: this one is written past the server's rules."""
+    """Edit an allocation, which the API server would not allow."""
     document = cluster.server.get(CLAIMS, claim, NAMESPACE).copy()
     for result in document["status"]["allocation"]["devices"]["results"]:
         result["bindingConditions"] = ["example.com/attached"]
     cluster.server.store.put(CLAIMS, document)
 
 
-async def test_never_while_the_pod_has_a_nominated_node(cluster: SimulatedCluster) -> None:
-    async with simulated_controller(cluster, PATIENT):
-        await wedge(cluster)
+async def test_a_claim_is_never_abandoned_while_the_pod_has_a_nominated_node(
+    cluster: SimulatedCluster,
+) -> None:
+    async with simulated_controller(cluster, PATIENCE_SECONDS):
+        await make_stuck(cluster)
         first = pod_uid(cluster, "worker")
         cluster.scheduler.pause()
 
@@ -132,11 +138,11 @@ async def test_never_while_the_pod_has_a_nominated_node(cluster: SimulatedCluste
         assert pod_uid(cluster, "worker") == first
 
 
-async def test_the_old_verdict_of_a_pod_whose_claim_was_just_allocated_does_not_count(
+async def test_a_refusal_from_before_the_allocation_does_not_count(
     cluster: SimulatedCluster,
 ) -> None:
-    """It waited for minutes on its own claim; two minutes are counted from the allocation."""
-    async with simulated_controller(cluster, PATIENT):
+    """The Pod waited for minutes on its own claim; the two minutes count from the allocation."""
+    async with simulated_controller(cluster, PATIENCE_SECONDS):
         cluster.fleet.add_nodes(1)
         await submit(cluster, "holder", "worker", shared=False)
         await anyio.sleep(600)
@@ -144,7 +150,7 @@ async def test_the_old_verdict_of_a_pod_whose_claim_was_just_allocated_does_not_
         cluster.scheduler.pause()
         cluster.workloads.delete("holder")
         await cluster.settle()
-        # The device is free, and the claim gets it; binding takes long, and the verdict stays as it was.
+        # The claim gets the free device, but binding takes long, and the condition stays unchanged.
         allocate(cluster, claim_of(cluster, "worker"))
         await anyio.sleep(115)
         assert pod_uid(cluster, "worker") == first
@@ -153,7 +159,7 @@ async def test_the_old_verdict_of_a_pod_whose_claim_was_just_allocated_does_not_
 
 
 def allocate(cluster: SimulatedCluster, claim: str) -> None:
-    """What kube-scheduler writes when it finds a device, before it binds."""
+    """Write what kube-scheduler writes when it finds a device, before it binds."""
 
     def change(document: Document) -> None:
         result = {"request": "gpu/t1x80", "driver": "gpu.nvidia.com", "pool": "gpu-node-0", "device": "gpu-0"}
@@ -168,11 +174,11 @@ def allocate(cluster: SimulatedCluster, claim: str) -> None:
     cluster.server.edit(CLAIMS, ObjectKey(NAMESPACE, claim), change, subresource="status")
 
 
-async def test_a_pod_that_was_bound_meanwhile_keeps_its_claim(cluster: SimulatedCluster) -> None:
-    """It is deleted on the version that showed it unbound: the scheduler won."""
+async def test_a_pod_bound_meanwhile_keeps_its_claim(cluster: SimulatedCluster) -> None:
+    """The delete on the version that showed it unbound conflicts, because kube-scheduler was first."""
     faults = Faults()
-    async with simulated_controller(cluster, PATIENT, interceptor=faults):
-        await wedge(cluster)
+    async with simulated_controller(cluster, PATIENCE_SECONDS, interceptor=faults):
+        await make_stuck(cluster)
         first, claim = pod_uid(cluster, "worker"), claim_of(cluster, "worker")
         bound = faults.add(
             Meanwhile(
@@ -194,10 +200,10 @@ async def test_a_pod_that_was_bound_meanwhile_keeps_its_claim(cluster: Simulated
     assert_sound(cluster, "worker")
 
 
-async def test_only_the_seat_that_was_seen_before_the_status_write_is_released(
+async def test_only_seats_seen_before_the_status_write_are_released(
     cluster: SimulatedCluster,
 ) -> None:
-    """Another process adopts the seat under an assignment of its own in between, and may be committing it."""
+    """Another process adopts the seat in between under its own assignment, and may be about to commit it."""
 
     async def adopted_meanwhile(_request: Request, apply: Apply) -> bytes:
         answer = apply()
@@ -210,8 +216,8 @@ async def test_only_the_seat_that_was_seen_before_the_status_write_is_released(
         return answer
 
     faults = Faults()
-    async with simulated_controller(cluster, PATIENT, interceptor=faults):
-        await wedge(cluster)
+    async with simulated_controller(cluster, PATIENCE_SECONDS, interceptor=faults):
+        await make_stuck(cluster)
         claim = claim_of(cluster, "creator")
         hit = faults.add(
             adopted_meanwhile,
@@ -227,18 +233,20 @@ async def test_only_the_seat_that_was_seen_before_the_status_write_is_released(
         for each in (change.record.document.get("status") or {}).get("conditions") or ()
         if "message" in each
     ]
-    assert any("assignment theirs" in message for message in messages), "it goes as a stray, behind a fence"
+    assert any("assignment theirs" in message for message in messages), (
+        "it is released later, after a fencing write"
+    )
 
 
 # What is not offered again.
 
 
-async def test_the_same_refusal_does_not_repeat_while_other_capacity_is_free(
+async def test_a_refusal_does_not_repeat_while_other_capacity_is_free(
     cluster: SimulatedCluster,
 ) -> None:
-    """The seat looks as if it fitted (kube-scheduler knows better): the worker takes the free device."""
-    async with simulated_controller(cluster, PATIENT):
-        await refuse_for_no_seen_reason(cluster)
+    """The seat seems to fit, but kube-scheduler refuses it: the worker gets the free device."""
+    async with simulated_controller(cluster, PATIENCE_SECONDS):
+        await refuse_without_visible_reason(cluster)
         creator = claim_of(cluster, "creator")
         cluster.fleet.add_node("spare", NodeShape(gpu_memory="81Gi"))
         await abandoned(cluster, creator)
@@ -249,7 +257,7 @@ async def test_the_same_refusal_does_not_repeat_while_other_capacity_is_free(
 
 
 async def abandoned(cluster: SimulatedCluster, creator: str) -> None:
-    """Return once the worker left that claim for one of its own and has its Pod."""
+    """Wait until the worker left that claim for its own, and has its Pod."""
     await cluster.wait_until(
         lambda: claim_of(cluster, "worker") not in {"", creator} and bool(cluster.workloads.pod("worker")),
         "not abandoned",
@@ -257,8 +265,8 @@ async def abandoned(cluster: SimulatedCluster, creator: str) -> None:
     )
 
 
-async def refuse_for_no_seen_reason(cluster: SimulatedCluster) -> None:
-    """`worker` has a seat on the claim of `creator` that kube-scheduler refuses; the test plays its part."""
+async def refuse_without_visible_reason(cluster: SimulatedCluster) -> None:
+    """Let `worker` have a seat on the claim of `creator`, and refuse it in place of kube-scheduler."""
     cluster.fleet.add_nodes(1)
     await submit(cluster, "creator")
     cluster.scheduler.pause()
@@ -267,7 +275,7 @@ async def refuse_for_no_seen_reason(cluster: SimulatedCluster) -> None:
 
 
 def refuse(cluster: SimulatedCluster, name: str) -> None:
-    """Write kube-scheduler's verdict by hand."""
+    """Write the condition that kube-scheduler writes when it refuses a Pod."""
 
     def change(document: Document) -> None:
         document["status"]["conditions"] = condition(
@@ -282,11 +290,13 @@ def refuse(cluster: SimulatedCluster, name: str) -> None:
     cluster.server.edit(PODS, cluster.workloads.pod_key(name), change, subresource="status")
 
 
-async def test_it_is_offered_again_after_a_back_off_that_doubles(cluster: SimulatedCluster) -> None:
-    """Nothing else is there: seat refused, own claim cut, seat again after 1, 2, 4, ... 30 minutes."""
+async def test_an_abandoned_claim_is_offered_again_after_a_doubling_backoff(
+    cluster: SimulatedCluster,
+) -> None:
+    """Without other capacity the worker gets its own claim, and the seat after 1, 2, 4, ... 30 minutes."""
     often = settings_with(placement_timeout_seconds=0.0, retry_interval_seconds=10.0)
     async with simulated_controller(cluster, often):
-        await refuse_for_no_seen_reason(cluster)
+        await refuse_without_visible_reason(cluster)
         creator = claim_of(cluster, "creator")
         waits: list[float] = []
         for _ in range(7):
@@ -303,9 +313,9 @@ async def test_it_is_offered_again_after_a_back_off_that_doubles(cluster: Simula
     assert minutes == [1, 2, 4, 8, 16, 30, 30]
 
 
-async def test_it_is_offered_again_when_its_node_changes(cluster: SimulatedCluster) -> None:
-    async with simulated_controller(cluster, PATIENT):
-        await refuse_for_no_seen_reason(cluster)
+async def test_an_abandoned_claim_is_offered_again_when_its_node_changes(cluster: SimulatedCluster) -> None:
+    async with simulated_controller(cluster, PATIENCE_SECONDS):
+        await refuse_without_visible_reason(cluster)
         creator = claim_of(cluster, "creator")
         await abandoned(cluster, creator)
         refuse(cluster, "worker")
@@ -315,10 +325,10 @@ async def test_it_is_offered_again_when_its_node_changes(cluster: SimulatedClust
         await cluster.wait_until(lambda: claim_of(cluster, "worker") == creator, "no claim", limit_seconds=5)
 
 
-async def test_another_claim_of_the_same_name_is_another_target(cluster: SimulatedCluster) -> None:
-    """Abandoned claims are remembered by UID."""
-    async with simulated_controller(cluster, PATIENT):
-        await refuse_for_no_seen_reason(cluster)
+async def test_a_new_claim_with_the_name_of_an_abandoned_one_is_offered(cluster: SimulatedCluster) -> None:
+    """The back-off holds claims by UID."""
+    async with simulated_controller(cluster, PATIENCE_SECONDS):
+        await refuse_without_visible_reason(cluster)
         creator = claim_of(cluster, "creator")
         await abandoned(cluster, creator)
         refuse(cluster, "worker")

@@ -1,4 +1,4 @@
-"""Contract §5.9: a worker without a claim gets a seat or a claim of its own, by the strategy."""
+"""Contract §5.9: a worker without a claim gets a seat or its own claim, by the placement strategy."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from simulation.cluster.workloads import workload
 from tests.contract.harness import (
     assert_sound,
     claim_of,
-    deeds,
     delete_claim,
     edit_seats,
     foreign_seat,
@@ -29,6 +28,7 @@ from tests.contract.harness import (
     row,
     settings_with,
     submit,
+    writes_of,
 )
 
 pytestmark = pytest.mark.anyio
@@ -37,14 +37,14 @@ NAMESPACE = "openrl-system"
 SPREAD = settings_with(placement_strategy=PlacementStrategy.SPREAD)
 
 
-async def test_binpack_takes_a_seat_first(cluster: SimulatedCluster) -> None:
+async def test_binpack_books_a_seat_first(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(3)
     async with simulated_controller(cluster):
         await submit(cluster, "first", "second", "third")
     assert list(cluster.workloads.seats().values()) == [["first", "second", "third"]]
 
 
-async def test_spread_cuts_its_own_claim_first_and_shares_only_then(cluster: SimulatedCluster) -> None:
+async def test_spread_creates_own_claims_first_and_then_shares(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(2)
     async with simulated_controller(cluster, SPREAD):
         await submit(cluster, "first", "second", "third")
@@ -53,8 +53,8 @@ async def test_spread_cuts_its_own_claim_first_and_shares_only_then(cluster: Sim
     assert violations_at_rest(cluster) == []
 
 
-async def test_a_contended_ledger_costs_no_claim(cluster: SimulatedCluster) -> None:
-    """Every try to book is lost to others: the worker is retried with back-off, and takes the seat then."""
+async def test_a_contended_ledger_does_not_lead_to_an_own_claim(cluster: SimulatedCluster) -> None:
+    """All booking attempts conflict: the worker is retried with back-off, and then books the seat."""
     cluster.fleet.add_nodes(2)
     faults = Faults()
     async with simulated_controller(cluster, interceptor=faults):
@@ -63,13 +63,13 @@ async def test_a_contended_ledger_costs_no_claim(cluster: SimulatedCluster) -> N
         await submit(cluster, "worker")
         assert hit.hits == 7
     assert cluster.workloads.seats() == {claim_of(cluster, "creator"): ["creator", "worker"]}
-    assert "create resourceclaims" not in deeds(cluster)[6:]
+    assert "create resourceclaims" not in writes_of(cluster)[6:]
 
 
 # A claim of the same name.
 
 
-async def own_name(cluster: SimulatedCluster, name: str, n: int = 0) -> str:
+async def own_claim_name_of(cluster: SimulatedCluster, name: str, n: int = 0) -> str:
     worker = cluster.workloads.get(name)
     assert worker is not None
     uid = worker["metadata"]["uid"]
@@ -78,7 +78,7 @@ async def own_name(cluster: SimulatedCluster, name: str, n: int = 0) -> str:
 
 
 def hold_claim(cluster: SimulatedCluster, name: str) -> None:
-    """A terminating claim of that name, kept by somebody's finalizer."""
+    """Create a terminating claim with that name and a foreign finalizer."""
     body: Document = {
         "metadata": {
             "name": name,
@@ -93,30 +93,32 @@ def hold_claim(cluster: SimulatedCluster, name: str) -> None:
     cluster.server.delete(CLAIMS, name, NAMESPACE)
 
 
-def let_go(cluster: SimulatedCluster, name: str) -> None:
+def remove_finalizers(cluster: SimulatedCluster, name: str) -> None:
     cluster.server.patch(CLAIMS, name, NAMESPACE, {"metadata": {"finalizers": None}})
 
 
-async def test_an_own_claim_that_still_ends_is_waited_for(cluster: SimulatedCluster) -> None:
+async def test_a_terminating_own_claim_is_awaited(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
     cluster.workloads.submit(workload("worker"))
-    name = await own_name(cluster, "worker")
+    name = await own_claim_name_of(cluster, "worker")
     hold_claim(cluster, name)
     async with simulated_controller(cluster):
         await cluster.settle()
         phase, status, reason, text = row(cluster, "worker")
         assert (phase, status, reason) == ("Pending", "False", "WaitingForPredecessorClaim")
         assert text == f"WaitingForPredecessorClaim: {name} is still ending"
-        let_go(cluster, name)
+        remove_finalizers(cluster, name)
         await cluster.settle()
     assert claim_of(cluster, "worker") == name
     assert_sound(cluster, "worker")
 
 
-async def test_a_seat_elsewhere_may_be_taken_meanwhile(cluster: SimulatedCluster) -> None:
+async def test_a_seat_elsewhere_may_be_booked_while_the_own_claim_terminates(
+    cluster: SimulatedCluster,
+) -> None:
     cluster.fleet.add_nodes(1)
     cluster.workloads.submit(workload("worker", exclusive=False))
-    hold_claim(cluster, await own_name(cluster, "worker"))
+    hold_claim(cluster, await own_claim_name_of(cluster, "worker"))
     async with simulated_controller(cluster, SPREAD):
         await cluster.settle()
         assert row(cluster, "worker")[2] == "WaitingForPredecessorClaim"
@@ -125,15 +127,18 @@ async def test_a_seat_elsewhere_may_be_taken_meanwhile(cluster: SimulatedCluster
     assert_sound(cluster, "worker")
 
 
-async def test_with_others_on_it_the_next_name_is_taken(cluster: SimulatedCluster) -> None:
-    """A claim of that name lives and holds only another worker's seat."""
+async def test_the_next_name_is_used_if_others_use_the_claim(cluster: SimulatedCluster) -> None:
+    """A live claim with that name has only another worker's seat."""
     cluster.fleet.add_nodes(2)
     async with simulated_controller(cluster):
         await submit(cluster, "other", shared=False)
         cluster.workloads.submit(workload("probe"))
     cluster.workloads.submit(workload("worker"))
     cluster.workloads.delete("probe")
-    name, following = await own_name(cluster, "worker"), await own_name(cluster, "worker", 1)
+    name, following = (
+        await own_claim_name_of(cluster, "worker"),
+        await own_claim_name_of(cluster, "worker", 1),
+    )
     ledger = add_ledger_of_other(cluster, name)
     owner = {
         "apiVersion": "openrl.io/v1alpha1",
@@ -154,7 +159,7 @@ async def test_with_others_on_it_the_next_name_is_taken(cluster: SimulatedCluste
 
 
 def add_ledger_of_other(cluster: SimulatedCluster, claim: str) -> str:
-    """A ledger of that claim whose one seat is the worker `other`'s; returns its UID."""
+    """Create a ledger of that claim with one seat, of worker `other`; returns its UID."""
     other = cluster.workloads.get("other")
     assert other is not None
     seat = foreign_seat("other", uid=other["metadata"]["uid"], exclusive=True)
@@ -165,10 +170,13 @@ def add_ledger_of_other(cluster: SimulatedCluster, claim: str) -> str:
     return cluster.server.create(LEDGERS, NAMESPACE, body).uid
 
 
-async def test_a_terminating_claim_with_others_on_it_is_not_waited_for(cluster: SimulatedCluster) -> None:
+async def test_a_terminating_claim_used_by_others_is_not_awaited(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(2)
     cluster.workloads.submit(workload("other", exclusive=True), workload("worker", exclusive=True))
-    name, following = await own_name(cluster, "worker"), await own_name(cluster, "worker", 1)
+    name, following = (
+        await own_claim_name_of(cluster, "worker"),
+        await own_claim_name_of(cluster, "worker", 1),
+    )
     hold_claim(cluster, name)
     add_ledger_of_other(cluster, name)
     async with simulated_controller(cluster):
@@ -177,12 +185,12 @@ async def test_a_terminating_claim_with_others_on_it_is_not_waited_for(cluster: 
         assert row(cluster, "worker")[0] == "Running"
 
 
-async def test_a_creator_goes_on_from_its_own_ledger_after_a_crash(cluster: SimulatedCluster) -> None:
+async def test_a_creator_continues_with_its_own_ledger_after_a_crash(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
     cluster.workloads.submit(workload("worker"))
     worker = cluster.workloads.get("worker")
     assert worker is not None
-    name = await own_name(cluster, "worker")
+    name = await own_claim_name_of(cluster, "worker")
     seat = foreign_seat("worker", uid=worker["metadata"]["uid"])
     body = {
         "metadata": {"name": ledger_key(name).name, "labels": {"openrl.io/managed": "true"}},
@@ -200,17 +208,17 @@ async def test_a_creator_goes_on_from_its_own_ledger_after_a_crash(cluster: Simu
 # A claim that the fleet has outgrown.
 
 
-async def test_an_unallocated_own_claim_that_lacks_a_shape_is_cut_anew(cluster: SimulatedCluster) -> None:
+async def test_an_unallocated_own_claim_that_lacks_a_shape_is_recreated(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1, NodeShape(gpu_memory="24Gi"))
     invariants = InvariantChecker(cluster)
     async with simulated_controller(cluster):
         await submit(cluster, "holder", "lora", shared=False)
-        before, uid = tiers(cluster, "lora"), pod_uid(cluster, "lora")
+        before, uid = shapes_of(cluster, "lora"), pod_uid(cluster, "lora")
         assert before == ["t1x24"]
         cluster.fleet.add_node("big", NodeShape(gpu_memory="80Gi"))
         await anyio.sleep(60)
         await cluster.settle()
-        assert tiers(cluster, "lora") == ["t1x24", "t1x80"]
+        assert shapes_of(cluster, "lora") == ["t1x24", "t1x80"]
         assert pod_uid(cluster, "lora") != uid
     assert row(cluster, "lora")[0] == "Running"
     assert cluster.workloads.status("lora")["nodeName"] == "big"
@@ -218,7 +226,7 @@ async def test_an_unallocated_own_claim_that_lacks_a_shape_is_cut_anew(cluster: 
     assert not invariants.violations
 
 
-async def test_an_allocated_claim_is_not_cut_anew(cluster: SimulatedCluster) -> None:
+async def test_an_allocated_claim_is_not_recreated(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1, NodeShape(gpu_memory="24Gi"))
     async with simulated_controller(cluster):
         await submit(cluster, "lora", shared=False)
@@ -228,8 +236,8 @@ async def test_an_allocated_claim_is_not_cut_anew(cluster: SimulatedCluster) -> 
     assert (claim_of(cluster, "lora"), pod_uid(cluster, "lora")) == (claim, uid)
 
 
-def tiers(cluster: SimulatedCluster, name: str) -> list[str]:
-    """The shapes that a worker's claim lists."""
+def shapes_of(cluster: SimulatedCluster, name: str) -> list[str]:
+    """Return the shapes that a worker's claim lists."""
     claim = cluster.server.document(CLAIMS, claim_of(cluster, name), NAMESPACE)
     assert claim is not None
     (request,) = claim["spec"]["devices"]["requests"]
@@ -239,7 +247,7 @@ def tiers(cluster: SimulatedCluster, name: str) -> list[str]:
 # The order in which seats go (contract §6).
 
 
-async def test_a_new_workload_yields_to_those_that_wait(cluster: SimulatedCluster) -> None:
+async def test_a_new_workload_yields_to_waiting_workers(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
     two = settings_with(max_seats_per_claim=2)
     async with simulated_controller(cluster, two):
@@ -254,7 +262,7 @@ async def test_a_new_workload_yields_to_those_that_wait(cluster: SimulatedCluste
     assert row(cluster, "brand-new")[0] == "Pending"
 
 
-async def test_a_hand_edited_ledger_above_the_limit_takes_nobody_and_evicts_nobody(
+async def test_a_ledger_above_the_limit_accepts_and_evicts_no_worker(
     cluster: SimulatedCluster,
 ) -> None:
     cluster.fleet.add_nodes(1)
@@ -273,8 +281,8 @@ async def test_a_hand_edited_ledger_above_the_limit_takes_nobody_and_evicts_nobo
     assert [pod_uid(cluster, name) for name in ("first", "second")] == uids[:2]
 
 
-async def test_a_missing_ledger_is_a_dying_claim_to_a_joiner(cluster: SimulatedCluster) -> None:
-    """Its claim is being collected: the newcomer cuts its own."""
+async def test_a_claim_without_a_ledger_is_not_joined(cluster: SimulatedCluster) -> None:
+    """The claim is being garbage collected, so the new worker creates its own."""
     cluster.fleet.add_nodes(2)
     async with simulated_controller(cluster):
         await submit(cluster, "creator")

@@ -1,4 +1,4 @@
-"""Contract §5.1: a Workload is deleted. Order down: Pod gone, then seat, ledger, claim, finalizer."""
+"""Contract §5.1: deletion of a Workload, in the order Pod, seat, ledger, claim, finalizer."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from simulation.cluster.simulated import SimulatedCluster
 from tests.contract.harness import (
     claim_of,
     controller_reference,
-    deeds,
     edit_seats,
     plain_pod,
     pod_uid,
     row,
     seat_of,
     submit,
+    writes_of,
 )
 
 pytestmark = pytest.mark.anyio
 
 
-async def test_pod_seat_ledger_claim_and_finalizer_go_in_this_order(cluster: SimulatedCluster) -> None:
+async def test_teardown_order_is_pod_seat_ledger_claim_finalizer(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster):
         await submit(cluster, "worker")
@@ -34,7 +34,7 @@ async def test_pod_seat_ledger_claim_and_finalizer_go_in_this_order(cluster: Sim
         cluster.workloads.delete("worker")
         await cluster.settle()
 
-        assert deeds(cluster, mark) == [
+        assert writes_of(cluster, mark) == [
             "delete pods",
             "patch claimledgers",
             "delete claimledgers",
@@ -46,13 +46,13 @@ async def test_pod_seat_ledger_claim_and_finalizer_go_in_this_order(cluster: Sim
         for change in cluster.server.history()
         if change.revision > revision and change.type.value == "DELETED"
     ]
-    # The claim's own protection outlives the ledger for a moment; all else follows the order strictly.
+    # The claim's protection finalizer keeps it briefly after the ledger; all else is strictly in order.
     assert [kind for kind in gone if kind is not CLAIMS] == [PODS, LEDGERS, WORKLOADS]
     assert cluster.workloads.is_empty()
 
 
-async def test_a_seat_that_another_process_adopted_meanwhile_goes_too(cluster: SimulatedCluster) -> None:
-    """It stands under a new assignment ID when its release is written; it is this worker's all the same."""
+async def test_a_seat_adopted_meanwhile_by_another_process_is_released_too(cluster: SimulatedCluster) -> None:
+    """The seat has a new assignment ID when its release is written, but still belongs to this worker."""
     cluster.fleet.add_nodes(1)
     faults = Faults()
     async with simulated_controller(cluster, interceptor=faults):
@@ -80,7 +80,7 @@ async def test_the_seat_stays_while_the_pod_terminates(cluster: SimulatedCluster
         await anyio.sleep(300)
 
         pod = cluster.workloads.pod("worker")
-        assert pod is not None, "it is never force-deleted"
+        assert pod is not None, "the Pod is never force-deleted"
         assert pod["metadata"]["deletionGracePeriodSeconds"] == 30, "with its own grace period"
         assert cluster.workloads.seats() == {claim: ["worker"]}
         assert cluster.workloads.get("worker") is not None
@@ -89,16 +89,16 @@ async def test_the_seat_stays_while_the_pod_terminates(cluster: SimulatedCluster
     assert not invariants.violations
 
 
-async def test_every_seat_of_the_uid_is_released_recorded_or_stray(cluster: SimulatedCluster) -> None:
+async def test_every_seat_of_the_uid_is_released_recorded_or_not(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(2)
     async with simulated_controller(cluster):
         await submit(cluster, "worker")
         await submit(cluster, "lora", shared=False)
-    # A stray that names the worker's UID, on a claim that its status does not name.
+    # An unrecorded seat: it has the worker's UID, on a claim that the status does not name.
     seat = seat_of(cluster, "worker")
     assert seat is not None
     edit_seats(
-        cluster, claim_of(cluster, "lora"), lambda seats: [*seats, {**seat[1], "assignmentID": "stray"}]
+        cluster, claim_of(cluster, "lora"), lambda seats: [*seats, {**seat[1], "assignmentID": "unrecorded"}]
     )
     cluster.workloads.delete("worker")
     async with simulated_controller(cluster, identity="successor"):
@@ -108,8 +108,8 @@ async def test_every_seat_of_the_uid_is_released_recorded_or_stray(cluster: Simu
     assert list(cluster.workloads.seats().values()) == [["lora"]]
 
 
-async def test_a_pod_that_the_cache_does_not_show_is_still_waited_for(cluster: SimulatedCluster) -> None:
-    """Verifiably gone: the last look is a read past the cache."""
+async def test_a_pod_missing_from_the_cache_is_still_awaited(cluster: SimulatedCluster) -> None:
+    """A final live read must show that the Pod is gone."""
     cluster.fleet.add_nodes(1)
     faults = Faults()
     invariants = InvariantChecker(cluster)
@@ -121,7 +121,7 @@ async def test_a_pod_that_the_cache_does_not_show_is_still_waited_for(cluster: S
         claim = claim_of(cluster, "worker")
         late = plain_pod("orw-worker", owner=owner, claim=claim, node="gpu-node-0")
         cluster.watches.lag_seconds = lambda _client, kind: 3.0 if kind is PODS else 0.0
-        # Another process' Pod arrives just before the look past the cache.
+        # A Pod of another process arrives just before the live read.
         faults.add(
             Meanwhile(
                 lambda: (
@@ -138,7 +138,7 @@ async def test_a_pod_that_the_cache_does_not_show_is_still_waited_for(cluster: S
     assert not invariants.violations
 
 
-async def test_a_waiting_pod_is_spoken_of_from_ten_seconds_on(cluster: SimulatedCluster) -> None:
+async def test_a_terminating_pod_is_reported_after_ten_seconds(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster):
         await submit(cluster, "worker")
@@ -151,7 +151,7 @@ async def test_a_waiting_pod_is_spoken_of_from_ten_seconds_on(cluster: Simulated
         assert row(cluster, "worker") == ("Running", "True", "Placed", text)
 
 
-async def test_a_lost_answer_to_the_pods_deletion_releases_nothing_early(cluster: SimulatedCluster) -> None:
+async def test_a_lost_answer_to_the_pod_deletion_releases_nothing_early(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
     faults = Faults()
     invariants = InvariantChecker(cluster)

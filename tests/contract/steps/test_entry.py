@@ -1,4 +1,4 @@
-"""Contract §5.3 to §5.5: finalizer first, validation while nothing is held, and whose Pod has our name."""
+"""Contract §5.3 to §5.5: finalizer first, validation of unplaced workers, and the owner of the Pod."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from tests.contract.harness import (
     FINALIZER,
     assert_sound,
     controller_reference,
-    deeds,
     holdings,
     plain_pod,
     pod_uid,
     row,
     seat_of,
     submit,
+    writes_of,
 )
 
 pytestmark = pytest.mark.anyio
@@ -36,7 +36,7 @@ async def test_the_finalizer_is_the_first_write_and_the_pod_the_last(cluster: Si
     async with simulated_controller(cluster):
         mark = len(cluster.audit)
         await submit(cluster, "worker")
-        assert deeds(cluster, mark)[:5] == [
+        assert writes_of(cluster, mark)[:5] == [
             "patch workloads",
             "create claimledgers",
             "create resourceclaims",
@@ -57,7 +57,7 @@ async def test_nothing_is_booked_while_the_finalizer_is_refused(cluster: Simulat
     async with simulated_controller(cluster, interceptor=faults):
         cluster.workloads.submit(workload("worker"))
         await cluster.wait_until(lambda: bool(cluster.workloads.in_phase("Running")), "no worker runs")
-        assert deeds(cluster)[0] == "patch workloads"
+        assert writes_of(cluster)[0] == "patch workloads"
 
 
 async def test_others_finalizers_are_kept(cluster: SimulatedCluster) -> None:
@@ -100,7 +100,7 @@ async def test_an_invalid_workload_fails_at_once_and_holds_nothing(
 
 
 async def test_a_placed_worker_is_never_failed_by_a_stricter_rule(cluster: SimulatedCluster) -> None:
-    """An earlier controller let a template through that this one refuses; its worker runs on."""
+    """An earlier controller accepted a template that this one refuses; its worker keeps running."""
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster):
         await submit(cluster, "worker")
@@ -116,7 +116,7 @@ async def test_a_placed_worker_is_never_failed_by_a_stricter_rule(cluster: Simul
 
 
 def make_invalid(cluster: SimulatedCluster, name: str) -> None:
-    """Write what an earlier schema let through, past the rules of this one."""
+    """Write a spec that only an earlier schema allowed."""
     record = cluster.server.get(WORKLOADS, name, NAMESPACE)
     document = record.copy()
     document["spec"]["template"]["spec"]["serviceAccountName"] = "open-rl-scheduler"
@@ -127,7 +127,7 @@ def make_invalid(cluster: SimulatedCluster, name: str) -> None:
 
 
 @pytest.mark.parametrize("owner", ["nobody", "a Job", "another Workload", "a plain reference"])
-async def test_a_foreign_pod_under_our_name_is_a_conflict_and_left_alone(
+async def test_a_foreign_pod_with_our_name_is_a_conflict_and_stays(
     cluster: SimulatedCluster, owner: str
 ) -> None:
     cluster.fleet.add_nodes(1)
@@ -144,7 +144,7 @@ async def test_a_foreign_pod_under_our_name_is_a_conflict_and_left_alone(
     async with simulated_controller(cluster):
         cluster.workloads.submit(workload("worker"))
         await cluster.settle()
-        assert not [d for d in deeds(cluster) if d.endswith("pods")]
+        assert not [d for d in writes_of(cluster) if d.endswith("pods")]
     assert row(cluster, "worker")[:3] == ("Failed", "False", "PodConflict")
     assert row(cluster, "worker")[3].startswith("PodConflict: ")
     assert cluster.workloads.pod("worker") == before
@@ -174,7 +174,7 @@ async def test_a_predecessors_pod_is_deleted_by_uid_and_awaited(cluster: Simulat
         cluster.workloads.submit(workload("worker"))
         await anyio.sleep(60)
         assert pod_uid(cluster, "worker") == first
-        assert seat_of(cluster, "worker") is None, "nothing is booked while it ends"
+        assert seat_of(cluster, "worker") is None, "nothing is booked while the Pod terminates"
         phase, status, reason, text = row(cluster, "worker")
         assert (phase, status, reason) == ("Pending", "False", "WaitingForPredecessorPod")
         assert text == "WaitingForPredecessorPod: orw-worker is still ending on gpu-node-0"
@@ -184,8 +184,8 @@ async def test_a_predecessors_pod_is_deleted_by_uid_and_awaited(cluster: Simulat
     assert_sound(cluster, "worker")
 
 
-async def test_the_delete_of_a_predecessors_pod_names_its_uid(cluster: SimulatedCluster) -> None:
-    """A Pod that takes its place between look and delete is not hit."""
+async def test_a_predecessors_pod_is_deleted_by_its_uid(cluster: SimulatedCluster) -> None:
+    """A Pod that replaces it between read and delete is not deleted."""
     cluster.fleet.add_nodes(1)
     cluster.garbage_collector.pause()
     owner = controller_reference("worker", "the-uid-before")

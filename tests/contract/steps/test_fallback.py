@@ -1,4 +1,4 @@
-"""Contract §5.8: kube-scheduler refuses the Pod of an unallocated claim; the worker shares instead."""
+"""Contract §5.8: kube-scheduler refuses the Pod of an unallocated claim, so the worker shares."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from tests.contract.harness import (
     assert_sound,
     claim_of,
     delete_pod,
-    give_verdict,
     ledger_key,
     pod_uid,
     row,
+    set_unschedulable,
     submit,
 )
 
@@ -37,12 +37,12 @@ async def a_full_claim_and_a_waiter(cluster: SimulatedCluster) -> None:
 
 
 def is_in_order(things: list[str], wanted: list[str]) -> bool:
-    """Whether `wanted` is found among `things` in its order, with others in between or not."""
+    """Return whether `things` contains `wanted` as a subsequence."""
     rest = iter(things)
     return all(any(thing == each for thing in rest) for each in wanted)
 
 
-async def test_seat_old_pod_commit_new_pod_and_then_the_old_claim(cluster: SimulatedCluster) -> None:
+async def test_the_move_order_is_seat_old_pod_commit_new_pod_old_claim(cluster: SimulatedCluster) -> None:
     invariants = InvariantChecker(cluster, limit=2)
     async with simulated_controller(cluster, LIMIT_OF_TWO):
         await a_full_claim_and_a_waiter(cluster)
@@ -73,9 +73,7 @@ async def test_seat_old_pod_commit_new_pod_and_then_the_old_claim(cluster: Simul
             if change.record.key.name == "waiter"
         ]
         assert f"SharedOnUnschedulable: {claim_of(cluster, 'creator')}" in reasons
-    assert not was_an_unrecorded_seat_released(cluster, "waiter"), (
-        "the old seat is given back by the move itself"
-    )
+    assert not was_an_unrecorded_seat_released(cluster, "waiter"), "the move itself releases the old seat"
     assert claim_of(cluster, "waiter") == claim_of(cluster, "creator")
     assert pod_uid(cluster, "waiter") != first
     assert own not in cluster.workloads.seats()
@@ -85,14 +83,14 @@ async def test_seat_old_pod_commit_new_pod_and_then_the_old_claim(cluster: Simul
 
 
 @pytest.mark.parametrize("reason", ["SchedulerError", "SchedulingGated", ""])
-async def test_no_other_verdict_counts(cluster: SimulatedCluster, reason: str) -> None:
+async def test_no_other_condition_triggers_the_fallback(cluster: SimulatedCluster, reason: str) -> None:
     async with simulated_controller(cluster, LIMIT_OF_TWO):
         cluster.fleet.add_nodes(2)
         cluster.scheduler.pause()
         await submit(cluster, "worker")
         own = claim_of(cluster, "worker")
         if reason:
-            give_verdict(cluster, "worker", reason)
+            set_unschedulable(cluster, "worker", reason)
         cluster.fleet.add_node("late")
         await anyio.sleep(600)
         assert claim_of(cluster, "worker") == own
@@ -100,10 +98,10 @@ async def test_no_other_verdict_counts(cluster: SimulatedCluster, reason: str) -
         await cluster.wait_until(lambda: row(cluster, "worker")[0] == "Running", "does not run")
 
 
-async def test_a_pod_that_waits_without_a_verdict_is_not_moved_to_a_free_seat(
+async def test_a_pod_without_a_scheduling_result_is_not_moved_to_a_free_seat(
     cluster: SimulatedCluster,
 ) -> None:
-    """There is no timer: only kube-scheduler's word starts the move."""
+    """There is no timer: only the condition written by kube-scheduler starts the move."""
     async with simulated_controller(cluster, LIMIT_OF_TWO):
         cluster.fleet.add_nodes(1)
         await submit(cluster, "creator", "second")
@@ -118,7 +116,7 @@ async def test_a_pod_that_waits_without_a_verdict_is_not_moved_to_a_free_seat(
     assert claim_of(cluster, "waiter") == claim_of(cluster, "creator")
 
 
-async def test_a_pod_bound_meanwhile_keeps_its_claim_and_the_new_seat_is_given_back(
+async def test_a_pod_bound_meanwhile_keeps_its_claim_and_the_new_seat_is_released(
     cluster: SimulatedCluster,
 ) -> None:
     faults = Faults()
@@ -140,7 +138,7 @@ async def test_a_pod_bound_meanwhile_keeps_its_claim_and_the_new_seat_is_given_b
         cluster.workloads.delete("second")
         await cluster.settle()
         assert hit.hits == 1
-    assert not was_an_unrecorded_seat_released(cluster, "waiter"), "the new seat is given back at once"
+    assert not was_an_unrecorded_seat_released(cluster, "waiter"), "the new seat is released at once"
     assert (claim_of(cluster, "waiter"), pod_uid(cluster, "waiter")) == (own, first)
     assert row(cluster, "waiter") == ("Running", "True", "Placed", "")
     assert cluster.workloads.seats() == {claim_of(cluster, "creator"): ["creator"], own: ["waiter"]}
@@ -149,7 +147,7 @@ async def test_a_pod_bound_meanwhile_keeps_its_claim_and_the_new_seat_is_given_b
 
 
 def was_an_unrecorded_seat_released(cluster: SimulatedCluster, name: str) -> bool:
-    """Whether repair ever had to fence and release a seat that a step should have given back itself."""
+    """Return whether repair released a seat that the step itself should have released."""
     return any(
         "releasing the seat" in condition.get("message", "")
         for change in cluster.server.history(WORKLOADS)
@@ -159,7 +157,7 @@ def was_an_unrecorded_seat_released(cluster: SimulatedCluster, name: str) -> boo
 
 
 def allocate(cluster: SimulatedCluster, claim: str, node: str, pod: str) -> None:
-    """What kube-scheduler writes when it finds a device."""
+    """Write what kube-scheduler writes when it finds a device."""
 
     def change(document: Document) -> None:
         result = {"request": "gpu/t1x80", "driver": "gpu.nvidia.com", "pool": node, "device": "gpu-0"}
@@ -177,16 +175,16 @@ def allocate(cluster: SimulatedCluster, claim: str, node: str, pod: str) -> None
     )
 
 
-async def test_a_version_that_moved_on_gives_the_seat_back_and_is_decided_again(
+async def test_a_changed_pod_version_releases_the_new_seat_and_is_decided_again(
     cluster: SimulatedCluster,
 ) -> None:
-    """409 on the Pod's version, and it is still unbound: the next decision moves it."""
+    """The delete conflicts, but the Pod is still unbound: the next reconcile moves it."""
     faults = Faults()
     invariants = InvariantChecker(cluster, limit=2)
     async with simulated_controller(cluster, LIMIT_OF_TWO, interceptor=faults):
         await a_full_claim_and_a_waiter(cluster)
         hit = faults.add(
-            Meanwhile(lambda: give_verdict(cluster, "waiter", "Unschedulable")),
+            Meanwhile(lambda: set_unschedulable(cluster, "waiter", "Unschedulable")),
             verb="delete",
             kind=PODS,
             when=lambda request: request.name == "orw-waiter",
@@ -203,7 +201,7 @@ async def test_a_version_that_moved_on_gives_the_seat_back_and_is_decided_again(
     assert not invariants.violations
 
 
-async def test_a_commit_that_is_refused_gives_the_seat_back(cluster: SimulatedCluster) -> None:
+async def test_a_refused_commit_releases_the_seat(cluster: SimulatedCluster) -> None:
     faults = Faults()
     invariants = InvariantChecker(cluster, limit=2)
     async with simulated_controller(cluster, LIMIT_OF_TWO, interceptor=faults):
@@ -224,22 +222,22 @@ async def test_a_commit_that_is_refused_gives_the_seat_back(cluster: SimulatedCl
     assert not invariants.violations
 
 
-async def test_a_joined_claim_that_lost_its_device_is_left_for_a_claim_of_its_own(
+async def test_a_worker_leaves_a_joined_claim_without_a_device_for_its_own_claim(
     cluster: SimulatedCluster,
 ) -> None:
-    """No ledger accepts the worker and the claim is another's: delete the Pod, clear, release, cut."""
+    """No ledger accepts the worker: it deletes the Pod, clears, releases, and creates its own claim."""
     cluster.fleet.add_nodes(1)
     invariants = InvariantChecker(cluster)
     async with simulated_controller(cluster):
         await submit(cluster, "creator", "worker")
         shared = claim_of(cluster, "creator")
-        # The node goes, and both Pods with it: the claim is deallocated, and kube-scheduler refuses both.
+        # The node and both Pods are gone: the claim is deallocated, and kube-scheduler refuses both Pods.
         cluster.fleet.add_node("taken")
         await submit(cluster, "lora", shared=False)
         cluster.fleet.remove_node("gpu-node-0")
         await anyio.sleep(60)
         await cluster.settle()
-        assert claim_of(cluster, "creator") == shared, "its own claim is kept"
+        assert claim_of(cluster, "creator") == shared, "the creator keeps its own claim"
         assert claim_of(cluster, "worker") not in {"", shared}
         assert cluster.workloads.seats()[shared] == ["creator"]
         assert cluster.workloads.seats()[claim_of(cluster, "worker")] == ["worker"]
@@ -248,8 +246,8 @@ async def test_a_joined_claim_that_lost_its_device_is_left_for_a_claim_of_its_ow
     assert not invariants.violations
 
 
-async def test_every_seat_is_checked_again_where_its_claim_moved(cluster: SimulatedCluster) -> None:
-    """The claim has found a device on a node that refuses one of its workers: that one moves at once."""
+async def test_every_seat_is_checked_again_after_its_claim_moved(cluster: SimulatedCluster) -> None:
+    """The claim got a device on a node that refuses the role of one worker, which moves at once."""
     cluster.fleet.add_nodes(1, NodeShape(roles=("trainer", "sampler")))
     invariants = InvariantChecker(cluster)
     async with simulated_controller(cluster):
@@ -259,11 +257,11 @@ async def test_every_seat_is_checked_again_where_its_claim_moved(cluster: Simula
         assert claim_of(cluster, "sampler") == shared
         cluster.fleet.add_node("samplers", NodeShape(roles=("sampler",)))
         first = pod_uid(cluster, "sampler")
-        # The node takes trainers only from now on, and the sampler loses its Pod.
+        # The node now accepts trainers only, and the sampler loses its Pod.
         cluster.fleet.set_labels("gpu-node-0", {"openrl.io/sampler": None})
         delete_pod(cluster, "sampler")
         await anyio.sleep(20)
-        assert row(cluster, "sampler")[0] == "Running", "it does not wait for two minutes of refusal"
+        assert row(cluster, "sampler")[0] == "Running", "it moves without the two minutes of patience"
         assert pod_uid(cluster, "sampler") != first
     assert row(cluster, "trainer")[0] == "Running"
     assert claim_of(cluster, "trainer") == shared
@@ -273,7 +271,7 @@ async def test_every_seat_is_checked_again_where_its_claim_moved(cluster: Simula
 
 
 async def test_an_exclusive_worker_keeps_its_pending_claim_and_pod(cluster: SimulatedCluster) -> None:
-    """They start by themselves when a device frees, and are the autoscaler's signal."""
+    """They start when a device is freed, and are the autoscaler's signal."""
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster):
         await submit(cluster, "holder", "lora", shared=False)
@@ -286,8 +284,8 @@ async def test_an_exclusive_worker_keeps_its_pending_claim_and_pod(cluster: Simu
         assert row(cluster, "lora")[0] == "Running"
 
 
-async def test_two_claims_never_serve_one_worker(cluster: SimulatedCluster) -> None:
-    """After a lost Pod on a claim without a device the worker still ends with one seat."""
+async def test_a_worker_ends_with_one_seat_after_moving(cluster: SimulatedCluster) -> None:
+    """The worker lost its Pod on a claim without a device."""
     async with simulated_controller(cluster, LIMIT_OF_TWO):
         await a_full_claim_and_a_waiter(cluster)
         delete_pod(cluster, "waiter")

@@ -1,4 +1,4 @@
-"""Contract §5.10: the Pod is created after its assignment, and rebuilt when it belongs to another."""
+"""Contract §5.10: the Pod is created after its assignment, and recreated for another assignment."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from simulation.cluster.workloads import workload
 from tests.contract.harness import (
     assert_sound,
     claim_of,
-    deeds,
     delete_pod,
     holdings,
     is_waiting_for_a_kubelet,
@@ -26,6 +25,7 @@ from tests.contract.harness import (
     row,
     settings_with,
     submit,
+    writes_of,
 )
 
 pytestmark = pytest.mark.anyio
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.anyio
 NAMESPACE = "openrl-system"
 
 
-async def test_a_lost_pod_is_rebuilt_behind_a_status_write_that_says_placing(
+async def test_a_lost_pod_is_recreated_after_a_status_write_with_phase_placing(
     cluster: SimulatedCluster,
 ) -> None:
     """The write proves that the Workload is neither deleted nor terminal."""
@@ -44,15 +44,17 @@ async def test_a_lost_pod_is_rebuilt_behind_a_status_write_that_says_placing(
         mark = len(cluster.audit)
         delete_pod(cluster, "worker")
         await cluster.settle()
-        assert deeds(cluster, mark)[:2] == ["patch workloads/status", "create pods"]
+        assert writes_of(cluster, mark)[:2] == ["patch workloads/status", "create pods"]
         phases = [c.record.document["status"].get("phase") for c in cluster.server.history(WORKLOADS)[-3:]]
         assert "Placing" in phases
-        assert cluster.workloads.status("worker")["assignmentID"] == before, "the seat outlives its Pod"
+        assert cluster.workloads.status("worker")["assignmentID"] == before, (
+            "the seat is kept without its Pod"
+        )
     assert_sound(cluster, "worker")
 
 
-async def test_a_pod_that_is_rebuilt_twice_changes_the_status_each_time(cluster: SimulatedCluster) -> None:
-    """It says Placing already. A write that changed nothing would not stop another process that clears it."""
+async def test_each_pod_recreation_writes_a_new_status_version(cluster: SimulatedCluster) -> None:
+    """The phase is already Placing. A no-op write would not fence another process that clears the status."""
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster):
         cluster.kubelet.hold(cluster.workloads.pod_key("worker"))
@@ -70,7 +72,7 @@ def is_rebuilt(cluster: SimulatedCluster, uid: str) -> bool:
     return is_waiting_for_a_kubelet(cluster, "worker") and pod_uid(cluster, "worker") != uid
 
 
-async def test_a_pod_is_not_rebuilt_for_a_worker_that_was_deleted_meanwhile(
+async def test_a_pod_is_not_recreated_for_a_worker_deleted_meanwhile(
     cluster: SimulatedCluster,
 ) -> None:
     cluster.fleet.add_nodes(1)
@@ -87,12 +89,12 @@ async def test_a_pod_is_not_rebuilt_for_a_worker_that_was_deleted_meanwhile(
         delete_pod(cluster, "worker")
         await cluster.settle()
         assert hit.hits == 1
-        assert "create pods" not in deeds(cluster, mark)
+        assert "create pods" not in writes_of(cluster, mark)
     assert cluster.workloads.is_empty()
 
 
 async def test_an_existing_pod_of_ours_is_read_back(cluster: SimulatedCluster) -> None:
-    """The first create's answer was lost, and the Pod is there: no second one, no other assignment."""
+    """The answer to the create was lost, but the Pod exists: it is kept, with its assignment."""
     cluster.fleet.add_nodes(1)
     faults = Faults()
     faults.add(LoseAnswer(), verb="create", kind=PODS)
@@ -104,7 +106,7 @@ async def test_an_existing_pod_of_ours_is_read_back(cluster: SimulatedCluster) -
     assert_sound(cluster, "worker")
 
 
-async def test_a_create_that_never_arrived_is_sent_again(cluster: SimulatedCluster) -> None:
+async def test_a_lost_create_request_is_sent_again(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
     faults = Faults()
     faults.add(LoseRequest(), verb="create", kind=PODS)
@@ -114,7 +116,7 @@ async def test_a_create_that_never_arrived_is_sent_again(cluster: SimulatedClust
     assert_sound(cluster, "worker")
 
 
-async def test_a_create_that_lands_late_makes_no_second_pod(cluster: SimulatedCluster) -> None:
+async def test_a_late_create_makes_no_second_pod(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
     invariants = InvariantChecker(cluster)
     faults = Faults()
@@ -126,8 +128,8 @@ async def test_a_create_that_lands_late_makes_no_second_pod(cluster: SimulatedCl
     assert not invariants.violations
 
 
-async def test_a_foreign_pod_that_was_first_is_a_conflict(cluster: SimulatedCluster) -> None:
-    """AlreadyExists, and the Pod read back is somebody else's."""
+async def test_a_foreign_pod_created_first_is_a_conflict(cluster: SimulatedCluster) -> None:
+    """The create fails with AlreadyExists, and the existing Pod is foreign."""
     cluster.fleet.add_nodes(1)
     faults = Faults()
     faults.add(
@@ -143,7 +145,7 @@ async def test_a_foreign_pod_that_was_first_is_a_conflict(cluster: SimulatedClus
 
 
 @pytest.mark.parametrize("error", [Invalid, BadRequest], ids=["422", "400"])
-async def test_a_template_that_is_no_pod_fails_and_releases_everything(
+async def test_an_invalid_template_fails_and_releases_everything(
     cluster: SimulatedCluster, error: type[Invalid | BadRequest]
 ) -> None:
     cluster.fleet.add_nodes(1)
@@ -156,8 +158,8 @@ async def test_a_template_that_is_no_pod_fails_and_releases_everything(
     assert holdings(cluster) == []
 
 
-async def test_typos_in_the_preserved_template_are_refused(cluster: SimulatedCluster) -> None:
-    """`fieldValidation=Strict`: the CRD let an unknown field through, the Pod's schema does not."""
+async def test_unknown_fields_in_the_template_are_refused(cluster: SimulatedCluster) -> None:
+    """`fieldValidation=Strict`: the CRD preserves an unknown field, but the Pod's schema refuses it."""
     cluster.fleet.add_nodes(1)
     worker = workload("worker")
     worker["spec"]["template"]["spec"]["hostNetwrok"] = True
@@ -169,7 +171,7 @@ async def test_typos_in_the_preserved_template_are_refused(cluster: SimulatedClu
     assert holdings(cluster) == []
 
 
-async def test_a_refusal_for_now_releases_and_is_retried_with_back_off(cluster: SimulatedCluster) -> None:
+async def test_a_rejected_pod_releases_everything_and_backs_off(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
     invariants = InvariantChecker(cluster)
     faults = Faults()
@@ -187,7 +189,7 @@ async def test_a_refusal_for_now_releases_and_is_retried_with_back_off(cluster: 
         await anyio.sleep(600)
         assert rule.hits <= 11, "1 + 2 + 4 + ... seconds up to five minutes"
         assert rule.hits >= 5
-        # Events do not break the back-off.
+        # Events do not shorten the back-off.
         hits = rule.hits
         cluster.fleet.add_node("another")
         await anyio.sleep(2)
@@ -199,10 +201,10 @@ async def test_a_refusal_for_now_releases_and_is_retried_with_back_off(cluster: 
     assert not invariants.violations
 
 
-async def test_a_pod_of_another_assignment_is_deleted_and_rebuilt_when_gone(
+async def test_a_pod_of_another_assignment_is_deleted_and_recreated(
     cluster: SimulatedCluster,
 ) -> None:
-    """Its own claim's ledger knows nothing of its stamp: status wins, after the Pod has ended."""
+    """The ledger of the Pod's claim lacks its assignment, so the status wins after the Pod is gone."""
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster):
         await submit(cluster, "creator", "worker")

@@ -1,4 +1,4 @@
-"""Contract §5.6: what a crash, a hand or another process left in disagreement is brought together."""
+"""Contract §5.6: repair of what a crash, a manual edit or another process left inconsistent."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from tests.contract.harness import (
     LIMIT_OF_TWO,
     assert_sound,
     claim_of,
-    deeds,
     edit_seats,
     edit_status,
     foreign_seat,
@@ -24,6 +23,7 @@ from tests.contract.harness import (
     row,
     seat_of,
     submit,
+    writes_of,
 )
 
 pytestmark = pytest.mark.anyio
@@ -34,7 +34,7 @@ NAMESPACE = "openrl-system"
 # Pod and status disagree.
 
 
-async def test_a_live_pod_wins_over_a_cleared_status(cluster: SimulatedCluster) -> None:
+async def test_a_live_pod_overrides_a_cleared_status(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster):
         await submit(cluster, "worker")
@@ -50,8 +50,8 @@ async def test_a_live_pod_wins_over_a_cleared_status(cluster: SimulatedCluster) 
     assert_sound(cluster, "worker")
 
 
-async def test_a_live_pod_wins_over_a_status_that_names_another_assignment(cluster: SimulatedCluster) -> None:
-    """Its claim lives and that claim's ledger holds name, UID and stamp."""
+async def test_a_live_pod_overrides_a_status_with_another_assignment(cluster: SimulatedCluster) -> None:
+    """The Pod's claim is live, and its ledger has the seat with the Pod's assignment."""
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster):
         await submit(cluster, "worker")
@@ -63,14 +63,14 @@ async def test_a_live_pod_wins_over_a_status_that_names_another_assignment(clust
     assert_sound(cluster, "worker")
 
 
-async def test_a_pod_whose_claim_is_gone_and_that_status_does_not_name_is_deleted(
+async def test_an_unrecorded_pod_whose_claim_is_gone_is_deleted(
     cluster: SimulatedCluster,
 ) -> None:
     cluster.fleet.add_nodes(2)
     async with simulated_controller(cluster, LIMIT_OF_ONE):
         await submit(cluster, "worker", "other")
         first = pod_uid(cluster, "worker")
-    # Status names a seat elsewhere that the worker has, and the Pod's own claim does not hold it.
+    # The status names an existing seat elsewhere, and the Pod's claim has no seat of the worker.
     other, mine = claim_of(cluster, "other"), claim_of(cluster, "worker")
     seat = seat_of(cluster, "worker")
     assert seat is not None
@@ -78,7 +78,7 @@ async def test_a_pod_whose_claim_is_gone_and_that_status_does_not_name_is_delete
     edit_seats(cluster, other, lambda seats: [*seats, {**seat[1], "assignmentID": "elsewhere"}])
     edit_status(cluster, "worker", claimName=other, assignmentID="elsewhere")
     async with simulated_controller(cluster, identity="successor"):
-        # The ledger that lost its seat by hand is the sweep's: after ten minutes, and two of suspicion.
+        # The sweep releases the ledger that was emptied manually, within twelve minutes.
         await anyio.sleep(730)
         await cluster.settle()
     assert pod_uid(cluster, "worker") not in {"", first}
@@ -88,7 +88,7 @@ async def test_a_pod_whose_claim_is_gone_and_that_status_does_not_name_is_delete
 
 
 async def test_no_pod_is_deleted_because_of_a_lagging_cache(cluster: SimulatedCluster) -> None:
-    """Another process moves the worker; the cache shows the new status before the new Pod."""
+    """Another process moves the worker, and the cache shows the new status before the new Pod."""
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster, LIMIT_OF_TWO, identity="mover"):
         await submit(cluster, "creator", "second", "waiter")
@@ -104,7 +104,7 @@ async def test_no_pod_is_deleted_because_of_a_lagging_cache(cluster: SimulatedCl
                 for change in cluster.server.history(PODS)
                 if change.type.value == "DELETED" and change.record.key.name == "orw-waiter"
             ]
-            assert len(deleted) == 1, "only the refused Pod went"
+            assert len(deleted) == 1, "only the refused Pod was deleted"
     assert row(cluster, "waiter") == ("Running", "True", "Placed", "")
 
 
@@ -130,7 +130,7 @@ async def test_a_seat_removed_by_hand_is_booked_again_under_the_same_assignment(
 
 
 async def test_the_last_seat_removed_by_hand_is_booked_again_too(cluster: SimulatedCluster) -> None:
-    """A ledger without seats is no reason to refuse: the claim lives and its Pod runs."""
+    """An empty ledger accepts the repair, because the claim is live and its Pod runs."""
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster):
         await submit(cluster, "worker")
@@ -155,7 +155,7 @@ async def test_a_seat_under_another_assignment_is_rewritten(cluster: SimulatedCl
 
 
 async def test_the_seat_is_checked_without_a_pod_too(cluster: SimulatedCluster) -> None:
-    """The process died after the commit, and a hand took the seat: it is booked again before the Pod."""
+    """The process crashed after the commit, and the seat was removed: it is restored before the Pod."""
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster):
         await submit(cluster, "creator", "worker")
@@ -164,14 +164,14 @@ async def test_the_seat_is_checked_without_a_pod_too(cluster: SimulatedCluster) 
     remove_seat(cluster, claim_of(cluster, "worker"), "worker")
     async with simulated_controller(cluster, identity="successor"):
         await cluster.settle()
-        kinds = [deed.split()[1] for deed in deeds(cluster, client="successor")]
+        kinds = [write.split()[1] for write in writes_of(cluster, client="successor")]
         assert kinds.index("claimledgers") < kinds.index("pods")
     assert cluster.workloads.status("worker")["assignmentID"] == before
     assert_sound(cluster, "worker")
 
 
 @pytest.mark.parametrize("why", ["full", "exclusive"])
-async def test_a_seat_that_is_refused_is_lost_and_the_worker_placed_again(
+async def test_a_refused_seat_is_lost_and_the_worker_is_placed_again(
     cluster: SimulatedCluster, why: str
 ) -> None:
     cluster.fleet.add_nodes(2)
@@ -186,7 +186,7 @@ async def test_a_seat_that_is_refused_is_lost_and_the_worker_placed_again(
         keep = "first" if why == "full" else ""
         edit_seats(cluster, claim, lambda seats: [*(s for s in seats if s["workload"] == keep), intruder])
         await cluster.wait_until(lambda: row(cluster, "second")[2] == "SeatLost", "no SeatLost")
-        assert cluster.workloads.pod("second") is None, "the Pod is gone before the status says so"
+        assert cluster.workloads.pod("second") is None, "the Pod is gone before the status changes"
         await cluster.settle()
     assert row(cluster, "second") == ("Running", "True", "Placed", "")
     assert claim_of(cluster, "second") != claim
@@ -195,7 +195,7 @@ async def test_a_seat_that_is_refused_is_lost_and_the_worker_placed_again(
     assert_sound(cluster, "second")
 
 
-async def test_nobody_seated_is_evicted_for_a_repair(cluster: SimulatedCluster) -> None:
+async def test_repair_evicts_no_other_worker(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster, LIMIT_OF_TWO):
         await submit(cluster, "first", "second")

@@ -1,4 +1,4 @@
-"""Contract §5.6: ledgers, strays and claims that vanished, end, or belong to an earlier controller."""
+"""Contract §5.6: repair of missing ledgers, unrecorded seats, and missing or terminating claims."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from tests.contract.harness import (
     LIMIT_OF_TWO,
     assert_sound,
     claim_of,
-    deeds,
     delete_claim,
     edit_seats,
     edit_status,
@@ -29,6 +28,7 @@ from tests.contract.harness import (
     row,
     seat_of,
     submit,
+    writes_of,
 )
 
 pytestmark = pytest.mark.anyio
@@ -39,7 +39,7 @@ NAMESPACE = "openrl-system"
 # The ledger.
 
 
-async def test_a_ledger_deleted_under_a_live_claim_is_created_again_and_the_claim_repointed(
+async def test_a_ledger_deleted_under_a_live_claim_is_recreated_and_the_claim_repointed(
     cluster: SimulatedCluster,
 ) -> None:
     cluster.fleet.add_nodes(1)
@@ -52,7 +52,7 @@ async def test_a_ledger_deleted_under_a_live_claim_is_created_again_and_the_clai
         await cluster.settle()
         (after,) = cluster.workloads.claims()
         (ledger,) = cluster.workloads.ledgers()
-    assert after["metadata"]["uid"] == before["metadata"]["uid"], "the claim lives on"
+    assert after["metadata"]["uid"] == before["metadata"]["uid"], "the claim is kept"
     assert [owner["uid"] for owner in after["metadata"]["ownerReferences"]] == [ledger["metadata"]["uid"]]
     assert sorted(cluster.workloads.seats()[claim]) == ["first", "second"]
     assert [pod_uid(cluster, name) for name in ("first", "second")] == uids
@@ -67,11 +67,11 @@ async def test_the_claim_is_repointed_before_anything_else_is_written(cluster: S
         mark = len(cluster.audit)
         cluster.server.delete(LEDGERS, ledger_key(claim_of(cluster, "worker")).name, NAMESPACE)
         await cluster.settle()
-        assert deeds(cluster, mark)[:2] == ["create claimledgers", "patch resourceclaims"]
+        assert writes_of(cluster, mark)[:2] == ["create claimledgers", "patch resourceclaims"]
 
 
-async def test_a_recreated_ledger_keeps_to_a_lowered_limit(cluster: SimulatedCluster) -> None:
-    """Three sat there; the limit is two now. The oldest two are seated again, the third is moved."""
+async def test_a_recreated_ledger_obeys_a_lowered_limit(cluster: SimulatedCluster) -> None:
+    """The claim had three seats and the limit is now two. The oldest two are restored, the third moves."""
     cluster.fleet.add_nodes(2)
     async with simulated_controller(cluster):
         await submit(cluster, "first", "second", "third")
@@ -87,11 +87,11 @@ async def test_a_recreated_ledger_keeps_to_a_lowered_limit(cluster: SimulatedClu
     assert not invariants.violations
 
 
-# Strays.
+# Unrecorded seats.
 
 
-async def test_a_stray_of_a_worker_without_a_claim_is_adopted(cluster: SimulatedCluster) -> None:
-    """The process died between seat and commit: the seat is taken over, under a fresh assignment."""
+async def test_an_unrecorded_seat_of_a_worker_without_a_claim_is_adopted(cluster: SimulatedCluster) -> None:
+    """The process crashed between booking and commit: the seat is adopted under a new assignment ID."""
     cluster.fleet.add_nodes(2)
     async with simulated_controller(cluster):
         await submit(cluster, "creator")
@@ -99,8 +99,8 @@ async def test_a_stray_of_a_worker_without_a_claim_is_adopted(cluster: Simulated
     cluster.workloads.submit(workload("worker"))
     worker = cluster.workloads.get("worker")
     assert worker is not None
-    stray = {**foreign_seat("worker", uid=worker["metadata"]["uid"]), "assignmentID": "uncommitted"}
-    edit_seats(cluster, claim, lambda seats: [*seats, stray])
+    unrecorded = {**foreign_seat("worker", uid=worker["metadata"]["uid"]), "assignmentID": "uncommitted"}
+    edit_seats(cluster, claim, lambda seats: [*seats, unrecorded])
     async with simulated_controller(cluster, identity="successor"):
         await cluster.settle()
     assert cluster.workloads.seats() == {claim: ["creator", "worker"]}
@@ -108,7 +108,7 @@ async def test_a_stray_of_a_worker_without_a_claim_is_adopted(cluster: Simulated
     assert_sound(cluster, "worker")
 
 
-async def test_a_stray_elsewhere_is_fenced_by_a_status_write_and_then_released(
+async def test_an_unrecorded_seat_elsewhere_is_released_after_a_fencing_write(
     cluster: SimulatedCluster,
 ) -> None:
     cluster.fleet.add_nodes(2)
@@ -118,20 +118,22 @@ async def test_a_stray_elsewhere_is_fenced_by_a_status_write_and_then_released(
     seat = seat_of(cluster, "worker")
     assert seat is not None
     mine, other = claim_of(cluster, "worker"), claim_of(cluster, "other")
-    edit_seats(cluster, other, lambda seats: [*seats, {**seat[1], "assignmentID": "stray-1"}])
+    edit_seats(cluster, other, lambda seats: [*seats, {**seat[1], "assignmentID": "unrecorded-1"}])
     async with simulated_controller(cluster, identity="successor"):
         await cluster.settle()
-        assert deeds(cluster, client="successor")[:2] == ["patch workloads/status", "patch claimledgers"]
+        assert writes_of(cluster, client="successor")[:2] == ["patch workloads/status", "patch claimledgers"]
         (condition,) = cluster.workloads.status("worker")["conditions"]
         assert other in condition["message"]
-        assert "stray-1" in condition["message"]
+        assert "unrecorded-1" in condition["message"]
     assert cluster.workloads.seats() == {mine: ["worker"], other: ["other"]}
     assert row(cluster, "worker")[0] == "Running"
     assert not invariants.violations
 
 
-async def test_only_the_assignment_seen_before_the_fence_is_released(cluster: SimulatedCluster) -> None:
-    """Between fence and release the seat is booked anew: that booking stays for its booker to commit."""
+async def test_only_the_assignment_seen_before_the_fencing_write_is_released(
+    cluster: SimulatedCluster,
+) -> None:
+    """The seat is booked again between fencing write and release: the new booking is kept."""
     cluster.fleet.add_nodes(2)
     faults = Faults()
     async with simulated_controller(cluster, LIMIT_OF_ONE):
@@ -139,11 +141,11 @@ async def test_only_the_assignment_seen_before_the_fence_is_released(cluster: Si
     seat = seat_of(cluster, "worker")
     assert seat is not None
     other = claim_of(cluster, "other")
-    edit_seats(cluster, other, lambda seats: [*seats, {**seat[1], "assignmentID": "stray-1"}])
+    edit_seats(cluster, other, lambda seats: [*seats, {**seat[1], "assignmentID": "unrecorded-1"}])
 
     def book_anew() -> None:
         def rewrite(seats: list[Document]) -> list[Document]:
-            return [{**s, "assignmentID": "stray-2"} if s["workload"] == "worker" else s for s in seats]
+            return [{**s, "assignmentID": "unrecorded-2"} if s["workload"] == "worker" else s for s in seats]
 
         edit_seats(cluster, other, rewrite)
 
@@ -155,8 +157,8 @@ async def test_only_the_assignment_seen_before_the_fence_is_released(cluster: Si
             for e in cluster.calls(client="successor")
             if e.request.kind is LEDGERS and e.error is None
         ]
-        fences = [d for d in deeds(cluster, client="successor") if d == "patch workloads/status"]
-        assert len(fences) == 2, "the new booking is fenced by a write of its own"
+        fences = [d for d in writes_of(cluster, client="successor") if d == "patch workloads/status"]
+        assert len(fences) == 2, "the new booking needs its own fencing write"
         assert released
     assert cluster.workloads.seats()[other] == ["other"]
 
@@ -165,10 +167,10 @@ async def test_only_the_assignment_seen_before_the_fence_is_released(cluster: Si
 
 
 @pytest.mark.parametrize("allowed", ["at once", "protected"])
-async def test_a_claim_deleted_by_hand_means_a_new_place_and_a_new_assignment(
+async def test_a_manually_deleted_claim_leads_to_a_new_assignment(
     cluster: SimulatedCluster, allowed: str
 ) -> None:
-    """Unallocated it goes at once; allocated it lasts as long as its Pod."""
+    """An unallocated claim is gone at once; an allocated one exists as long as its Pod."""
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster):
         await submit(cluster, "holder", shared=False)
@@ -189,7 +191,7 @@ async def test_a_claim_deleted_by_hand_means_a_new_place_and_a_new_assignment(
     assert violations_at_rest(cluster) == []
 
 
-async def test_a_terminating_claim_with_a_running_pod_is_left_seat_and_all(cluster: SimulatedCluster) -> None:
+async def test_a_terminating_claim_with_a_running_pod_keeps_its_seats(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
     cluster.fleet.add_node("spare")
     invariants = InvariantChecker(cluster)
@@ -204,11 +206,11 @@ async def test_a_terminating_claim_with_a_running_pod_is_left_seat_and_all(clust
         assert row(cluster, "worker")[0] == "Running"
         assert_sound(cluster, "worker")
 
-        # Nobody joins it meanwhile.
+        # No worker joins it meanwhile.
         await submit(cluster, "newcomer")
         assert claim_of(cluster, "newcomer") not in {"", claim}
 
-        # Its seat is repaired there too.
+        # Its seat is repaired there as well.
         with invariants.suspended():
             remove_seat(cluster, claim, "worker")
         await cluster.settle()
@@ -222,7 +224,7 @@ async def test_a_terminating_claim_with_a_running_pod_is_left_seat_and_all(clust
     assert not invariants.violations
 
 
-async def test_a_pod_that_runs_on_a_terminating_claim_wins_over_a_cleared_status(
+async def test_a_pod_running_on_a_terminating_claim_overrides_a_cleared_status(
     cluster: SimulatedCluster,
 ) -> None:
     cluster.fleet.add_nodes(2)
@@ -237,8 +239,10 @@ async def test_a_pod_that_runs_on_a_terminating_claim_wins_over_a_cleared_status
     assert_sound(cluster, "worker")
 
 
-async def test_a_pod_that_disagrees_is_deleted_once_and_awaited_quietly(cluster: SimulatedCluster) -> None:
-    """Its process takes its time to end: the status says what is awaited, and nothing is read in a loop."""
+async def test_an_inconsistent_pod_is_deleted_once_and_awaited_without_reads(
+    cluster: SimulatedCluster,
+) -> None:
+    """The process ends slowly: the status reports the wait, and there is no loop of reads."""
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster) as process:
         await submit(cluster, "creator", "worker")
@@ -256,8 +260,8 @@ async def test_a_pod_that_disagrees_is_deleted_once_and_awaited_quietly(cluster:
         assert row(cluster, "worker")[3] == "WaitingForPodGone: orw-worker on gpu-node-0"
 
 
-async def test_a_claim_whose_label_was_taken_away_ends_nobody(cluster: SimulatedCluster) -> None:
-    """It leaves the cache, not the cluster: a fresh read shows it."""
+async def test_removing_the_label_of_a_claim_ends_no_worker(cluster: SimulatedCluster) -> None:
+    """The claim leaves the cache, not the cluster: a live read shows it."""
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster):
         await submit(cluster, "worker")
@@ -272,10 +276,10 @@ async def test_a_claim_whose_label_was_taken_away_ends_nobody(cluster: Simulated
     assert row(cluster, "worker")[0] == "Running"
 
 
-async def test_a_claim_without_its_label_does_not_stay_in_the_cache_when_it_is_gone(
+async def test_a_deleted_claim_without_its_label_leaves_the_cache(
     cluster: SimulatedCluster,
 ) -> None:
-    """The answer to its delete shows it as it ends; the watch, which selects by the label, shows no end."""
+    """The answer to the delete shows the claim terminating; the label-selected watch shows no deletion."""
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster) as process:
         await submit(cluster, "worker")
@@ -294,8 +298,8 @@ async def test_a_claim_without_its_label_does_not_stay_in_the_cache_when_it_is_g
         assert not tuple(process.controller.caches.claims.store)
 
 
-async def test_an_earlier_controllers_placement_is_taken_over_untouched(cluster: SimulatedCluster) -> None:
-    """Contract §2.3: without moving a seat or restarting a Pod, whatever fields it wrote beside ours."""
+async def test_an_earlier_controllers_placement_is_taken_over_unchanged(cluster: SimulatedCluster) -> None:
+    """Contract §2.3: no seat moves and no Pod restarts, whatever other fields it wrote."""
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster):
         await submit(cluster, "first", "second")
@@ -310,5 +314,5 @@ async def test_an_earlier_controllers_placement_is_taken_over_untouched(cluster:
         await submit(cluster, "third")
         (ledger,) = cluster.workloads.ledgers()
         kept = [seat.get("unknown") for seat in ledger["spec"]["seats"]]
-        assert kept == ["kept", "kept", None], "fields that we do not know survive our writes"
+        assert kept == ["kept", "kept", None], "our writes preserve unknown fields"
     assert {owner_uid(pod) for pod in pods}

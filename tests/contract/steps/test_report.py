@@ -1,4 +1,4 @@
-"""Contract §5.11: what is reported, and that nothing is written when nothing changed."""
+"""Contract §5.11: the reported status, without writes when nothing changed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from simulation.apiserver.kinds import WORKLOADS
 from simulation.cluster.controller_process import simulated_controller
 from simulation.cluster.simulated import SimulatedCluster
 from simulation.cluster.workloads import workload
-from tests.contract.harness import LIMIT_OF_TWO, claim_of, deeds, delete_pod, row, settings_with, submit
+from tests.contract.harness import LIMIT_OF_TWO, claim_of, delete_pod, row, settings_with, submit, writes_of
 
 pytestmark = pytest.mark.anyio
 
@@ -17,7 +17,7 @@ OFTEN = settings_with(retry_interval_seconds=10.0, placement_timeout_seconds=0.0
 
 
 async def test_nothing_is_written_when_nothing_changed(cluster: SimulatedCluster) -> None:
-    """An hour with a look at every waiter each ten seconds."""
+    """Every waiting worker is reconciled each ten seconds for an hour."""
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster, OFTEN.model_copy(update={"max_seats_per_claim": 2})):
         await submit(cluster, "first", "second", "third", "fourth")
@@ -26,7 +26,7 @@ async def test_nothing_is_written_when_nothing_changed(cluster: SimulatedCluster
         await anyio.sleep(30)
         mark, revision = len(cluster.audit), workload_writes(cluster)
         await anyio.sleep(3600)
-        assert deeds(cluster, mark) == []
+        assert writes_of(cluster, mark) == []
         assert workload_writes(cluster) == revision
 
 
@@ -34,7 +34,7 @@ def workload_writes(cluster: SimulatedCluster) -> int:
     return len(cluster.server.history(WORKLOADS))
 
 
-async def test_a_hand_off_rewrites_no_other_waiter(cluster: SimulatedCluster) -> None:
+async def test_a_hand_off_rewrites_no_other_waiting_status(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster, LIMIT_OF_TWO):
         await submit(cluster, "first", "second", "third", "fourth", "fifth")
@@ -45,18 +45,18 @@ async def test_a_hand_off_rewrites_no_other_waiter(cluster: SimulatedCluster) ->
     assert touched == {"first", "third"}
 
 
-async def test_names_and_counts_ride_along_with_a_write_that_is_due(cluster: SimulatedCluster) -> None:
-    """`nodeName` is known for a moment before the Pod runs: it costs no write of its own."""
+async def test_names_and_counts_are_written_only_with_a_due_write(cluster: SimulatedCluster) -> None:
+    """`nodeName` is known shortly before the Pod runs, but causes no write of its own."""
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster):
         await submit(cluster, "worker")
-        assert deeds(cluster).count("patch workloads/status") == 2, "Placing, then Running"
+        assert writes_of(cluster).count("patch workloads/status") == 2, "Placing, then Running"
     status = cluster.workloads.status("worker")
     assert (status["podName"], status["nodeName"], status["deviceCount"]) == ("orw-worker", "gpu-node-0", 1)
 
 
 async def test_a_worker_that_waits_again_is_on_no_node(cluster: SimulatedCluster) -> None:
-    """Its node was drained: the Pod is refused elsewhere, and the claim has lost its allocation."""
+    """Its node was drained: kube-scheduler refuses the Pod, and the claim lost its allocation."""
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster, OFTEN):
         await submit(cluster, "worker")
@@ -69,7 +69,7 @@ async def test_a_worker_that_waits_again_is_on_no_node(cluster: SimulatedCluster
         assert (status.get("nodeName"), status.get("deviceCount")) == (None, None)
 
 
-async def test_a_pod_that_does_not_start_is_spoken_of_after_ten_seconds(cluster: SimulatedCluster) -> None:
+async def test_a_pod_that_does_not_start_is_reported_after_ten_seconds(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster):
         cluster.kubelet.hold(cluster.workloads.pod_key("worker"), "ImagePullBackOff")
@@ -86,7 +86,7 @@ async def test_a_pod_that_does_not_start_is_spoken_of_after_ten_seconds(cluster:
         assert row(cluster, "worker") == ("Running", "True", "Placed", "")
 
 
-async def test_a_pod_that_starts_in_time_is_never_called_late(cluster: SimulatedCluster) -> None:
+async def test_a_pod_that_starts_in_time_is_never_reported_as_not_started(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster):
         cluster.kubelet.hold(cluster.workloads.pod_key("worker"))

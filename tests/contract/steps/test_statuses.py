@@ -37,7 +37,7 @@ Row = tuple[str, str, str, str]
 
 
 def rows_of(cluster: SimulatedCluster, name: str) -> list[Row]:
-    """Every row that a worker's status ever showed, repetitions left out."""
+    """Return the distinct successive rows of a worker's status."""
     seen: list[Row] = []
     for change in cluster.server.history(WORKLOADS):
         if change.record.key.name == name:
@@ -98,11 +98,11 @@ async def test_no_claim_yet_and_waiting_cannot_help(cluster: SimulatedCluster) -
         await submit(cluster, "worker", memory="200Gi")
     phase, status, reason, text = row(cluster, "worker")
     assert (phase, status, reason) == ("Pending", "False", "WaitingForCapacity")
-    assert re.fullmatch(r"NoCapacity: .*80Gi.*", text), "the largest is named"
+    assert re.fullmatch(r"NoCapacity: .*80Gi.*", text), "the largest device is named"
 
 
 @pytest.mark.parametrize("fleet", ["none", "other role", "no devices"])
-async def test_no_claim_yet_and_no_node_will_do(cluster: SimulatedCluster, fleet: str) -> None:
+async def test_no_claim_yet_and_no_node_fits(cluster: SimulatedCluster, fleet: str) -> None:
     cluster.fleet.ensure_device_class()
     if fleet == "other role":
         cluster.fleet.add_node("samplers", NodeShape(roles=("sampler",)))
@@ -116,7 +116,7 @@ async def test_no_claim_yet_and_no_node_will_do(cluster: SimulatedCluster, fleet
     assert claim_of(cluster, "worker") == ""
 
 
-async def test_own_claim_cut_and_pod_refused(cluster: SimulatedCluster) -> None:
+async def test_own_claim_created_and_pod_refused(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster):
         await submit(cluster, "holder", "worker", shared=False)
@@ -126,7 +126,7 @@ async def test_own_claim_cut_and_pod_refused(cluster: SimulatedCluster) -> None:
     (placed,) = cluster.workloads.status("worker")["conditions"]
     assert placed["message"].startswith(text)
     assert "kube-scheduler: 0/1 nodes are available" in placed["message"]
-    assert not re.search(r"\d+/\d+ nodes", text), "kube-scheduler's wording and counts are not in the reason"
+    assert not re.search(r"\d+/\d+ nodes", text), "the reason has no wording or counts of kube-scheduler"
 
 
 async def test_scheduler_error_for_more_than_ten_seconds(cluster: SimulatedCluster) -> None:
@@ -158,7 +158,7 @@ async def test_scheduler_error_for_more_than_ten_seconds(cluster: SimulatedClust
 
 
 async def test_own_claim_of_a_predecessor_still_ending(cluster: SimulatedCluster) -> None:
-    """On which node is said, where it has one."""
+    """The reason names the node if there is one."""
     cluster.fleet.add_nodes(1)
     cluster.workloads.submit(workload("worker", exclusive=True))
     worker = cluster.workloads.get("worker")
@@ -211,7 +211,7 @@ async def test_its_pod_is_being_deleted_and_not_gone_yet(cluster: SimulatedClust
     assert row(cluster, "worker") == ("Running", "True", "Placed", text)
 
 
-async def test_abandoned_a_claim_that_refused_it(cluster: SimulatedCluster) -> None:
+async def test_abandoned_claim(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster, FOR_EVER):
         await submit(cluster, "creator", "worker")
@@ -223,7 +223,7 @@ async def test_abandoned_a_claim_that_refused_it(cluster: SimulatedCluster) -> N
     assert ("Pending", "False", "ReplacingWedgedClaim", text) in rows_of(cluster, "worker")
 
 
-async def test_seat_lost_and_not_given_back(cluster: SimulatedCluster) -> None:
+async def test_seat_lost_and_not_restored(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster, LIMIT_OF_TWO):
         await submit(cluster, "creator", "worker")
@@ -288,7 +288,7 @@ async def test_foreign_pod_under_our_name(cluster: SimulatedCluster) -> None:
     assert text.startswith("PodConflict: ")
 
 
-async def test_placement_time_out_where_nothing_ever_fit(cluster: SimulatedCluster) -> None:
+async def test_placement_timeout_where_nothing_ever_fit(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster, SETTINGS):
         cluster.workloads.submit(workload("worker", memory="200Gi"))
@@ -298,7 +298,7 @@ async def test_placement_time_out_where_nothing_ever_fit(cluster: SimulatedClust
     assert text.startswith("PlacementTimeout: waited 15m; last: NoCapacity: ")
 
 
-async def test_placement_time_out_of_a_busy_fleet(cluster: SimulatedCluster) -> None:
+async def test_placement_timeout_of_a_busy_fleet(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster, SETTINGS):
         await submit(cluster, "holder", "worker", shared=False)
@@ -328,7 +328,7 @@ async def test_pod_succeeded(cluster: SimulatedCluster) -> None:
 
 
 async def test_the_reason_is_not_rewritten_for_a_count(cluster: SimulatedCluster) -> None:
-    """Another node of the same shape, taken as well: kube-scheduler's words change, the reason stays."""
+    """Another full node of the same shape changes kube-scheduler's message, but not the reason."""
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster, FOR_EVER):
         await submit(cluster, "holder", "worker", shared=False)
@@ -349,7 +349,7 @@ async def test_the_reason_is_rewritten_when_the_limit_changes(cluster: Simulated
     assert "shared claims hold at most 1 worker" in row(cluster, "worker")[3]
 
 
-async def test_a_long_message_is_cut(cluster: SimulatedCluster) -> None:
+async def test_a_long_message_is_truncated(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
     faults = Faults()
     faults.add(Delay(), verb="create", kind=PODS)

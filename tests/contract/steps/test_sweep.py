@@ -1,4 +1,4 @@
-"""Contract §5.14: what crashes and hands left behind goes, after two minutes and fresh reads; no more."""
+"""Contract §5.14: the sweep releases only orphans, after two minutes and live reads."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from simulation.cluster.simulated import SimulatedCluster
 from tests.contract.harness import (
     claim_of,
     controller_reference,
-    deeds,
     edit_seats,
     foreign_seat,
     holdings,
@@ -23,6 +22,7 @@ from tests.contract.harness import (
     pod_uid,
     row,
     submit,
+    writes_of,
 )
 
 pytestmark = pytest.mark.anyio
@@ -53,7 +53,7 @@ def make_claim(cluster: SimulatedCluster, name: str = ORPHAN, *, owner: str = ""
 
 
 async def a_claim_without_its_ledger(cluster: SimulatedCluster) -> None:
-    """Garbage collection is not at work, or was not when the ledger went."""
+    """Garbage collection did not run when the ledger was deleted."""
     cluster.garbage_collector.pause()
     make_claim(cluster, owner="a-ledger-that-is-gone")
 
@@ -71,7 +71,7 @@ async def a_seat_of_a_workload_that_is_gone(cluster: SimulatedCluster) -> None:
 
 
 async def a_seat_of_a_workload_that_was_made_anew(cluster: SimulatedCluster) -> None:
-    """A finalizer was removed by force; the name lives again, with another UID."""
+    """A finalizer was removed by force, and the name is used again with another UID."""
     await submit(cluster, "again")
     make_claim(cluster, owner=make_ledger(cluster, seats=(foreign_seat("again", uid="uid-before"),)))
 
@@ -86,7 +86,7 @@ ORPHANS = (
 
 
 @pytest.mark.parametrize("arrange", ORPHANS, ids=lambda f: f.__name__)
-async def test_an_orphan_goes_two_minutes_after_it_was_first_seen(
+async def test_an_orphan_is_released_two_minutes_after_it_was_first_seen(
     cluster: SimulatedCluster, arrange: object
 ) -> None:
     assert callable(arrange)
@@ -101,7 +101,7 @@ async def test_an_orphan_goes_two_minutes_after_it_was_first_seen(
     assert row(cluster, "again")[0] in {"", "Running"}
 
 
-async def test_a_wall_clock_that_is_set_back_keeps_no_orphan(cluster: SimulatedCluster) -> None:
+async def test_setting_the_wall_clock_back_keeps_no_orphan(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
     await a_seat_of_a_workload_that_is_gone(cluster)
     async with simulated_controller(cluster):
@@ -111,7 +111,7 @@ async def test_a_wall_clock_that_is_set_back_keeps_no_orphan(cluster: SimulatedC
         assert holdings(cluster) == []
 
 
-async def test_what_comes_later_is_found_within_ten_minutes_and_two_more(cluster: SimulatedCluster) -> None:
+async def test_a_later_orphan_is_released_within_twelve_minutes(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster):
         await anyio.sleep(30)
@@ -122,17 +122,17 @@ async def test_what_comes_later_is_found_within_ten_minutes_and_two_more(cluster
         assert holdings(cluster) == []
 
 
-async def test_a_seat_goes_in_the_usual_order_ledger_before_claim(cluster: SimulatedCluster) -> None:
+async def test_an_orphan_seat_is_released_ledger_before_claim(cluster: SimulatedCluster) -> None:
     await a_seat_of_a_workload_that_is_gone(cluster)
     invariants = InvariantChecker(cluster)
     async with simulated_controller(cluster):
         await anyio.sleep(130)
-        assert deeds(cluster) == ["patch claimledgers", "delete claimledgers", "delete resourceclaims"]
+        assert writes_of(cluster) == ["patch claimledgers", "delete claimledgers", "delete resourceclaims"]
     assert not invariants.violations
 
 
 async def test_the_seat_of_an_ended_worker_is_released(cluster: SimulatedCluster) -> None:
-    """An earlier controller kept them."""
+    """An earlier controller kept the seats of ended workers."""
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster, identity="before"):
         await submit(cluster, "first", "second")
@@ -149,19 +149,19 @@ async def test_the_seat_of_an_ended_worker_is_released(cluster: SimulatedCluster
 # What it must not touch.
 
 
-async def test_a_claim_that_somebody_merely_labelled_is_not_ours(cluster: SimulatedCluster) -> None:
+async def test_a_claim_that_only_has_our_label_is_not_swept(cluster: SimulatedCluster) -> None:
     make_claim(cluster, "claim-looks-like-ours")
     make_claim(cluster, "of-somebody-else")
     await submit(cluster)
     async with simulated_controller(cluster):
         await anyio.sleep(1500)
-        assert deeds(cluster) == []
+        assert writes_of(cluster) == []
     assert len(cluster.workloads.claims()) == 2
 
 
 @pytest.mark.parametrize("has_seat", [True, False])
-async def test_what_a_pod_still_runs_on_stays(cluster: SimulatedCluster, has_seat: bool) -> None:
-    """The Workload was removed by force and its Pod runs on: nothing is released under it."""
+async def test_a_claim_used_by_a_running_pod_is_not_swept(cluster: SimulatedCluster, has_seat: bool) -> None:
+    """The Workload was removed by force and its Pod still runs: nothing is released."""
     cluster.garbage_collector.pause()
     cluster.fleet.add_nodes(1)
     make_claim(cluster, owner=make_ledger(cluster, seats=(foreign_seat("gone"),) if has_seat else ()))
@@ -171,14 +171,14 @@ async def test_what_a_pod_still_runs_on_stays(cluster: SimulatedCluster, has_sea
     )
     async with simulated_controller(cluster):
         await anyio.sleep(1500)
-        assert deeds(cluster) == []
+        assert writes_of(cluster) == []
         cluster.server.delete(PODS, "orw-gone", NAMESPACE)
         await anyio.sleep(750)
     assert holdings(cluster) == []
 
 
 async def test_a_ledger_with_a_seat_of_an_existing_workload_is_never_swept(cluster: SimulatedCluster) -> None:
-    """Its claim is gone: the worker is placed again, and only then is the ledger given up, by repair."""
+    """Its claim is gone: repair first places the worker again, and then releases the ledger."""
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster):
         await submit(cluster, "worker")
@@ -187,12 +187,14 @@ async def test_a_ledger_with_a_seat_of_an_existing_workload_is_never_swept(clust
     edit_seats(cluster, claim_of(cluster, "worker"), lambda seats: [*seats, foreign_seat("gone")])
     async with simulated_controller(cluster, identity="successor"):
         await anyio.sleep(130)
-        assert cluster.workloads.seats()[claim_of(cluster, "worker")] == ["worker"], "only the orphan goes"
+        assert cluster.workloads.seats()[claim_of(cluster, "worker")] == ["worker"], (
+            "only the orphan is released"
+        )
     assert pod_uid(cluster, "worker") == uid
 
 
-async def test_an_orphan_that_stops_looking_like_one_stays(cluster: SimulatedCluster) -> None:
-    """Suspicion is by UID and starts anew: what was repaired within the two minutes is no orphan."""
+async def test_an_object_that_stops_looking_orphaned_is_not_swept(cluster: SimulatedCluster) -> None:
+    """Suspicion is by UID and starts again: an object repaired within two minutes is no orphan."""
     cluster.garbage_collector.pause()
     uid = make_claim(cluster, owner="a-ledger-to-come")
     async with simulated_controller(cluster):
@@ -201,13 +203,13 @@ async def test_an_orphan_that_stops_looking_like_one_stays(cluster: SimulatedClu
         again = make_claim(cluster, owner="a-ledger-to-come")
         assert again != uid
         await anyio.sleep(100)
-        assert any(ORPHAN in each for each in holdings(cluster)), "another UID, another two minutes"
+        assert any(ORPHAN in each for each in holdings(cluster)), "another UID has its own two minutes"
         await anyio.sleep(130)
     assert holdings(cluster) == []
 
 
-async def test_a_seat_that_its_workload_does_not_name_wakes_that_workload(cluster: SimulatedCluster) -> None:
-    """A lost event: the sweep brings the worker back, and repair knows what the seat is."""
+async def test_an_unrecorded_seat_activates_its_workload(cluster: SimulatedCluster) -> None:
+    """After a lost event the sweep activates the worker, and repair handles the seat."""
     cluster.fleet.add_nodes(2)
     async with simulated_controller(cluster) as process:
         await submit(cluster, "worker")
@@ -215,8 +217,8 @@ async def test_a_seat_that_its_workload_does_not_name_wakes_that_workload(cluste
         before = process.controller.runner.statistics()
         worker = cluster.workloads.get("worker")
         assert worker is not None
-        stray = {**foreign_seat("worker", uid=worker["metadata"]["uid"]), "assignmentID": "stray"}
-        edit_seats(cluster, claim_of(cluster, "lora"), lambda seats: [*seats, stray])
+        unrecorded = {**foreign_seat("worker", uid=worker["metadata"]["uid"]), "assignmentID": "unrecorded"}
+        edit_seats(cluster, claim_of(cluster, "lora"), lambda seats: [*seats, unrecorded])
         await anyio.sleep(700)
         assert process.controller.runner.statistics() != before
     assert sorted(cluster.workloads.seats().values()) == [["lora"], ["worker"]]

@@ -1,4 +1,4 @@
-"""Contract §5.2, contract §5.12: who has ended never starts again; a lost Pod is no end."""
+"""Contract §5.2 and contract §5.12: an ended worker never starts again, and a lost Pod is not an end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from tests.contract.harness import (
     assert_sound,
     claim_of,
     controller_reference,
-    deeds,
     delete_pod,
     edit_status,
     holdings,
@@ -25,13 +24,14 @@ from tests.contract.harness import (
     pod_uid,
     row,
     submit,
+    writes_of,
 )
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
-async def test_it_is_never_placed_again_whatever_wakes_it(cluster: SimulatedCluster, phase: str) -> None:
+async def test_a_terminal_workload_is_never_placed_again(cluster: SimulatedCluster, phase: str) -> None:
     cluster.fleet.add_nodes(1)
     invariants = InvariantChecker(cluster)
     async with simulated_controller(cluster):
@@ -54,7 +54,7 @@ async def test_it_is_never_placed_again_whatever_wakes_it(cluster: SimulatedClus
     assert not invariants.violations
 
 
-async def test_the_terminal_status_comes_before_the_seat_goes(cluster: SimulatedCluster) -> None:
+async def test_the_terminal_status_is_written_before_the_release(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster):
         await submit(cluster, "worker")
@@ -62,7 +62,7 @@ async def test_the_terminal_status_comes_before_the_seat_goes(cluster: Simulated
         mark = len(cluster.audit)
         cluster.kubelet.succeed(cluster.workloads.pod_key("worker"))
         await cluster.settle()
-        assert deeds(cluster, mark) == [
+        assert writes_of(cluster, mark) == [
             "patch workloads/status",
             "patch claimledgers",
             "delete claimledgers",
@@ -72,10 +72,10 @@ async def test_the_terminal_status_comes_before_the_seat_goes(cluster: Simulated
     where = ("claimName", "assignmentID", "podName", "nodeName", "deviceCount")
     assert {name: after[name] for name in where} == {name: before[name] for name in where}
     assert row(cluster, "worker") == ("Succeeded", "True", "Placed", "")
-    assert cluster.workloads.pod("worker") is not None, "the Pod stays as the record of what happened"
+    assert cluster.workloads.pod("worker") is not None, "the finished Pod stays as a record"
 
 
-async def test_a_seat_is_released_and_the_claim_kept_where_others_sit(cluster: SimulatedCluster) -> None:
+async def test_the_claim_is_kept_while_other_workers_have_seats(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster):
         await submit(cluster, "first", "second")
@@ -90,7 +90,7 @@ async def test_a_seat_is_released_and_the_claim_kept_where_others_sit(cluster: S
 
 
 async def test_an_interrupted_withdrawal_is_finished(cluster: SimulatedCluster) -> None:
-    """Failed is written, and the process dies: a Pod that has not ended, seat, ledger and claim are left."""
+    """The process crashes after writing Failed: a running Pod, seat, ledger and claim are left."""
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster):
         await submit(cluster, "worker")
@@ -119,7 +119,7 @@ async def test_a_withdrawal_interrupted_twice_is_finished_too(cluster: Simulated
     assert holdings(cluster) == []
 
 
-async def test_a_pod_that_arrives_late_for_an_ended_worker_is_deleted(cluster: SimulatedCluster) -> None:
+async def test_a_late_pod_of_an_ended_worker_is_deleted(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster):
         await submit(cluster, "worker")
@@ -142,13 +142,13 @@ def at_the_pod(cluster: SimulatedCluster, name: str) -> ObjectKey:
     return cluster.workloads.pod_key(name)
 
 
-async def test_a_deleted_pod_is_lost_and_the_worker_placed_again(cluster: SimulatedCluster) -> None:
+async def test_a_deleted_pod_is_lost_and_the_worker_is_placed_again(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
     invariants = InvariantChecker(cluster)
     async with simulated_controller(cluster):
         await submit(cluster, "worker")
         first = pod_uid(cluster, "worker")
-        # The kubelet moves it to Failed some time before it goes: that is no outcome.
+        # The kubelet sets phase Failed some time before it removes the Pod: that is not a result.
         cluster.kubelet.pause()
         delete_pod(cluster, "worker")
         cluster.kubelet.fail(at_the_pod(cluster, "worker"))
@@ -168,7 +168,7 @@ async def test_a_deleted_pod_is_lost_and_the_worker_placed_again(cluster: Simula
 
 
 @pytest.mark.parametrize("how", ["disrupted", "rejected"])
-async def test_a_pod_that_the_node_took_away_is_lost(cluster: SimulatedCluster, how: str) -> None:
+async def test_a_pod_removed_by_its_node_is_lost(cluster: SimulatedCluster, how: str) -> None:
     cluster.fleet.add_nodes(1)
     invariants = InvariantChecker(cluster)
     async with simulated_controller(cluster):
@@ -191,7 +191,7 @@ async def test_a_pod_that_the_node_took_away_is_lost(cluster: SimulatedCluster, 
 
 
 def fail_by_disruption(cluster: SimulatedCluster, name: str) -> None:
-    """The node was drained: the process was ended, with an exit code like any other."""
+    """Fail a Pod like a node drain: the process has an ordinary exit code."""
     ended = {"terminated": {"exitCode": 137, "reason": "Error"}}
 
     def change(document: Document) -> None:
@@ -212,8 +212,8 @@ def clear_containers(cluster: SimulatedCluster, name: str) -> None:
     cluster.server.edit(PODS, cluster.workloads.pod_key(name), change, subresource="status")
 
 
-async def test_an_end_that_only_the_cache_shows_is_not_believed(cluster: SimulatedCluster) -> None:
-    """The Pod that ended is replaced while the news is on its way: another UID, so nothing has ended."""
+async def test_an_end_that_only_the_cache_shows_is_ignored(cluster: SimulatedCluster) -> None:
+    """The ended Pod is replaced before its event arrives: the live Pod has another UID."""
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster, LIMIT_OF_TWO):
         await submit(cluster, "worker")
@@ -222,7 +222,7 @@ async def test_an_end_that_only_the_cache_shows_is_not_believed(cluster: Simulat
         cluster.watches.lag_seconds = lambda client, kind: 2.0 if kind is PODS and client else 0.0
         cluster.kubelet.succeed(cluster.workloads.pod_key("worker"))
         cluster.server.delete(PODS, "orw-worker", "openrl-system", grace_seconds=0)
-        # A Pod of another making, with the same stamp, stands there when the end is heard of.
+        # When the event arrives, another Pod with the same assignment has the name.
         live = {
             "metadata": {k: old["metadata"][k] for k in ("name", "labels", "ownerReferences")},
             "spec": {**old["spec"]},

@@ -1,4 +1,4 @@
-"""Contract §5.13: a worker that is not placed in time fails, and can never start later."""
+"""Contract §5.13: a worker that is not placed in time fails, and never starts later."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tests.contract.clocks import BACK_AND_FORWARD
 from tests.contract.harness import (
     FINALIZER,
     claim_of,
-    deeds,
     holdings,
     placed,
     pod_uid,
     row,
     settings_with,
     submit,
+    writes_of,
 )
 
 pytestmark = pytest.mark.anyio
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.anyio
 MINUTE = settings_with(placement_timeout_seconds=60.0)
 
 
-async def test_pod_then_failed_then_seat_and_claim(cluster: SimulatedCluster) -> None:
+async def test_the_timeout_order_is_pod_failed_seat_claim(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
     invariants = InvariantChecker(cluster)
     async with simulated_controller(cluster, MINUTE):
@@ -39,7 +39,7 @@ async def test_pod_then_failed_then_seat_and_claim(cluster: SimulatedCluster) ->
         assert row(cluster, "worker")[0] == "Pending"
         mark = len(cluster.audit)
         await anyio.sleep(10)
-        assert deeds(cluster, mark) == [
+        assert writes_of(cluster, mark) == [
             "delete pods",
             "patch workloads/status",
             "patch claimledgers",
@@ -49,7 +49,7 @@ async def test_pod_then_failed_then_seat_and_claim(cluster: SimulatedCluster) ->
         phase, status, reason, text = row(cluster, "worker")
         assert (phase, status, reason) == ("Failed", "False", "Unschedulable")
         assert text.startswith("PlacementTimeout: waited 1m; last: WaitingForCapacity: ")
-        # It cannot start later.
+        # It never starts later.
         cluster.workloads.delete("holder")
         await anyio.sleep(120)
         assert row(cluster, "worker")[0] == "Failed"
@@ -58,7 +58,7 @@ async def test_pod_then_failed_then_seat_and_claim(cluster: SimulatedCluster) ->
 
 
 @BACK_AND_FORWARD
-async def test_a_wall_clock_that_is_set_neither_ends_nor_lengthens_the_wait(
+async def test_setting_the_wall_clock_does_not_change_the_timeout(
     cluster: SimulatedCluster, jump_seconds: float
 ) -> None:
     cluster.fleet.add_nodes(1)
@@ -72,7 +72,7 @@ async def test_a_wall_clock_that_is_set_neither_ends_nor_lengthens_the_wait(
         assert row(cluster, "worker")[0] == "Failed"
 
 
-async def test_a_worker_that_nothing_could_ever_hold_is_unsatisfiable(cluster: SimulatedCluster) -> None:
+async def test_a_worker_that_can_never_fit_is_unsatisfiable(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster, MINUTE):
         cluster.workloads.submit(workload("worker", memory="200Gi"))
@@ -82,8 +82,8 @@ async def test_a_worker_that_nothing_could_ever_hold_is_unsatisfiable(cluster: S
     assert text.startswith("PlacementTimeout: waited 1m; last: NoCapacity: ")
 
 
-async def test_a_conflict_means_no_time_out(cluster: SimulatedCluster) -> None:
-    """The scheduler bound the Pod in the last moment: it runs."""
+async def test_a_conflict_on_the_pod_prevents_the_timeout(cluster: SimulatedCluster) -> None:
+    """kube-scheduler bound the Pod just before the timeout, so it runs."""
     cluster.fleet.add_nodes(1)
     faults = Faults()
     async with simulated_controller(cluster, MINUTE, interceptor=faults):
@@ -104,7 +104,7 @@ async def test_a_conflict_means_no_time_out(cluster: SimulatedCluster) -> None:
         assert row(cluster, "worker") == ("Running", "True", "Placed", "")
 
 
-async def test_waiting_for_a_seat_is_waiting_for_capacity(cluster: SimulatedCluster) -> None:
+async def test_waiting_for_a_seat_counts_for_the_timeout(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster, MINUTE.model_copy(update={"max_seats_per_claim": 1})):
         cluster.workloads.submit(workload("first"))
@@ -115,7 +115,7 @@ async def test_waiting_for_a_seat_is_waiting_for_capacity(cluster: SimulatedClus
     assert "shared claims hold at most 1 worker" in row(cluster, "second")[3]
 
 
-async def test_zero_waits_for_ever(cluster: SimulatedCluster) -> None:
+async def test_a_timeout_of_zero_is_disabled(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster, settings_with(placement_timeout_seconds=0.0)):
         await submit(cluster, "holder", "worker", shared=False)
@@ -123,7 +123,7 @@ async def test_zero_waits_for_ever(cluster: SimulatedCluster) -> None:
         assert row(cluster, "worker")[0] == "Pending"
 
 
-async def test_it_counts_from_the_creation_of_a_worker_never_placed_across_restarts(
+async def test_the_timeout_of_an_unplaced_worker_counts_from_creation_across_restarts(
     cluster: SimulatedCluster,
 ) -> None:
     cluster.fleet.add_nodes(1)
@@ -136,7 +136,7 @@ async def test_it_counts_from_the_creation_of_a_worker_never_placed_across_resta
     assert row(cluster, "worker")[0] == "Failed"
 
 
-async def test_it_counts_from_the_loss_of_a_worker_that_was_placed(cluster: SimulatedCluster) -> None:
+async def test_the_timeout_of_a_placed_worker_counts_from_its_loss(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster, MINUTE):
         cluster.workloads.submit(workload("worker", exclusive=True))
@@ -151,7 +151,7 @@ async def test_it_counts_from_the_loss_of_a_worker_that_was_placed(cluster: Simu
     assert holdings(cluster) == []
 
 
-async def test_waiting_for_a_predecessors_claim_is_not_counted(cluster: SimulatedCluster) -> None:
+async def test_waiting_for_a_predecessor_claim_does_not_count(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
     cluster.workloads.submit(workload("worker", exclusive=True))
     worker = cluster.workloads.get("worker")
@@ -180,7 +180,7 @@ async def test_waiting_for_a_predecessors_claim_is_not_counted(cluster: Simulate
     assert violations_at_rest(cluster) == []
 
 
-async def test_a_time_out_leaves_the_finalizer_until_the_workload_is_deleted(
+async def test_a_timeout_keeps_the_finalizer_until_the_workload_is_deleted(
     cluster: SimulatedCluster,
 ) -> None:
     async with simulated_controller(cluster, MINUTE):
