@@ -1,4 +1,5 @@
-"""The placement controller: composes `informers`, `ledger` and `placement` and performs what they decide.
+"""The placement controller: composes `informers`, `ledger` and `placement`, and performs their decisions.
 
-The flow is watch -> cache -> queue -> reconcile -> decide -> write; `controller.app` puts it together.
+Data flows from watch to cache, queue, reconcile, decision and write. `controller.controller` composes the
+parts.
 """

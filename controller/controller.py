@@ -1,8 +1,8 @@
-"""One placement controller: caches, picture, queue, reconciler and workers, put together.
+"""Composition of one placement controller: caches, fleet, queue, reconciler and sweep.
 
-Everything that a run depends on is handed in (the API port, chance, wall clock, identifiers), so that the
-same composition runs against a real server and in a simulation. The caches are kept warm also by a standby;
-reconciles run only inside `lead`, and only once every cache has its first list.
+Everything that a run depends on is passed in (API, randomness, wall clock, identifiers), so that the same
+composition runs against a real server and in a simulation. A standby keeps its caches up to date too.
+Reconciles run only inside `lead`, after every cache has its first list.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ from placement.fleet import Fleet
 QUEUE_NAME = "workload"
 
 RECONCILE_TIMEOUT_SECONDS = 60.0
-"""A reconcile is cut off well below the two minutes after which a sweep may take its work for orphaned."""
+"""Well below the two minutes after which a sweep may treat a reconcile's work as orphaned."""
 
 SYNC_REPORT_SECONDS = 30.0
-"""How often a start that waits for its caches says what is missing."""
+"""How often a start logs which caches it waits for."""
 
 DRAIN_SECONDS = 20.0
-"""How long running reconciles may take to finish at a stop; the Deployment grants more than that."""
+"""How long running reconciles may take to finish at a stop; less than the Pod's grace period."""
 
 _log = logs.get_logger(__name__)
 
@@ -112,7 +112,7 @@ class Controller:
             quiet=RETRIED_QUIETLY,
         )
         self._waiting_for_caches = anyio.CancelScope()
-        # The picture first: whoever is woken must find the change in it.
+        # The fleet first: an activated worker must find the change in it.
         self.fleet_updater.subscribe()
         self.gauges.subscribe(self.caches)
         self._triggers.subscribe(self.fleet_updater)
@@ -126,7 +126,7 @@ class Controller:
         return not self.missing()
 
     def missing(self) -> tuple[str, ...]:
-        """Which caches are not synced yet, and why, in words for people."""
+        """Describe the caches that have not synced, and why."""
         return tuple(reason for informer in self.caches.all() for reason in informer.missing())
 
     async def watch(self) -> None:
@@ -137,7 +137,7 @@ class Controller:
             tasks.start_soon(self.recorder.run)
 
     async def lead(self) -> None:
-        """Reconcile until stopped; waits for the caches first, and says what it waits for."""
+        """Wait for the caches, then reconcile until stopped."""
         with self._waiting_for_caches:
             await self._wait_for_caches()
         if self._waiting_for_caches.cancelled_caught:
@@ -157,7 +157,7 @@ class Controller:
             self.hand_offs.stop()
 
     async def stop(self) -> None:
-        """Take nothing new, let what runs finish; `lead` returns then."""
+        """Let running reconciles finish and start no others; `lead` then returns."""
         self._waiting_for_caches.cancel()
         finished = await self.runner.stop(DRAIN_SECONDS)
         await self.recorder.aclose(FLUSH_SECONDS)

@@ -1,6 +1,6 @@
-"""The `open-rl-scheduler` program: connects, composes one controller, serves its probes, stops in order.
+"""The `open-rl-scheduler` program: connect, compose one controller, serve its endpoints, stop in order.
 
-Order of a stop: the workers finish what runs, the lease is released, watches end, endpoints close.
+Order of a stop: running reconciles finish, the lease is released, watches end, endpoints close.
 """
 
 from __future__ import annotations
@@ -16,15 +16,14 @@ from random import SystemRandom
 
 import anyio
 
+from controller.api.names import LEADER_LEASE
 from controller.cluster.caches import freeze_when_synced
 from controller.config.command_line import find_command
 from controller.config.nondeterminism import Nondeterminism
 from controller.config.settings import PROGRAM, Settings
 from controller.controller import Controller
-from controller.metrics.api_server import request_metrics
+from controller.metrics import api_server, placement, runtime
 from controller.metrics.exposition import Metrics
-from controller.metrics.program import controller_metrics
-from controller.metrics.runtime import build_metrics, loop_metrics, withheld_metrics
 from controller.runtime import logs
 from controller.runtime.build_info import build_info
 from controller.runtime.cli import EXIT_OK, run_command
@@ -41,7 +40,7 @@ _log = logs.get_logger(__name__)
 
 
 def main() -> None:
-    """Console script."""
+    """Run the console script."""
     if command := find_command(sys.argv[1:]):
         sys.exit(command(sys.argv[2:]))
     status = run_command(
@@ -51,36 +50,41 @@ def main() -> None:
 
 
 def _check_access(settings: Settings) -> None:
-    """Refuse a kubeconfig that cannot work. Raises `ConfigurationError`."""
+    """Reject an unusable kubeconfig. Raises `ConfigurationError`."""
     choose_source(kubeconfig=settings.kubeconfig or None, context=settings.context or None)
 
 
 async def run(settings: Settings) -> int:
-    """Run a controller until a signal asks it to stop. Raises what ended it otherwise."""
+    """Run a controller until a signal stops it. Raises the error that ends it otherwise."""
     agent = f"{PROGRAM}/{build_info().version}"
     to_cluster = partial(connect, kubeconfig=settings.kubeconfig or None, context=settings.context or None)
     async with (
         shutdown_signals() as stop,
         to_cluster(user_agent=agent) as api,
-        # The lease has its own connections: neither watches nor a storm of writes can starve its renewal.
+        # The lease has its own connections, so that neither watches nor writes can starve its renewal.
         to_cluster(user_agent=f"{agent}/leader-election", connections=2) as lease_api,
     ):
         _log.info("Connecting", server=api.server)
-        nondeterminism = Nondeterminism(SystemRandom(), _utc_now, _new_id)
+        nondeterminism = Nondeterminism(
+            SystemRandom(), now=lambda: datetime.now(UTC), new_id=lambda: str(uuid.uuid4())
+        )
         leadership = Leadership(lease_api, settings, nondeterminism)
-        # Events harm nobody, and the last ones are told after the lease was given back.
+        # Events are harmless, and the last ones are sent after the lease was released.
         guarded = GuardedApi(api, leadership.may_write, unguarded=(EVENTS,))
         controller = Controller(guarded, settings, nondeterminism)
         metrics = controller_metrics(controller, leadership)
-        metrics.add(request_metrics(api.server, [api.statistics, lease_api.statistics]))
-        metrics.add(withheld_metrics(guarded.statistics))
+        clients = (api, lease_api)
+        metrics.add(
+            lambda: api_server.request_metrics(api.server, *(client.statistics() for client in clients))
+        )
+        metrics.add(lambda: runtime.withheld_metrics(guarded.statistics()))
         async with _endpoints(controller, leadership, settings, metrics):
             await operate(controller, leadership, stop)
     return EXIT_OK
 
 
 async def operate(controller: Controller, leadership: Leadership, stop: anyio.Event) -> None:
-    """Watch, lead when it is our turn, and stop in order once `stop` is set."""
+    """Watch, lead while this process is the leader, and stop in order once `stop` is set."""
     async with anyio.create_task_group() as watching:
         watching.start_soon(controller.watch)
         async with anyio.create_task_group() as leading:
@@ -93,14 +97,42 @@ async def operate(controller: Controller, leadership: Leadership, stop: anyio.Ev
         watching.cancel_scope.cancel()
 
 
+def controller_metrics(controller: Controller, leadership: Leadership) -> Metrics:
+    """Create a registry with everything that a controller measures, in production and in simulations."""
+    metrics = Metrics()
+    name = controller.queue.name
+    metrics.add(
+        lambda: placement.gauge_metrics(
+            controller.gauges.statistics(),
+            controller.fleet_updater.fleet.capacity(),
+            max_seats_per_claim=controller.max_seats_per_claim,
+            now=controller.now(),
+        )
+    )
+    for source in (
+        lambda: placement.counter_metrics(
+            controller.counters.statistics(), controller.hand_offs.statistics()
+        ),
+        lambda: placement.ledger_metrics(controller.book.statistics()),
+        lambda: placement.sweep_metrics(controller.sweep.statistics()),
+        lambda: placement.event_metrics(controller.recorder.statistics()),
+        lambda: runtime.reconcile_metrics(name, controller.runner.statistics()),
+        lambda: runtime.work_queue_metrics(name, controller.queue.statistics()),
+        lambda: api_server.informer_metrics([each.statistics() for each in controller.caches.all()]),
+        lambda: runtime.leadership_metrics(LEADER_LEASE, leadership.statistics()),
+    ):
+        metrics.add(source)
+    return metrics
+
+
 @asynccontextmanager
 async def _endpoints(
     controller: Controller, leadership: Leadership, settings: Settings, metrics: Metrics
 ) -> AsyncIterator[None]:
-    """Serve probes and metrics, and look after the process, while the block runs."""
+    """Serve probes and metrics and monitor the event loop while the block runs."""
     monitor = LoopMonitor()
-    metrics.add(loop_metrics(monitor.statistics))
-    metrics.add(build_metrics(build_info()))
+    metrics.add(lambda: runtime.loop_metrics(monitor.statistics()))
+    metrics.add(lambda: runtime.build_metrics(build_info()))
     health = health_application(
         liveness={
             "event-loop": monitor.check,
@@ -118,11 +150,3 @@ async def _endpoints(
         tasks.start_soon(freeze_when_synced, controller.caches)
         yield
         tasks.cancel_scope.cancel()
-
-
-def _utc_now() -> datetime:
-    return datetime.now(UTC)
-
-
-def _new_id() -> str:
-    return str(uuid.uuid4())

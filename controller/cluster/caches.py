@@ -75,16 +75,8 @@ class Caches:
         return tuple(reason for informer in self.all() if (reason := informer.stuck()) is not None)
 
     def all(self) -> tuple[SharedInformer[Any], ...]:
-        """Return every informer, in the order in which they are started and reported."""
-        return (
-            self.workloads,
-            self.ledgers,
-            self.claims,
-            self.pods,
-            self.nodes,
-            self.slices,
-            self.device_classes,
-        )
+        """Return every informer, in the order of the fields."""
+        return tuple(vars(self).values())
 
 
 def make_caches(api: Api, namespace: str, rng: Random) -> Caches:

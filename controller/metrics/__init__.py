@@ -1,1 +1,1 @@
-"""Metrics for Prometheus. `definitions` is the one home of their names; `program` says what is served."""
+"""Prometheus metrics. `definitions` defines every name; the other modules export statistics under them."""

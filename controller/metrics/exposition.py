@@ -1,13 +1,9 @@
-"""The metrics endpoint of one process, and what it gathers from.
+"""The metrics endpoint of one process, and the conversion of numbers to Prometheus metrics.
 
-Nothing is counted here: what owns a state keeps its `statistics()`, and a scrape turns the snapshots into
-metrics. So every series exists from the start, at zero, none has a `_created` twin, and each process of a
-simulation has its own registry.
-
-From a definition and numbers to what Prometheus's client writes out.
-
-Numbers are given by label values, in the order of the definition's labels; a metric without labels has one
-entry, `()`. A series that exists is given with 0 from the start.
+Nothing is counted here. Each component keeps its `statistics()`, and a scrape converts these snapshots. Every
+series therefore exists from the start, at zero, and none has a `_created` twin. Each process of a simulation
+has its own registry. Values are given by label values, in the order of the definition's labels; a metric
+without labels has the single key `()`.
 """
 
 from __future__ import annotations
@@ -26,11 +22,17 @@ from informers.histogram import HistogramStatistics
 METRICS_PATH = "/metrics"
 
 FOREIGN_PREFIXES = ("process_", "python_gc_")
-"""Metrics of the process and its garbage collector, as Prometheus's client for Python names them."""
+"""Metrics of the process and its garbage collector, named by the Prometheus client."""
+
+
+LabelValues = tuple[str, ...]
+
+Families = Callable[[], Iterable[Metric]]
+"""Returns the current metrics of one source."""
 
 
 class Metrics:
-    """The registry of one process: about the process from the start, sources are added."""
+    """The registry of one process, with the metrics of the process itself. Other sources are added."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -42,12 +44,12 @@ class Metrics:
         return f"<Metrics sources={self._sources}>"
 
     def add(self, families: Families) -> None:
-        """Add a source. `families` is called on every scrape, on the event loop."""
+        """Add a source, which is called on the event loop for every scrape."""
         self.registry.register(_Source(families))
         self._sources += 1
 
     def application(self) -> web.Application:
-        """The application to serve on the metrics address."""
+        """Return the application that serves the endpoint."""
         app = web.Application()
         app.add_routes([web.get(METRICS_PATH, self._scrape)])
         return app
@@ -67,16 +69,10 @@ class _Source(Collector):
         return self._families()
 
 
-LabelValues = tuple[str, ...]
-
-Families = Callable[[], Iterable[Metric]]
-"""Gives the current metrics of one source."""
-
-
 def numbers(definition: MetricDefinition, values: Mapping[LabelValues, float]) -> Metric:
-    """A counter or a gauge."""
+    """Return a counter or gauge."""
     kind = CounterMetricFamily if definition.type is MetricType.COUNTER else GaugeMetricFamily
-    # The client takes the name of a counter with or without `_total`, which it writes.
+    # The client accepts the name of a counter with or without `_total` and writes it with.
     family = kind(definition.name, definition.help, labels=definition.labels)
     for labels, value in values.items():
         family.add_metric(labels, value)
@@ -84,12 +80,12 @@ def numbers(definition: MetricDefinition, values: Mapping[LabelValues, float]) -
 
 
 def number(definition: MetricDefinition, value: float, *labels: str) -> Metric:
-    """A counter or a gauge of one series."""
+    """Return a counter or gauge with one series."""
     return numbers(definition, {labels: value})
 
 
 def histograms(definition: MetricDefinition, values: Mapping[LabelValues, HistogramStatistics]) -> Metric:
-    """A histogram."""
+    """Return a histogram."""
     family = HistogramMetricFamily(definition.name, definition.help, labels=definition.labels)
     for labels, value in values.items():
         bounds = [*(repr(float(bound)) for bound in value.bounds), "+Inf"]
@@ -98,10 +94,10 @@ def histograms(definition: MetricDefinition, values: Mapping[LabelValues, Histog
 
 
 def histogram(definition: MetricDefinition, value: HistogramStatistics, *labels: str) -> Metric:
-    """A histogram of one series."""
+    """Return a histogram with one series."""
     return histograms(definition, {labels: value})
 
 
 def by(counts: Mapping[str, float]) -> dict[LabelValues, float]:
-    """The numbers of a metric with one label."""
+    """Return the values of a metric with one label, by label values."""
     return {(label,): count for label, count in counts.items()}

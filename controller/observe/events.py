@@ -73,14 +73,6 @@ def _placed_note(workload: Workload, _: str) -> str:
     return f"Running on node {status.node_name or 'unknown'} with claim {status.claim_name}{devices}"
 
 
-def _created_note(workload: Workload, detail: str) -> str:
-    return f"Created claim {workload.status.claim_name} for {detail}"
-
-
-def _joined_note(workload: Workload, _: str) -> str:
-    return f"Joined claim {workload.status.claim_name}"
-
-
 def _moved_note(workload: Workload, _: str) -> str:
     claim = workload.status.claim_name
     return f"Moved to claim {claim} because kube-scheduler could not allocate the previous claim"
@@ -91,8 +83,12 @@ _NORMAL, _WARNING = EventType.NORMAL, EventType.WARNING
 EVENT_KINDS: Mapping[str, EventDefinition] = MappingProxyType(
     {
         # Progress.
-        ReasonCode.CREATED_CLAIM.value: EventDefinition(_NORMAL, "Seating", _claim, _created_note),
-        ReasonCode.JOINED_CLAIM.value: EventDefinition(_NORMAL, "Seating", _claim, _joined_note),
+        ReasonCode.CREATED_CLAIM.value: EventDefinition(
+            _NORMAL, "Seating", _claim, lambda w, detail: f"Created claim {w.status.claim_name} for {detail}"
+        ),
+        ReasonCode.JOINED_CLAIM.value: EventDefinition(
+            _NORMAL, "Seating", _claim, lambda w, _: f"Joined claim {w.status.claim_name}"
+        ),
         ReasonCode.SHARED_ON_UNSCHEDULABLE.value: EventDefinition(_NORMAL, "Moving", _claim, _moved_note),
         ReasonCode.PLACED.value: EventDefinition(_NORMAL, "Starting", _pod, _placed_note),
         SUCCEEDED: EventDefinition(_NORMAL, "Running", _pod, lambda *_: "The Pod succeeded"),

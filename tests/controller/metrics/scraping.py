@@ -6,9 +6,9 @@ from prometheus_client import generate_latest
 from prometheus_client.core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
+from controller.main import controller_metrics
 from controller.metrics.definitions import MetricDefinition
 from controller.metrics.exposition import Metrics
-from controller.metrics.program import controller_metrics
 from simulation.cluster.controller_process import SimulatedProcess
 
 Labels = frozenset[tuple[str, str]]

@@ -6,7 +6,6 @@ import gzip
 import re
 from collections import Counter
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,10 +13,10 @@ from aiohttp import ClientSession
 
 from controller.config.settings import Settings
 from controller.config.values import BindAddress
+from controller.main import controller_metrics
 from controller.metrics.api_server import request_metrics
 from controller.metrics.definitions import DEFINITIONS, PREFIX
 from controller.metrics.exposition import FOREIGN_PREFIXES, Metrics
-from controller.metrics.program import controller_metrics
 from controller.metrics.runtime import (
     build_metrics,
     leadership_metrics,
@@ -93,16 +92,12 @@ GET = ("GET", "200", 0.01)
 CREATE = ("POST", "201", 0.02)
 
 
-def _itself(statistics: TransportStatistics) -> TransportStatistics:
-    return statistics
-
-
 def add_the_rest(metrics: Metrics, *clients: TransportStatistics) -> None:
     """What a process serves beyond its controller."""
-    metrics.add(request_metrics("api.example:6443", [partial(_itself, client) for client in clients]))
-    metrics.add(withheld_metrics(lambda: 0))
-    metrics.add(loop_metrics(lambda: LoopStatistics(lag_seconds=NONE, overdue_seconds=0.0)))
-    metrics.add(build_metrics(BUILD))
+    metrics.add(lambda: request_metrics("api.example:6443", *clients))
+    metrics.add(lambda: withheld_metrics(0))
+    metrics.add(lambda: loop_metrics(LoopStatistics(lag_seconds=NONE, overdue_seconds=0.0)))
+    metrics.add(lambda: build_metrics(BUILD))
 
 
 async def a_process() -> Scrape:
@@ -161,9 +156,9 @@ class Source:
         self.runner = RUNNER
         self.leadership = ELECTION
         self.metrics = Metrics()
-        self.metrics.add(work_queue_metrics("workload", lambda: self.queue))
-        self.metrics.add(reconcile_metrics("workload", lambda: self.runner))
-        self.metrics.add(leadership_metrics("placement.openrl.io", lambda: self.leadership))
+        self.metrics.add(lambda: work_queue_metrics("workload", self.queue))
+        self.metrics.add(lambda: reconcile_metrics("workload", self.runner))
+        self.metrics.add(lambda: leadership_metrics("placement.openrl.io", self.leadership))
 
     async def scrape(self, accept: str = "text/plain;version=0.0.4") -> str:
         settings = Settings(metrics_bind_address=BindAddress("127.0.0.1", 0))
