@@ -1,7 +1,7 @@
 """CPU time and memory of a process from Linux's /proc.
 
-The kernel scales user and system time to the exact run time, so their sum is accurate to one tick (10 ms)
-although the split is not. Threads count, child processes do not: contenders have none.
+The kernel scales user and system time to the exact run time. Their sum is accurate to one tick (10 ms), but
+the split is not. Threads count, child processes do not: contenders have none.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """The state of one claim: its allocation, its occupants, and what follows from both.
 
-The occupants of a claim are the seats of its ledger, this process's reservations that the ledger does not
-show yet, and live Pods without a seat. All three count alike (limit, owners, exclusivity, host resources),
-and each worker counts once. The derived values are immutable: an index is updated by comparing the old with
-the new.
+The occupants of a claim are its ledger's seats, pending reservations of this process, and live Pods without a
+seat. All three count alike (limit, owners, exclusivity, host resources), and each worker counts once. The
+derived values are immutable: an index is updated by comparing the old with the new.
 """
 
 from __future__ import annotations
