@@ -1,4 +1,4 @@
-"""A commit whose answer is lost, and whose status write lands after the seat was found to be given back."""
+"""A commit with a lost answer, whose status write is applied only after its seat is due for release."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def anyio_backend() -> VirtualBackend:
     return VIRTUAL_BACKEND
 
 
-async def test_a_commit_without_an_answer_is_fenced_before_its_seat_is_given_back() -> None:
+async def test_an_unanswered_commit_is_fenced_before_its_seat_is_released() -> None:
     faults = Faults()
     faults.add(ArriveLate(3), verb="patch", kind=WORKLOADS, subresource="status")
     faults.add(Delay(before_seconds=10), verb="patch", kind=LEDGERS)
@@ -34,7 +34,7 @@ async def test_a_commit_without_an_answer_is_fenced_before_its_seat_is_given_bac
             assert "claimName" not in cluster.workloads.status("trainer"), "the late write was refused"
             async with simulated_controller(cluster, identity="second"):
                 await cluster.wait_until(lambda: cluster.workloads.in_phase("Running"), "no worker runs")
-                # The first one's release of the seat arrives only now.
+                # The first controller's release of the seat arrives only now.
                 await cluster.settle()
 
         assert invariants.violations == []
@@ -42,14 +42,14 @@ async def test_a_commit_without_an_answer_is_fenced_before_its_seat_is_given_bac
         assert len(cluster.workloads.seats()) == 1
 
 
-async def test_a_seat_that_was_adopted_is_fenced_before_it_is_given_back() -> None:
-    """It was another process's: that one commits between the look at the status and the release."""
+async def test_an_adopted_seat_is_fenced_before_it_is_released() -> None:
+    """Its booking process commits between the live read of the status and the release."""
     first_faults, second_faults = Faults(), Faults()
     first_faults.add(Delay(before_seconds=1.5), verb="create", kind=LEDGERS)
-    # The first patch of the ledger adopts the seat, the second gives it back, long after the commit.
+    # The first patch of the ledger adopts the seat, the second releases it long after the commit.
     first_faults.add(Delay(before_seconds=10), verb="patch", kind=LEDGERS, skip=1)
     second_faults.add(Delay(before_seconds=3), verb="patch", kind=WORKLOADS, subresource="status")
-    # Its repair comes too late to save it.
+    # Its repair comes too late.
     second_faults.add(Delay(before_seconds=12), verb="patch", kind=LEDGERS)
     async with SimulatedCluster() as cluster:
         cluster.fleet.add_nodes(1)
@@ -57,7 +57,7 @@ async def test_a_seat_that_was_adopted_is_fenced_before_it_is_given_back() -> No
         async with simulated_controller(cluster, identity="first", interceptor=first_faults):
             cluster.workloads.submit(workload("trainer"))
             await anyio.sleep(1)
-            # What the first one decides from is old from here on; the second one starts with what is.
+            # From here on the first controller decides on an old version; the second starts up to date.
             touch = {"metadata": {"labels": {"touched": "yes"}}}
             cluster.server.patch(WORKLOADS, "trainer", cluster.workloads.namespace, touch)
             async with simulated_controller(cluster, identity="second", interceptor=second_faults):

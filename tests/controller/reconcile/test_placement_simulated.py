@@ -37,13 +37,13 @@ async def cluster() -> AsyncIterator[SimulatedCluster]:
 
 
 async def submitted(cluster: SimulatedCluster, *names: str) -> None:
-    """Submit sharing workers and return when everything has come to rest."""
+    """Submit sharing workers and wait until the cluster has settled."""
     cluster.workloads.submit(*(workload(name) for name in names))
     await cluster.settle()
 
 
 def most_seats(cluster: SimulatedCluster) -> int:
-    """The most seats that any ledger had at any revision."""
+    """Return the highest number of seats that any ledger had at any revision."""
     changes = cluster.server.history(LEDGERS)
     return max(len(change.record.document["spec"].get("seats", [])) for change in changes)
 
@@ -106,7 +106,7 @@ async def test_two_workers_racing_for_the_last_two_seats_get_one_each_and_create
     cluster: SimulatedCluster,
 ) -> None:
     cluster.fleet.add_nodes(2)
-    # A limit of one makes two claims of one worker each; then two controllers race at a limit of two.
+    # A limit of one leads to two claims with one worker each; then two controllers race at a limit of two.
     async with simulated_controller(cluster, SETTINGS.model_copy(update={"max_seats_per_claim": 1})):
         await submitted(cluster, "first", "second")
     claims = {claim["metadata"]["name"] for claim in cluster.workloads.claims()}
@@ -156,7 +156,7 @@ async def test_a_wait_reason_mentions_the_limit_only_for_a_shared_worker(
         assert "shared claims hold" not in text
 
 
-async def test_a_freed_seat_reaches_a_waiter_within_a_second(cluster: SimulatedCluster) -> None:
+async def test_a_freed_seat_goes_to_a_waiting_worker_within_a_second(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster, LIMIT_OF_TWO):
         await submitted(cluster, "first", "second")
@@ -229,14 +229,14 @@ async def test_a_dedicated_placement_needs_six_writes_a_join_five_and_neither_re
             mark = len(cluster.audit)
             await submitted(cluster, name)
             requests = [entry.request for entry in cluster.calls(since=mark)]
-            # Events are for people and may be dropped: no placement waits for one.
+            # Events may be dropped, so no placement waits for one.
             written = [request for request in requests if request.writes and request.kind.plural != "events"]
             assert len(written) == writes, [str(request) for request in requests]
             assert not {request.verb for request in requests} & {"get", "list"}
             assert cluster.workloads.status(name)["phase"] == "Running"
 
 
-async def test_a_stopped_controller_leaves_the_workers_alone(cluster: SimulatedCluster) -> None:
+async def test_stopping_the_controller_keeps_the_workers_running(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster):
         await submitted(cluster, "trainer")
