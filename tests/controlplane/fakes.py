@@ -49,7 +49,7 @@ class Ready(BaseHTTPRequestHandler):
 HTTPServer(("127.0.0.1", int(port)), Ready).serve_forever()
 """
 
-# Fails as a program does whose port was taken, but only once.
+# Fails once, like a program whose port is taken.
 PORT_TAKEN_ONCE = (
     """
 import os, sys
@@ -167,7 +167,7 @@ def serve_api(server: FakeApiServer) -> Iterator[FakeApiServer]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
         disable_nagle_algorithm = True
-        wbufsize = -1  # head and body of an answer in one packet
+        wbufsize = -1  # send head and body of an answer in one packet
 
         def setup(self) -> None:
             super().setup()

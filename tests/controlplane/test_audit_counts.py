@@ -62,21 +62,21 @@ def test_counts_since_a_mark_exclude_earlier_requests(path: Path) -> None:
 
 
 def test_an_incomplete_line_is_skipped(path: Path) -> None:
-    whole = event("get", "pods")
-    path.write_text(whole + whole[:20])
+    line = event("get", "pods")
+    path.write_text(line + line[:20])
     log = AuditLog(path)
     assert log.count() == 1
-    path.write_text(whole + whole)
+    path.write_text(line + line)
     assert log.count() == 2
 
 
 def test_a_line_that_was_incomplete_at_the_mark_counts_later(path: Path) -> None:
-    whole = event("get", "pods")
-    path.write_text(whole + whole[:20])
+    line = event("get", "pods")
+    path.write_text(line + line[:20])
     log = AuditLog(path)
     mark = log.mark()
-    path.write_text(whole + whole)
-    assert mark == len(whole)
+    path.write_text(line + line)
+    assert mark == len(line)
     assert log.count(since=mark) == 1
 
 

@@ -25,7 +25,7 @@ from e2e.controlplane.processes.binaries import (
 from e2e.controlplane.waiting import wait_until
 from tests.controlplane.fakes import HANGS, TIMEOUT_SECONDS, await_ended, await_held, write_program
 
-# Notes each program that it "builds"; `go list` answers with the folder of kwok's stages.
+# Records each program that it "builds". `go list` returns the folder of kwok's stages.
 GO = """
 import pathlib, sys
 if sys.argv[1] == "list":

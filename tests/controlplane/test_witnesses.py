@@ -17,14 +17,14 @@ def witness(*revisions: dict[str, Any]) -> LedgerWitness:
     return made
 
 
-def test_a_seat_that_stays_once_it_is_taken_is_not_lost() -> None:
+def test_a_seat_that_remains_booked_is_not_lost() -> None:
     seen = witness(ledger("l", "a"), ledger("other"), ledger("l", "a", "b"), ledger("l", "b", "a"))
 
     assert seen.lost_seats({"l": ["a", "b"]}) == []
     assert seen.most_seats == 2
 
 
-def test_a_seat_that_one_revision_lacks_is_lost_even_if_it_comes_back() -> None:
+def test_a_seat_missing_from_one_revision_is_lost() -> None:
     seen = witness(ledger("l", "a", "b"), ledger("l", "a"), ledger("l", "a", "b"))
 
     assert seen.lost_seats({"l": ["a", "b"]}) == ["b on l"]
@@ -46,7 +46,7 @@ def container(restarts: int = 0, **state: Any) -> dict[str, Any]:
     return {"containerStatuses": [{"restartCount": restarts, "state": state}]}
 
 
-def test_a_pod_that_goes_before_it_has_a_node_disturbs_nobody() -> None:
+def test_a_pod_deleted_before_binding_is_not_disturbed() -> None:
     seen = PodWitness()
     seen.record("ADDED", pod())
     seen.record("DELETED", pod())
@@ -66,7 +66,7 @@ def test_a_pod_with_a_node_is_disturbed_by_its_end_and_by_a_restart() -> None:
         assert seen.disturbed() == ["p"]
 
 
-def test_a_grace_period_begins_when_the_deletion_is_asked_for() -> None:
+def test_a_grace_period_starts_with_the_deletion_request() -> None:
     seen = PodWitness()
     ending = pod(node="n", **container(terminated={"exitCode": 3, "finishedAt": "2026-01-01T00:00:07Z"}))
     ending["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:30Z", "deletionGracePeriodSeconds": 25}
@@ -79,7 +79,7 @@ def test_a_grace_period_begins_when_the_deletion_is_asked_for() -> None:
     assert (ended.ended - ended.deletion_requested).total_seconds() == 2
 
 
-def test_an_end_that_the_kubelet_knows_nothing_of_is_no_exit_status() -> None:
+def test_an_end_without_kubelet_status_has_no_exit_status() -> None:
     seen = PodWitness()
     unknown = {"exitCode": 137, "reason": "ContainerStatusUnknown", "startedAt": None, "finishedAt": None}
     seen.record("MODIFIED", pod(node="n", **container(terminated=unknown)))

@@ -19,8 +19,8 @@ CONTRACT: dict[Grant, frozenset[str]] = {
     (WORKER_NAMESPACE, "workloads/finalizers.openrl.io", ""): frozenset({"update"}),
     (WORKER_NAMESPACE, "claimledgers.openrl.io", ""): MANAGED,
     (WORKER_NAMESPACE, "resourceclaims.resource.k8s.io", ""): MANAGED,
-    # The contract allows list, watch and patch here, too. The first two come with those of the cluster below,
-    # and no Pod is ever patched.
+    # The contract also allows list, watch and patch here. The cluster-wide rights below include the first
+    # two, and the controller never patches a Pod.
     (WORKER_NAMESPACE, "pods", ""): frozenset({"get", "create", "delete"}),
     (WORKER_NAMESPACE, "events.events.k8s.io", ""): frozenset({"create", "patch"}),
     (CLUSTER, "nodes", ""): READ,

@@ -1,7 +1,6 @@
 """Tests of the two schemas against contract §2.
 
-What only an API server can show (that a rule refuses, that a field survives) is in
-`e2e/installation/test_manifests.py`.
+`e2e/installation/test_manifests.py` tests the rules and field preservation with an API server.
 """
 
 from __future__ import annotations
@@ -214,7 +213,7 @@ def test_every_field_of_the_spec_is_immutable() -> None:
 
     for name in schema(WORKLOAD, "spec")["properties"]:
         path = ".spec.template.spec" if name == "template" else f".spec.{name}"
-        # A field's own rule is skipped where the field comes or goes: it is enough for what is always there.
+        # The rule of a field does not run when the field is added or removed.
         always = name in schema(WORKLOAD, "spec")["required"] or "default" in schema(WORKLOAD, "spec", name)
         assert rules[path] if always else name in guarded, path
 

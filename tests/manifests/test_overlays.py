@@ -1,6 +1,6 @@
 """Tests of the overlays and of the additions to an installation.
 
-Patches are applied here by hand; the scenario tests build and apply everything with the real kubectl.
+These tests apply patches themselves. The scenario tests build and apply everything with kubectl.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Tests of RBAC: the controller has exactly the rights of contract §7.2.
 
-That each of them is used is shown by the scenario tests, from the API server's audit log.
+The scenario tests check with the audit log that each right is used.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def test_the_controller_has_exactly_these_rights() -> None:
     for binding in bindings_of_the_account():
         namespace = binding["metadata"].get("namespace")
         reference = binding["roleRef"]
-        # A ClusterRole bound in a namespace, or over the whole cluster, would be found under another key.
+        # A ClusterRole that is bound in another scope would have another key.
         in_namespace = namespace if reference["kind"] == "Role" else None
         pairs += grants(only(reference["kind"], reference["name"], in_namespace), namespace or CLUSTER)
 

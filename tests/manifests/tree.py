@@ -1,7 +1,7 @@
 """The files and objects of the manifests, resolved like kustomize but without it.
 
-Only `resources` is followed, and the files of generated ConfigMaps are listed. What the top level adds to
-every object (labels, the image's tag) is not applied; the scenario test installs the real build.
+It follows `resources` and lists the files of generated ConfigMaps. It does not apply labels or the image
+tag. The scenario tests install the real build.
 """
 
 from __future__ import annotations

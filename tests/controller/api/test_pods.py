@@ -175,22 +175,22 @@ def test_a_foreign_pod_uses_at_most_half_a_kilobyte() -> None:
     assert held_bytes / len(texts) <= 512
 
 
-def test_the_picture_counts_foreign_pods_on_their_nodes_until_they_end() -> None:
+def test_the_fleet_counts_foreign_pods_until_they_end() -> None:
     parts = Parts()
     parts.host()
     freed: list[str] = []
-    parts.fleet_updater.on_capacity_freed = lambda: freed.append("room")
+    parts.fleet_updater.on_capacity_freed = lambda: freed.append("capacity")
     before = free_on(parts.fleet, "node")
     parts.caches.pods.store.apply_write(foreign("web-0"))
     during = free_on(parts.fleet, "node")
     assert before is not None
     assert during is not None
-    taken = (before.memory_bytes - during.memory_bytes, before.cpu_millis - during.cpu_millis)
-    assert (*taken, before.pods - during.pods) == (2 * GIB, 500, 1)
+    used = (before.memory_bytes - during.memory_bytes, before.cpu_millis - during.cpu_millis)
+    assert (*used, before.pods - during.pods) == (2 * GIB, 500, 1)
     assert freed == []
     parts.caches.pods.store.apply_write(foreign("web-0", status={"phase": "Succeeded"}))
     assert free_on(parts.fleet, "node") == before
-    assert freed == ["room"]
+    assert freed == ["capacity"]
 
 
 def test_a_foreign_pod_counts_from_its_binding() -> None:
@@ -215,8 +215,8 @@ def test_a_pod_adopted_by_a_workload_becomes_a_worker_pod() -> None:
 
 def test_worker_pods_are_indexed_by_workload_and_claim() -> None:
     parts = Parts()
-    held = pod("a", claim_name="claim-a")
-    parts.put(workload("a"), held)
+    worker_pod = pod("a", claim_name="claim-a")
+    parts.put(workload("a"), worker_pod)
     parts.caches.pods.store.apply_write(foreign("web-0"))
-    assert parts.caches.pods_of("uid-a") == (held,)
-    assert parts.caches.pods_on(ObjectKey("openrl-system", "claim-a")) == (held,)
+    assert parts.caches.pods_of("uid-a") == (worker_pod,)
+    assert parts.caches.pods_on(ObjectKey("openrl-system", "claim-a")) == (worker_pod,)

@@ -145,9 +145,9 @@ def test_an_invalid_spec_has_no_request() -> None:
 
 def test_a_seat_request_of_an_invalid_spec_is_exclusive_with_the_memory_of_the_pod() -> None:
     requests, invalid = PlacementRequests(3), workload("a", role="driver", exclusive=False, ownerID="b")
-    held = requests.seat_request(invalid, recorded="assignment-1", pod=pod("a"))
-    assert (held.exclusive, held.owner_id, held.seat_limit) == (True, "b", 3)
-    assert (held.host_request, held.recorded_assignment_id) == ("1Gi", "assignment-1")
+    seat = requests.seat_request(invalid, recorded="assignment-1", pod=pod("a"))
+    assert (seat.exclusive, seat.owner_id, seat.seat_limit) == (True, "b", 3)
+    assert (seat.host_request, seat.recorded_assignment_id) == ("1Gi", "assignment-1")
     assert requests.seat_request(invalid).host_request == "0"
 
 
