@@ -1,9 +1,9 @@
 """The ClaimLedger object: the authority on who shares a claim (contract §2.2).
 
 Invariant: a write sends seats exactly as they were read, plus this controller's change. A write replaces the
-whole list. Fields of other controller versions must survive, and so must the absence of fields.
-`seat_document` and `seats_patch` are the only serializers. Decoding is lenient on purpose: nobody could join
-or retire a claim whose ledger cannot be read.
+whole list. Fields of other controller versions must survive, and so must the absence of fields that an
+earlier version did not write. `seat_document` and `seats_patch` are the only serializers. Decoding is
+lenient: nobody could join or retire a claim whose ledger cannot be read.
 """
 
 from __future__ import annotations
