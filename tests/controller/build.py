@@ -1,6 +1,6 @@
-"""Objects as the API server sends them, decoded by the controller's own decoders, and its parts put together.
+"""Builders of API objects, decoded by the controller's own decoders, and of a composed but idle controller.
 
-Every default is a worker, node, claim or Pod that simply works. Nothing here runs: caches are filled by hand.
+Every default is a valid worker, node, claim or Pod. No task runs: tests fill the caches directly.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _versions = count(1)
 
 @dataclass
 class Clock:
-    """A wall clock that moves when it is told to."""
+    """A wall clock that only a test advances."""
 
     time: datetime = EPOCH
 
@@ -63,27 +63,27 @@ class Clock:
         return self.time
 
     def monotonic(self) -> float:
-        """Seconds since the start."""
+        """Return the seconds since the start."""
         return (self.time - EPOCH).total_seconds()
 
     def advance(self, **duration: float) -> None:
-        """Let time pass, as `timedelta` names it."""
+        """Advance the clock by the arguments of `timedelta`."""
         self.time += timedelta(**duration)
 
 
 def at(**since_epoch: float) -> str:
-    """A time of an API object."""
+    """Return a time after the epoch as API objects contain it."""
     return timestamp(EPOCH + timedelta(**since_epoch))
 
 
 def metadata(name: str, namespace: str = NAMESPACE, **more: Any) -> Document:
-    """Metadata with a UID of that name, at a version that is newer than any before."""
+    """Return metadata with a UID made from the name and a version newer than any before."""
     version = str(next(_versions))
     return {"name": name, "namespace": namespace, "uid": f"uid-{name}", "resourceVersion": version, **more}
 
 
 def template(*containers: Document, **spec: Any) -> Document:
-    """A Pod template; one container named `worker` unless told otherwise."""
+    """Return a Pod template, by default with one container named `worker`."""
     return {"spec": {"containers": list(containers) or [container()], **spec}}
 
 
@@ -92,7 +92,7 @@ def container(name: str = "worker", memory: str = "1Gi", cpu: str | float = "100
 
 
 def workload(name: str = "a", *, meta: Document | None = None, status: Any = None, **spec: Any) -> Workload:
-    """A trainer that shares."""
+    """Return a trainer that may share."""
     document = {
         "metadata": metadata(name, creationTimestamp=at(), generation=1) | (meta or {}),
         "spec": {
@@ -109,7 +109,7 @@ def workload(name: str = "a", *, meta: Document | None = None, status: Any = Non
 
 
 def node(name: str = "node", labels: dict[str, str] | None = None, **more: Any) -> Node:
-    """An enabled, ready node."""
+    """Return an enabled, ready node."""
     document = {
         "metadata": metadata(name, "", labels=ENABLED | (labels or {})),
         "spec": more.pop("spec", {}),
@@ -123,7 +123,7 @@ def node(name: str = "node", labels: dict[str, str] | None = None, **more: Any) 
 
 
 def slice_of(node_name: str = "node", *devices: Document, **spec: Any) -> ResourceSlice:
-    """The complete pool of a node: one 80 GiB device `gpu-0` unless told otherwise."""
+    """Return the complete pool of a node, by default with one 80 GiB device `gpu-0`."""
     document = {
         "metadata": metadata(f"slice-{node_name}", ""),
         "spec": {
@@ -154,7 +154,7 @@ def allocation(node_name: str = "node", device_name: str = "gpu-0", **result: An
 def claim(
     name: str = "claim-a", *, allocated: Document | None = None, meta: Document | None = None
 ) -> ResourceClaim:
-    """A managed claim that its ledger owns; `allocated` is its allocation."""
+    """Return a managed claim owned by its ledger. `allocated` is its allocation."""
     owner = {
         "apiVersion": CLAIM_LEDGERS.api_version,
         "kind": "ClaimLedger",
@@ -196,7 +196,7 @@ def pod(
     status: Document | None = None,
     **spec: Any,
 ) -> Pod:
-    """The Pod of a worker, not bound unless `nodeName` is given."""
+    """Return the Pod of a worker, unbound without `nodeName`."""
     owner = {
         "apiVersion": WORKLOADS.api_version,
         "kind": WORKLOADS.kind,
@@ -227,19 +227,19 @@ def condition(type_: str, status: str, reason: str = "", *, since: str = at(), m
 
 
 def unscheduled(reason: str = "Unschedulable", **more: Any) -> Document:
-    """The status of a Pod that kube-scheduler refused."""
+    """Return the status of a Pod that kube-scheduler could not schedule."""
     return {"phase": "Pending", "conditions": [condition("PodScheduled", "False", reason, **more)]}
 
 
 def api() -> Api:
-    """The API of an empty server: for parts that want one and are not run."""
+    """Return the API of an empty server, for components that need one and do not run."""
     server = ApiServer(now=Clock(), new_uid=lambda: "uid", namespaces=())
     return ApiClient(server, Watches(server.store), "test")
 
 
 @dataclass
 class Parts:
-    """Caches with the picture, line and hand-out that follow from them, composed as the controller does."""
+    """Synced caches with fleet, queue and activation planner, composed as in the controller."""
 
     max_seats_per_claim: int = 0
     clock: Clock = field(default_factory=Clock)
@@ -263,7 +263,7 @@ class Parts:
                 pass
 
     def put(self, *objects: Workload | Node | ResourceSlice | ResourceClaim | ClaimLedger | Pod) -> None:
-        """Let the caches show these."""
+        """Put objects into the caches."""
         for obj in objects:
             match obj:
                 case Workload():
@@ -280,18 +280,18 @@ class Parts:
                     self.caches.pods.store.apply_write(obj)
 
     def host(self, name: str = "node", devices: int = 1, **changes: Any) -> None:
-        """A node with so many 80 GiB devices."""
+        """Add a node with this many 80 GiB devices."""
         self.put(node(name, **changes), slice_of(name, *(device(f"gpu-{n}") for n in range(devices))))
 
     def shared(self, name: str, *seats: Document, on: str = "node", device_name: str = "gpu-0") -> None:
-        """A claim allocated on a device of a node, with these seats (one if none is given)."""
+        """Add a claim that is allocated on a device of a node, with these seats (by default one)."""
         self.put(
             ledger(name, *(seats or (seat(f"holder-{name}"),))),
             claim(name, allocated=allocation(on, device_name)),
         )
 
     def waiting(self, name: str, age: int, **spec: Any) -> ObjectKey:
-        """A worker that waits since `age` minutes after the epoch."""
+        """Add a worker that waits since `age` minutes after the epoch."""
         status = spec.pop("status", None)
         worker = workload(name, meta={"creationTimestamp": at(minutes=age)}, status=status, **spec)
         self.put(worker)
@@ -301,7 +301,7 @@ class Parts:
 
 
 def context(parts: Parts, settings: Settings | None = None, **changes: Any) -> ReconcileContext:
-    """What reconcile steps work with; `changes` replace parts of it."""
+    """Return a reconcile context. `changes` replace its fields."""
     settings = settings or Settings(device_driver=DRIVER, device_class=DRIVER)
     ids = count(1)
     nondeterminism = Nondeterminism(Random(0), parts.clock, lambda: f"id-{next(ids)}")

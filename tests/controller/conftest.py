@@ -9,13 +9,13 @@ import structlog
 
 @pytest.fixture
 def anyio_backend() -> str:
-    """One backend: the program runs on asyncio only."""
+    """The only backend: the program runs on asyncio."""
     return "asyncio"
 
 
 @pytest.fixture
 def process_logging() -> Iterator[None]:
-    """For tests that configure logging, which belongs to the process: puts it back afterwards."""
+    """Restore the logging of the process after a test that configures it."""
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     yield

@@ -1,4 +1,4 @@
-"""Reading what a scrape of the metrics endpoint would give."""
+"""Scrapes of the metrics endpoint, without HTTP."""
 
 from __future__ import annotations
 
@@ -27,37 +27,37 @@ class Scrape:
         }
 
     def value(self, definition: MetricDefinition, **labels: str) -> float:
-        """A counter's or gauge's number. Raises `KeyError` where there is no such series."""
+        """Return the value of a counter or gauge. Raises `KeyError` if the series does not exist."""
         return self._series[definition.name, frozenset(labels.items())]
 
     def values(self, definition: MetricDefinition) -> dict[str, float]:
-        """The numbers that are not 0 of a metric with one label, by its value."""
+        """Return the nonzero values of a metric with one label, by label value."""
         found = (
             (dict(labels), value) for (name, labels), value in self._series.items() if name == definition.name
         )
         return {labels[definition.labels[0]]: value for labels, value in found if value}
 
     def labels(self, definition: MetricDefinition) -> list[dict[str, str]]:
-        """The labels of every series of a counter or gauge."""
+        """Return the labels of every series of a counter or gauge."""
         return [dict(labels) for name, labels in self._series if name == definition.name]
 
     def observations(self, definition: MetricDefinition, **labels: str) -> tuple[int, float]:
-        """How many values a histogram has taken in, and their sum."""
+        """Return the number of observations of a histogram, and their sum."""
         key = frozenset(labels.items())
         count = self._series[f"{definition.name}_count", key]
         return int(count), self._series[f"{definition.name}_sum", key]
 
 
 def family_name(family: Metric) -> str:
-    """A family's name as a query has it."""
+    """Return the name of a family as a query uses it."""
     return f"{family.name}_total" if family.type == "counter" else family.name
 
 
 def scrape(metrics: Metrics) -> Scrape:
-    """What the endpoint would answer now."""
+    """Scrape a registry."""
     return Scrape(generate_latest(metrics.registry).decode())
 
 
 def scrape_process(process: SimulatedProcess) -> Scrape:
-    """What a process of a simulated cluster would answer now."""
+    """Scrape a process of a simulated cluster."""
     return scrape(controller_metrics(process.controller, process.leadership))

@@ -1,4 +1,4 @@
-"""The exposition: what is served under which name, from the first scrape on, and to whom."""
+"""The metrics endpoint: names, types, labels, and values from the first scrape on."""
 
 from __future__ import annotations
 
@@ -79,8 +79,8 @@ ELECTION = ElectionStatistics(
 )
 
 
-def client_that_asked(*requests: tuple[str, str, float]) -> TransportStatistics:
-    """The statistics of a client of the API server after these requests."""
+def client_after(*requests: tuple[str, str, float]) -> TransportStatistics:
+    """Return the statistics of an API client after these requests."""
     counts = RequestCounts()
     for request in requests:
         counts.observe(*request)
@@ -92,36 +92,36 @@ GET = ("GET", "200", 0.01)
 CREATE = ("POST", "201", 0.02)
 
 
-def add_the_rest(metrics: Metrics, *clients: TransportStatistics) -> None:
-    """What a process serves beyond its controller."""
+def add_process_metrics(metrics: Metrics, *clients: TransportStatistics) -> None:
+    """Add the sources that a process has beyond its controller."""
     metrics.add(lambda: request_metrics("api.example:6443", *clients))
     metrics.add(lambda: withheld_metrics(0))
     metrics.add(lambda: loop_metrics(LoopStatistics(lag_seconds=NONE, overdue_seconds=0.0)))
     metrics.add(lambda: build_metrics(BUILD))
 
 
-async def a_process() -> Scrape:
-    """A scrape of a controller that has synced with an empty cluster and done nothing."""
+async def scrape_idle_process() -> Scrape:
+    """Scrape a controller that has synced with an empty cluster and done nothing."""
     async with SimulatedCluster() as cluster, simulated_controller(cluster) as process:
         metrics = controller_metrics(process.controller, process.leadership)
-        add_the_rest(metrics, client_that_asked(GET), client_that_asked(CREATE))
+        add_process_metrics(metrics, client_after(GET), client_after(CREATE))
         return scrape(metrics)
 
 
-def of_the_project(text: str) -> str:
-    """Without the process's own series, whose values vary, and without versions of the simulated server."""
+def normalized(text: str) -> str:
+    """Drop the series of the process itself, whose values vary, and the versions of the simulated server."""
     kept = [line for line in text.splitlines() if not re.search(r"\b(process_|python_gc_)", line)]
     versions = re.compile(r"^(reflector_last_resource_version{.*}) .*$")
     return "\n".join(versions.sub(r"\1 VERSION", line) for line in kept) + "\n"
 
 
-def test_every_series_is_there_from_the_start() -> None:
-    """To renew the golden text, write what this test scrapes."""
-    assert of_the_project(run_virtual(a_process).text) == GOLDEN.read_text()
+def test_every_series_exists_from_the_start() -> None:
+    """To update the golden file, write the scraped text to it."""
+    assert normalized(run_virtual(scrape_idle_process).text) == GOLDEN.read_text()
 
 
-def test_what_is_served_is_what_is_defined_name_by_name() -> None:
-    families = {family_name(family): family for family in run_virtual(a_process).families}
+def test_the_served_metrics_equal_their_definitions() -> None:
+    families = {family_name(family): family for family in run_virtual(scrape_idle_process).families}
     ours = {name for name in families if not name.startswith(FOREIGN_PREFIXES)}
 
     assert ours == {definition.name for definition in DEFINITIONS}
@@ -149,7 +149,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Source:
-    """Components whose statistics a test can set."""
+    """A metrics endpoint over statistics that a test can set."""
 
     def __init__(self) -> None:
         self.queue = QUEUE
@@ -169,18 +169,18 @@ class Source:
             return await response.text()
 
 
-async def test_the_process_and_its_garbage_collector_are_there_too() -> None:
+async def test_the_process_and_its_garbage_collector_are_exported() -> None:
     text = await Source().scrape()
     assert "process_cpu_seconds_total" in text
     assert "python_gc_collections_total" in text
 
 
 @pytest.mark.parametrize("accept", ["text/plain", "application/openmetrics-text;version=1.0.0"])
-async def test_no_series_tells_when_it_was_created(accept: str) -> None:
+async def test_no_series_has_a_creation_time(accept: str) -> None:
     assert "_created" not in await Source().scrape(accept)
 
 
-async def test_what_components_say_is_what_a_scrape_shows() -> None:
+async def test_a_scrape_shows_the_statistics_of_the_components() -> None:
     source = Source()
     await source.scrape()
     observed = HistogramStatistics(bounds=(0.1, 1.0), counts=(1, 2, 3), sum=12.5)
@@ -209,16 +209,16 @@ async def test_what_components_say_is_what_a_scrape_shows() -> None:
         assert line.replace("le=LE", 'le="0.1"') in lines
 
 
-async def test_two_processes_share_nothing() -> None:
+async def test_processes_share_no_metrics() -> None:
     first, second = Source(), Source()
     first.queue = replace(QUEUE, adds_total=9)
     assert "workqueue_adds_total" in await second.scrape()
-    assert " 9.0" not in of_the_project(await second.scrape())
+    assert " 9.0" not in normalized(await second.scrape())
 
 
-async def test_both_clients_of_a_process_count_as_one() -> None:
+async def test_the_requests_of_all_clients_are_summed() -> None:
     metrics = Metrics()
-    add_the_rest(metrics, client_that_asked(GET, GET, CREATE), client_that_asked(GET))
+    add_process_metrics(metrics, client_after(GET, GET, CREATE), client_after(GET))
     text = scrape(metrics).text
 
     assert 'rest_client_requests_total{code="200",host="api.example:6443",method="GET"} 3.0' in text
@@ -226,7 +226,7 @@ async def test_both_clients_of_a_process_count_as_one() -> None:
     assert 'rest_client_requests_total{code="201",host="api.example:6443",method="POST"} 1.0' in text
 
 
-async def test_a_scrape_is_compressed_for_those_who_ask() -> None:
+async def test_a_scrape_is_compressed_on_request() -> None:
     settings = Settings(metrics_bind_address=BindAddress("127.0.0.1", 0))
     app = Source().metrics.application()
     async with (

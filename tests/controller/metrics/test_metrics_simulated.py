@@ -1,4 +1,4 @@
-"""What an operator reads off the metrics of a simulated cluster: who sits, who waits, what was done."""
+"""The metrics of a simulated cluster: seats, waiting workers, and the activity of the controller."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ async def cluster() -> AsyncIterator[SimulatedCluster]:
 
 
 async def submitted(cluster: SimulatedCluster, *names: str) -> None:
-    """Submit sharing workers, each once everything is at rest, so that their ages differ."""
+    """Submit shareable workers one by one, each after the cluster settled, so that their ages differ."""
     for name in names:
         cluster.workloads.submit(workload(name))
         await cluster.settle()
 
 
 async def running(cluster: SimulatedCluster, *names: str) -> None:
-    """Wait until these run, and no other; a lease that is renewed never comes to rest."""
+    """Wait until exactly these workers run. A cluster with a renewed lease never settles."""
     await cluster.wait_until(lambda: cluster.workloads.in_phase("Running") == list(names), "others run")
 
 
-async def test_a_full_fleet_shows_its_seats_and_who_waits_for_how_long(cluster: SimulatedCluster) -> None:
+async def test_a_full_fleet_shows_its_seats_and_its_longest_wait(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(2)
     async with simulated_controller(cluster, LIMIT_OF_TWO) as process:
         await submitted(cluster, "a", "b", "c", "d", "waits-1", "waits-2")
@@ -75,7 +75,7 @@ async def test_a_full_fleet_shows_its_seats_and_who_waits_for_how_long(cluster: 
         assert (after.values(m.WAITING_WORKERS), after.value(m.OLDEST_WAIT)) == ({}, 0)
 
 
-async def test_a_hand_off_moves_the_histogram_and_a_seat_that_nobody_wants_does_not(
+async def test_a_hand_off_is_observed_and_a_seat_without_a_taker_is_not(
     cluster: SimulatedCluster,
 ) -> None:
     cluster.fleet.add_nodes(1)
@@ -96,7 +96,7 @@ async def test_a_hand_off_moves_the_histogram_and_a_seat_that_nobody_wants_does_
         assert scrape_process(process).values(m.ASSIGNMENTS)["fallback"] == 1
 
 
-async def test_each_of_two_seats_that_free_together_is_a_hand_off(cluster: SimulatedCluster) -> None:
+async def test_two_seats_freed_together_are_two_hand_offs(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
     async with simulated_controller(
         cluster, SETTINGS.model_copy(update={"max_seats_per_claim": 3})
@@ -110,7 +110,7 @@ async def test_each_of_two_seats_that_free_together_is_a_hand_off(cluster: Simul
         assert scrape_process(process).observations(m.HAND_OFF)[0] == 2
 
 
-async def test_what_a_wait_and_an_end_came_to(cluster: SimulatedCluster) -> None:
+async def test_waits_and_ends_are_counted(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
     settings = LIMIT_OF_TWO.model_copy(update={"placement_timeout_seconds": 300.0})
     async with simulated_controller(cluster, settings) as process:
@@ -120,14 +120,14 @@ async def test_what_a_wait_and_an_end_came_to(cluster: SimulatedCluster) -> None
         await cluster.settle()
         count, seconds = scrape_process(process).observations(m.WAIT)
         assert count == 3
-        assert 100 < seconds < 150, "the two that fitted at once, and the one that waited for a seat"
+        assert 100 < seconds < 150, "two workers fitted at once, one waited for a seat"
 
         await anyio.sleep(300)
         await cluster.settle()
         assert scrape_process(process).values(m.ENDED) == {ReasonCode.PLACEMENT_TIMEOUT.value: 1}
 
 
-async def test_a_seat_that_a_hand_edit_took_is_a_repair(cluster: SimulatedCluster) -> None:
+async def test_restoring_a_seat_removed_by_hand_is_a_repair(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster, LIMIT_OF_TWO) as process:
         await submitted(cluster, "a", "b")
@@ -144,7 +144,7 @@ async def test_a_seat_that_a_hand_edit_took_is_a_repair(cluster: SimulatedCluste
         assert scrape_process(process).values(m.SEATS) == {"shareable": 2}
 
 
-async def test_a_worker_on_a_dead_node_is_seen_although_it_does_not_wait_in_line(
+async def test_a_worker_on_a_dead_node_has_a_reason_although_it_is_not_queued(
     cluster: SimulatedCluster,
 ) -> None:
     cluster.fleet.add_nodes(1)
@@ -162,7 +162,7 @@ async def test_a_worker_on_a_dead_node_is_seen_although_it_does_not_wait_in_line
         cluster.kubelet.resume()
 
 
-async def test_a_standby_shows_the_fleet_and_has_done_nothing(cluster: SimulatedCluster) -> None:
+async def test_a_standby_shows_the_fleet_and_no_activity(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
     async with (
         simulated_controller(cluster, WITH_ELECTION, identity="first") as first,
@@ -171,7 +171,7 @@ async def test_a_standby_shows_the_fleet_and_has_done_nothing(cluster: Simulated
         cluster.workloads.submit(workload("a"), workload("b"))
         await running(cluster, "a", "b")
         cluster.workloads.submit(workload("waits"))
-        await cluster.wait_until(lambda: bool(cluster.workloads.in_phase("Pending")), "nobody waits")
+        await cluster.wait_until(lambda: bool(cluster.workloads.in_phase("Pending")), "no worker waits")
         cluster.workloads.delete("a")
         await running(cluster, "b", "waits")
         await anyio.sleep(1)
@@ -187,7 +187,7 @@ async def test_a_standby_shows_the_fleet_and_has_done_nothing(cluster: Simulated
         assert leader.observations(m.HAND_OFF)[0] == 1
 
 
-async def test_the_census_is_what_counting_everything_anew_gives(cluster: SimulatedCluster) -> None:
+async def test_the_gauges_equal_a_fresh_count_of_the_caches(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(2)
     async with simulated_controller(cluster, LIMIT_OF_TWO) as process:
         cluster.workloads.submit(*(workload(f"w-{n}", shared=n % 4 != 3) for n in range(10)))
