@@ -131,7 +131,7 @@ async def _endpoints(
 ) -> AsyncIterator[None]:
     """Serve probes and metrics and monitor the event loop while the block runs."""
     monitor = LoopMonitor()
-    metrics.add(lambda: runtime.loop_metrics(monitor.statistics()))
+    metrics.add(lambda: runtime.loop_metrics(monitor.lag_seconds()))
     metrics.add(lambda: runtime.build_metrics(build_info()))
     health = health_application(
         liveness={

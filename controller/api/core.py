@@ -157,9 +157,19 @@ class PodStatus(ApiStruct, frozen=True):
     init_container_statuses: tuple[ContainerStatus, ...] = ()
 
 
-def has_owner(metadata: Metadata, uid: str) -> bool:
-    """Return whether an owner reference has this UID."""
-    return any(owner.uid == uid for owner in metadata.owner_references)
+class OwnedObject(Struct, frozen=True):
+    """An object with owner references."""
+
+    metadata: Metadata
+
+    @property
+    def deleting(self) -> bool:
+        """Whether the object is being deleted."""
+        return self.metadata.deletion_timestamp is not None
+
+    def owned_by(self, uid: str) -> bool:
+        """Return whether an owner reference has this UID."""
+        return any(owner.uid == uid for owner in self.metadata.owner_references)
 
 
 class PodMetadata(Metadata, frozen=True, rename="camel", gc=False):
@@ -168,7 +178,7 @@ class PodMetadata(Metadata, frozen=True, rename="camel", gc=False):
     deletion_grace_period_seconds: int | None = None
 
 
-class Pod(Struct, frozen=True):
+class Pod(OwnedObject, frozen=True):
     """`core/v1 Pod`."""
 
     metadata: PodMetadata
@@ -205,10 +215,6 @@ class Pod(Struct, frozen=True):
         """Whether Kubernetes disrupts the Pod, for example by an eviction or because its node was lost."""
         disruption = self.condition("DisruptionTarget")
         return disruption is not None and disruption.status == "True"
-
-    def owned_by(self, uid: str) -> bool:
-        """Return whether an owner reference has this UID."""
-        return has_owner(self.metadata, uid)
 
     def condition(self, type_: str) -> ObjectCondition | None:
         """Return the condition of that type."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
-from controller.api.core import ApiStruct, Taint, Toleration, has_owner, resource_of
+from controller.api.core import ApiStruct, OwnedObject, Taint, Toleration, resource_of
 from informers.api import Resource
 from informers.client.decoding import Metadata
 
@@ -129,10 +129,9 @@ class ResourceClaimStatus(ApiStruct, frozen=True):
     allocation: Allocation | None = None
 
 
-class ResourceClaim(Struct, frozen=True):
+class ResourceClaim(OwnedObject, frozen=True):
     """`resource/v1 ResourceClaim`."""
 
-    metadata: Metadata
     spec: ResourceClaimSpec = ResourceClaimSpec()
     status: ResourceClaimStatus = ResourceClaimStatus()
 
@@ -140,15 +139,6 @@ class ResourceClaim(Struct, frozen=True):
     def allocated(self) -> bool:
         """Whether kube-scheduler has allocated devices to the claim."""
         return self.status.allocation is not None
-
-    @property
-    def deleting(self) -> bool:
-        """Whether the claim is being deleted."""
-        return self.metadata.deletion_timestamp is not None
-
-    def owned_by(self, uid: str) -> bool:
-        """Return whether an owner reference has this UID."""
-        return has_owner(self.metadata, uid)
 
 
 _GROUP = "resource.k8s.io"

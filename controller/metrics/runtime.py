@@ -9,7 +9,7 @@ from prometheus_client.core import Metric
 from controller.metrics import definitions as m
 from controller.metrics.exposition import LabelValues, histogram, number, numbers
 from controller.runtime.build_info import BuildInfo
-from controller.runtime.health import LoopStatistics
+from informers.histogram import HistogramStatistics
 from informers.leader.election import ElectionStatistics
 from informers.queue.runner import RunnerStatistics
 from informers.queue.workqueue import WorkQueueStatistics
@@ -55,9 +55,9 @@ def withheld_metrics(writes: int) -> Iterator[Metric]:
     yield number(m.WRITES_WITHHELD, writes)
 
 
-def loop_metrics(loop: LoopStatistics) -> Iterator[Metric]:
+def loop_metrics(lag_seconds: HistogramStatistics) -> Iterator[Metric]:
     """Export the lag of the event loop."""
-    yield histogram(m.LOOP_LAG, loop.lag_seconds)
+    yield histogram(m.LOOP_LAG, lag_seconds)
 
 
 def build_metrics(build: BuildInfo) -> Iterator[Metric]:

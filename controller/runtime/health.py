@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 import anyio
 from aiohttp import web
@@ -94,15 +93,6 @@ def _response(text: str, *, failed: bool = False) -> web.Response:
     return web.Response(text=text, status=500 if failed else 200, headers=_HEADERS)
 
 
-@dataclass(frozen=True)
-class LoopStatistics:
-    """The lag of the event loop."""
-
-    lag_seconds: HistogramStatistics
-    overdue_seconds: float
-    """Time since the missed beat; infinite before the first beat."""
-
-
 class LoopMonitor:
     """A monitor of the event loop. It measures the lag of a regular beat."""
 
@@ -115,9 +105,9 @@ class LoopMonitor:
     def __repr__(self) -> str:
         return f"<LoopMonitor beats={self._lag.statistics().count} due={self._due:.3f}>"
 
-    def statistics(self) -> LoopStatistics:
-        """Return the statistics since the start."""
-        return LoopStatistics(self._lag.statistics(), max(0.0, anyio.current_time() - self._due))
+    def lag_seconds(self) -> HistogramStatistics:
+        """Return the lags of all beats since the start."""
+        return self._lag.statistics()
 
     async def run(self) -> None:
         """Beat until cancelled."""
@@ -132,7 +122,7 @@ class LoopMonitor:
 
     def check(self) -> str | None:
         """Check liveness: fail while the loop is blocked, and before `run`."""
-        overdue_seconds = self.statistics().overdue_seconds
+        overdue_seconds = anyio.current_time() - self._due
         if overdue_seconds <= self._tolerance_seconds:
             return None
         return f"the event loop is {overdue_seconds:.1f} s late"

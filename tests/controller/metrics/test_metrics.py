@@ -26,7 +26,6 @@ from controller.metrics.runtime import (
     work_queue_metrics,
 )
 from controller.runtime.build_info import BuildInfo
-from controller.runtime.health import LoopStatistics
 from controller.runtime.http_server import serve
 from informers.client.connection import SessionStatistics
 from informers.client.request_counts import RequestCounts
@@ -96,7 +95,7 @@ def add_process_metrics(metrics: Metrics, *clients: TransportStatistics) -> None
     """Add the sources that a process has beyond its controller."""
     metrics.add(lambda: request_metrics("api.example:6443", *clients))
     metrics.add(lambda: withheld_metrics(0))
-    metrics.add(lambda: loop_metrics(LoopStatistics(lag_seconds=NONE, overdue_seconds=0.0)))
+    metrics.add(lambda: loop_metrics(NONE))
     metrics.add(lambda: build_metrics(BUILD))
 
 
