@@ -1,4 +1,4 @@
-"""The port to a Kubernetes API server, and the identity and version of objects.
+"""The port to a Kubernetes API server, and keys, versions and times of objects.
 
 The rest of the library runs unchanged on any implementation of `Api`: the HTTP client
 (`informers.client.transport`) or an in-memory server. A `Resource` decodes the bytes of its objects straight
@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from enum import Enum
 from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 
@@ -83,6 +84,9 @@ class Selectors:
 
     labels: str = ""
     fields: str = ""
+
+
+EVERYTHING = Selectors()
 
 
 @dataclass(frozen=True)
@@ -154,7 +158,7 @@ class Api(Protocol):
         resource: Resource[T],
         namespace: str = "",
         *,
-        selectors: Selectors = Selectors(),
+        selectors: Selectors = EVERYTHING,
         resource_version: str = "",
         limit: int = 0,
         continue_token: str = "",
@@ -174,7 +178,7 @@ class Api(Protocol):
         resource_version: str,
         timeout_seconds: int,
         idle_seconds: float,
-        selectors: Selectors = Selectors(),
+        selectors: Selectors = EVERYTHING,
     ) -> AbstractAsyncContextManager[AsyncIterator[WatchEvent[T]]]:
         """Watch the changes after `resource_version`, bookmarks included.
 
@@ -257,3 +261,8 @@ def version_number(resource_version: str) -> int:
 def version_of(obj: Object) -> int:
     """Return the version number of `obj`."""
     return version_number(obj.metadata.resource_version)
+
+
+def micro_time(time: datetime) -> str:
+    """Format a `MicroTime`: RFC 3339, UTC, microseconds."""
+    return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

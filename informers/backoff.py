@@ -1,8 +1,8 @@
 """Delays between retries: per watch, per key, and across all keys.
 
-`Backoff` serves one long-lived loop (a reflector). `RetryLimiter` serves a work queue: a back-off per key
-keeps one broken object from being retried in a loop, and a shared token bucket keeps many broken objects
-from overloading the API server. Only retries are limited, never new events.
+`Backoff` serves one long-lived loop (a reflector). `RetryLimiter` serves a work queue. Its back-off per key
+keeps one broken object from being retried in a loop. Its shared token bucket keeps many broken objects from
+overloading the API server. Only retries are limited, never new events.
 
 Defaults are client-go's (its reflector, and `DefaultTypedControllerRateLimiter`). Jitter keeps clients and
 keys that failed together from retrying together. Nothing here sleeps or reads a clock: callers pass the time
@@ -74,9 +74,7 @@ class ExponentialBackoff(Generic[K]):
         jitter: float = BACKOFF_JITTER,
     ) -> None:
         if not 0 < base_seconds <= limit_seconds:
-            raise ValueError(
-                f"back-off needs 0 < base <= limit, got {base_seconds:g} s and {limit_seconds:g} s"
-            )
+            raise ValueError(f"back-off needs 0 < base <= limit, got {base_seconds:g} and {limit_seconds:g}")
         if not 0 <= jitter < 1:
             raise ValueError(f"back-off jitter must be in [0, 1), got {jitter:g}")
         self._rng = rng
@@ -88,9 +86,7 @@ class ExponentialBackoff(Generic[K]):
         self._failures: dict[K, int] = {}
 
     def __repr__(self) -> str:
-        return (
-            f"<ExponentialBackoff {self._base_seconds:g}-{self._limit_seconds:g}s keys={len(self._failures)}>"
-        )
+        return f"<ExponentialBackoff keys={len(self._failures)}>"
 
     def __len__(self) -> int:
         return len(self._failures)
@@ -120,9 +116,7 @@ class TokenBucket:
 
     def __init__(self, rate_per_second: float = RETRIES_PER_SECOND, burst: int = RETRIES_BURST) -> None:
         if rate_per_second <= 0 or burst < 1:
-            raise ValueError(
-                f"a bucket needs a rate > 0 and a burst >= 1, got {rate_per_second:g} and {burst}"
-            )
+            raise ValueError(f"bucket needs rate > 0 and burst >= 1, got {rate_per_second:g} and {burst}")
         self._interval_seconds = 1 / rate_per_second
         self._burst_seconds = burst / rate_per_second
         self._full_at = -math.inf

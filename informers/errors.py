@@ -101,10 +101,6 @@ class OutcomeUnknown(RetryableError):
 class Undecodable(ApiError):
     """A response, or one object in it, was rejected by the resource's decoder."""
 
-    def __init__(self, message: str, *, key: tuple[str, str] | None = None) -> None:
-        super().__init__(message)
-        self.key = key
-
 
 class ConfigurationError(Exception):
     """The connection settings are unusable. One line: the place, the value found, the values allowed."""

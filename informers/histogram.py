@@ -9,12 +9,8 @@ from bisect import bisect_left
 from dataclasses import dataclass, field
 from itertools import accumulate
 
-# fmt: off
-DURATION_BUCKETS_SECONDS = (
-    0.0001, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 1000.0
-)
+DURATION_BUCKETS_SECONDS = (1e-4, 1e-3, 5e-3, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 1e3)
 """From a tenth of a millisecond (a key processed at once) to the longest back-off."""
-# fmt: on
 
 
 @dataclass(frozen=True)

@@ -69,9 +69,9 @@ class Registration(ABC, Generic[T]):
         return self._synced.is_set()
 
     @property
-    @abstractmethod
     def backlog(self) -> int:
         """Changes not delivered yet."""
+        return 0
 
     @abstractmethod
     def offer(self, change: Change[T]) -> None:
@@ -99,11 +99,6 @@ class Registration(ABC, Generic[T]):
 
 class InlineRegistration(Registration[T]):
     """A handler that is called in the step that changes the store."""
-
-    @property
-    def backlog(self) -> int:
-        """Always 0."""
-        return 0
 
     def offer(self, change: Change[T]) -> None:
         """Call the handler."""

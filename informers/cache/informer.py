@@ -27,11 +27,11 @@ from typing import Final, Generic, NoReturn
 import anyio
 from anyio.abc import TaskGroup
 
-from informers.api import Api, Resource, Selectors, T
+from informers.api import EVERYTHING, Api, Resource, Selectors, T
 from informers.cache.changes import Change, ChangeCallback, Synced, Transition
 from informers.cache.dispatch import HandlerStatistics, InlineRegistration, QueuedRegistration, Registration
 from informers.cache.indexer import IndexFunction
-from informers.cache.reflector import EVERYTHING, Reflector
+from informers.cache.reflector import Reflector
 from informers.cache.reflector_state import BackingOff, Problem, ReflectorStatistics
 from informers.cache.store import Store, StoreStatistics
 

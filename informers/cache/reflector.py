@@ -28,6 +28,7 @@ import anyio.lowlevel
 
 from informers import errors
 from informers.api import (
+    EVERYTHING,
     Api,
     ObjectKey,
     Resource,
@@ -71,8 +72,6 @@ FRUITLESS_WATCHES_MAX: Final = 3
 
 REFUSED_RETRY_SECONDS: Final = 10.0
 """Minimum delay while the resource is absent or forbidden, since that needs a change by an administrator."""
-
-EVERYTHING: Final = Selectors()
 
 _UNRELATED_TO_VERSION: Final = (
     errors.TooManyRequests,

@@ -25,7 +25,6 @@ class ListCause(StrEnum):
     """Reason for a list."""
 
     FIRST = "first"
-    """No list has been applied yet."""
     EXPIRED = "expired"
     """The watch cannot continue from the last version (410, or a version that the server lacks)."""
     NOT_FOUND = "not-found"
@@ -96,11 +95,8 @@ class ReflectorStatistics:
     items_per_watch: HistogramStatistics
     """Events received from one watch, bookmarks included."""
     events_total: int
-    """Events received from watches, bookmarks included."""
     decode_errors_total: int
-    """Received objects that could not be decoded."""
     failures_total: int
-    """Lists and watches that failed."""
     last_resource_version: str
     """Version that list and watch have reached, empty before the first list."""
     last_event_age_seconds: float | None

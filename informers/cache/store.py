@@ -41,8 +41,6 @@ from informers.cache.indexer import Indexer, IndexFunction
 from informers.cache.pending_list import SLICE, PendingList, is_same_version
 from informers.cache.tombstones import ALL_VERSIONS, Tombstones
 
-__all__ = ["ObjectKey", "PendingList", "Store", "StoreStatistics"]
-
 Subscriber = Callable[[Change[T]], None]
 
 
@@ -52,7 +50,6 @@ class StoreStatistics:
 
     objects: int
     unreadable: int
-    """Objects that exist but could not be decoded."""
     tombstones: int
     """Deletions not confirmed by the watch yet."""
     buckets: Mapping[str, int]
@@ -93,7 +90,7 @@ class Store(Generic[T]):
         self._subscribers: list[Subscriber[T]] = []
         self._notifying = False
         self._queue: deque[Change[T]] = deque()
-        # Changes of the last list that have not been reported yet.
+        # Unreported changes of the last list, by key: a later change of an object is reported after its own.
         self._list_changes: dict[Key, Transition[T]] = {}
 
     def __repr__(self) -> str:
@@ -157,7 +154,7 @@ class Store(Generic[T]):
         """Call `subscriber` for each later change, in the step that made it. It must not raise."""
         self._subscribers.append(subscriber)
 
-    # Lists and watch events: one caller, the reflector.
+    # Called by the reflector only.
 
     def apply_event(self, event: WatchEvent[T]) -> None:
         """Apply one watch event. A bookmark moves the version only."""
@@ -211,8 +208,6 @@ class Store(Generic[T]):
         for _ in self._report_list():
             pass
 
-    # Responses to our own writes: any caller.
-
     def apply_write(self, obj: T) -> None:
         """Apply the response to a create, update or patch, or to a delete that leaves the object existing."""
         if not self._selects(obj):
@@ -225,7 +220,7 @@ class Store(Generic[T]):
 
         `answer` is the object in the server's response, if any: an event of the UID newer than that shows
         that it still exists. Without it (a bare `Status`, a 404, a UID that no longer matched) the UID is
-        deleted for good, and its events are ignored until the watch confirms the deletion.
+        deleted for good. Its events are ignored until the watch confirms the deletion.
         """
         key, last = ObjectKey.of(obj), obj if answer is None else answer
         seen, until = version_of(last), ALL_VERSIONS if answer is None else version_of(answer)
@@ -295,8 +290,6 @@ class Store(Generic[T]):
         if marked is not None and (marked.uid == uid or version_number(marked.resource_version) <= version):
             del self._unreadable[key]
 
-    # Replacing the contents by those of a list.
-
     def _needs_merge(self, key: Key) -> bool:
         """Whether more is known about `key` than the object that is shown."""
         return key in self._unreadable or key in self._tombstones
@@ -335,8 +328,6 @@ class Store(Generic[T]):
             return current
         return obj if restored or not self._is_stale(key, obj.metadata.uid, version_of(obj)) else current
 
-    # Reporting: the changes of a list wait by key, so that a later write to an object is reported after them.
-
     def _report_list(self) -> Iterator[None]:
         changes = self._list_changes
         for number, key in enumerate(tuple(changes), 1):
@@ -356,7 +347,7 @@ class Store(Generic[T]):
             self._notify(_split(change))
 
     def _notify(self, changes: list[Change[T]]) -> None:
-        # Queued, so that all subscribers see a change before one that a subscriber makes in response.
+        # Queued: all subscribers see a change before another that a subscriber makes in response.
         self._queue.extend(changes)
         if self._notifying:
             return

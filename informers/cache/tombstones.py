@@ -1,7 +1,7 @@
 """Deletions that are known before the watch has confirmed them.
 
-Between the response to a delete and the watch event, outdated events of the object may still arrive, and even
-of earlier objects with its name. A tombstone identifies them as outdated. Once list and watch have passed its
+Between the response to a delete and the watch event, outdated events may still arrive, of the object or of
+earlier objects with its name. A tombstone identifies them as outdated. Once list and watch have passed its
 version, the store itself shows what is deleted, so the tombstone is dropped: there are as many as deletes in
 flight. One per key is enough, that of the newest object with the key.
 """

@@ -1,13 +1,13 @@
 """The connection pool and the current credentials, renewed while requests are in flight.
 
-Credentials are read again at most once in `REFRESH_SECONDS`, by a separate task that no request waits for. If
+Credentials are read again at most once in `refresh_seconds`, by a separate task that no request waits for. If
 the server rejects them they are read again at once, and the rejected request waits. A new token applies from
 the next request on. A new CA or client certificate gets a new pool for new requests. The old pool closes when
 its last request has ended, so no watch is interrupted. A failed renewal changes nothing and logs a warning.
 
 TLS and proxies come from the official client's configuration. Requests use a separate session on its
-connector: the client's own session looks up proxies and netrc in a thread for every request, which
-quadruples the CPU cost of a request, and sends netrc passwords to the server.
+connector. The client's own session looks up proxies and netrc in a thread for every request. That quadruples
+the CPU cost of a request, and netrc passwords are sent to the server.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -36,9 +37,6 @@ from informers.client.write_guard import GuardedBody, raise_denial
 from informers.errors import ConfigurationError, Unreachable
 
 logger = logging.getLogger(__name__)
-
-# The kubelet renews a token when a fifth of its lifetime is left; client-go reads it again every minute.
-REFRESH_SECONDS = 60.0
 
 # Maximum size of one socket read, so that a watch under load receives many events at once.
 _READ_BYTES = 256 * 1024
@@ -203,7 +201,7 @@ class SessionManager:
         session: Session,
         make_pool: Callable[[ClientConfig], HttpPool],
         *,
-        refresh_seconds: float = REFRESH_SECONDS,
+        refresh_seconds: float,
     ) -> None:
         self._source = source
         self._current = session
@@ -254,8 +252,8 @@ class SessionManager:
         """Close every pool and end a renewal in progress. May be called twice."""
         self._closed = True
         if self._renewal is not None:
-            # Cancelled through the scope: a task's own cancel() is delivered only once, and a credential
-            # plugin needs two, one to stop reading its output and one to stop waiting for its exit.
+            # Cancelled through the scope: a task's own cancel() is delivered only once. A credential plugin
+            # needs two, to stop reading its output and to stop waiting for its exit.
             self._renewal_scope.cancel()
             await asyncio.wait([self._renewal])
         for pool in self._pools:
@@ -295,13 +293,10 @@ class SessionManager:
 
 
 async def open_sessions(
-    source: ConfigSource, *, connections: int, user_agent: str, refresh_seconds: float = REFRESH_SECONDS
+    source: ConfigSource, *, connections: int, user_agent: str, refresh_seconds: float
 ) -> SessionManager:
     """Read the source and create the pool; sends nothing yet. Raises `ConfigurationError`."""
-
-    def make_pool(config: ClientConfig) -> HttpPool:
-        return HttpPool(config, connections=connections, user_agent=user_agent)
-
+    make_pool = partial(HttpPool, connections=connections, user_agent=user_agent)
     config = await source.load()
     return SessionManager(
         source, Session(make_pool(config), config), make_pool, refresh_seconds=refresh_seconds

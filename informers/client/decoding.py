@@ -102,12 +102,11 @@ def unreadable(identity: Identity, error: ValueError) -> UnreadableObject:
 
 
 def decode_object(resource: Resource[T], data: bytes) -> T:
-    """Decode the response of a get or a write. Raises `Undecodable`, with the object's key if it has one."""
+    """Decode the response of a get or a write. Raises `Undecodable`."""
     try:
         return resource.decode(data)
     except ValueError as error:
         meta = read_type_meta(data)
-        key = (meta.metadata.namespace, meta.metadata.name)
-        name = "/".join(filter(None, key)) or "an object"
+        name = "/".join(filter(None, (meta.metadata.namespace, meta.metadata.name))) or "an object"
         message = f"{resource} {name} of kind {meta.kind or 'unknown'} cannot be decoded: {error}"
-        raise Undecodable(message, key=key if meta.metadata.name else None) from error
+        raise Undecodable(message) from error

@@ -109,9 +109,7 @@ def _read(command: str, api_version: str, output: bytes) -> ExecCredential:
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise ConfigException(f"exec plugin {command!r} returned no ExecCredential: {error}") from error
     if answer.api_version != api_version:
-        raise ConfigException(
-            f"exec plugin {command!r} returned apiVersion {answer.api_version}: it must be {api_version}"
-        )
+        raise ConfigException(f"exec plugin {command!r} returned {answer.api_version}, not {api_version}")
     credential = answer.status
     if not credential.token and not credential.client_certificate_data:
         raise ConfigException(f"exec plugin {command!r} returned neither a token nor a client certificate")

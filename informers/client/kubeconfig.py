@@ -1,9 +1,9 @@
 """Validates a kubeconfig before the official client loads it, so that every mistake has one clear line.
 
-The official client does the loading. For a faulty file it raises anything from a `KeyError` to nothing (an
-undefined user means anonymous requests). This module follows the same references, from context to cluster and
-user to the files that they name. It raises `ConfigurationError` with the file, the field, the value found and
-the values allowed. Secrets are never quoted. It connects to nothing and runs nothing.
+The official client loads the file. For a faulty one it raises anything from a `KeyError` to nothing (an
+undefined user means anonymous requests). This module follows the same references, from context to cluster,
+user and their files. It raises `ConfigurationError` with file, field, value and allowed values. It never
+quotes secrets, connects to nothing and runs nothing.
 """
 
 from __future__ import annotations
@@ -147,9 +147,7 @@ def _existing_file(name: str) -> Path | None:
     except ValueError as error:
         raise ConfigurationError(f"kubeconfig {name!r}: cannot be read: {error}") from error
     except RuntimeError as error:
-        raise ConfigurationError(
-            f"kubeconfig {name}: cannot be read: its home directory is unknown"
-        ) from error
+        raise ConfigurationError(f"kubeconfig {name}: cannot be read: unknown home directory") from error
     return path
 
 

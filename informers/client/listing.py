@@ -156,15 +156,3 @@ async def read_page(
         resource_version=metadata.resource_version,
         continue_token=metadata.continue_token,
     )
-
-
-async def decode_page(
-    resource: Resource[T], data: bytes, on_object: Callable[[T], object] | None = None
-) -> Page[T]:
-    """Decode a page that is in memory, like `read_page`."""
-    return await read_page(resource, _chunks_of(data), on_object)
-
-
-async def _chunks_of(data: bytes) -> AsyncIterator[bytes]:
-    for start in range(0, len(data), SLICE_BYTES):
-        yield data[start : start + SLICE_BYTES]

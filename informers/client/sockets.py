@@ -4,7 +4,7 @@ uvloop closes the descriptor of a connection that breaks during its TLS handshak
 object open (MagicStack/uvloop#646, #653). When that object is collected it closes the same number again,
 which by then belongs to another connection: that one continues on a wrong descriptor, or libuv aborts the
 process. A load balancer whose server restarts is enough to trigger this. So the sockets made here close only
-on request, by the event loop or by the code that fails to connect them, and never on collection.
+on request, by the event loop or after a failed connect, and never on collection.
 """
 
 from __future__ import annotations

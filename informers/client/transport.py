@@ -22,13 +22,7 @@ import aiohttp
 import msgspec
 
 from informers.api import Json, Page, PatchType, Preconditions, Resource, Selectors, T, WatchEvent
-from informers.client.connection import (
-    REFRESH_SECONDS,
-    HttpRequest,
-    SessionManager,
-    SessionStatistics,
-    open_sessions,
-)
+from informers.client.connection import HttpRequest, SessionManager, SessionStatistics, open_sessions
 from informers.client.credentials import choose_source
 from informers.client.decoding import decode_object, read_type_meta
 from informers.client.listing import read_page
@@ -47,13 +41,14 @@ class Timeouts:
 
     `request_seconds` bounds a get or a write and `list_seconds` one page of a list, end to end. An API server
     itself stops after 60 s. `connect_seconds` covers the wait for a free connection, name lookup, TCP, proxy
-    and TLS together. `refresh_seconds` is the maximum age of credentials from files, client-go's minute.
+    and TLS together. `refresh_seconds` is the maximum age of credentials from files: client-go's minute. The
+    kubelet renews a token when a fifth of its lifetime is left.
     """
 
     request_seconds: float = 15.0
     list_seconds: float = 60.0
     connect_seconds: float = 5.0
-    refresh_seconds: float = REFRESH_SECONDS
+    refresh_seconds: float = 60.0
 
     def __post_init__(self) -> None:
         """Ensure that an unreachable server fails as `Unreachable`, not as an unknown outcome."""
@@ -61,7 +56,6 @@ class Timeouts:
             raise ValueError("connect_seconds must be positive and less than the limits of requests")
 
 
-_TIMEOUTS = Timeouts()
 _EVERYTHING = Selectors()
 _UNCHECKED = Preconditions()
 _SUCCESS = 2  # first digit of the HTTP code
@@ -83,7 +77,7 @@ async def connect(
     context: str | None = None,
     connections: int = CONNECTIONS,
     user_agent: str = "informers",
-    timeouts: Timeouts = _TIMEOUTS,
+    timeouts: Timeouts = Timeouts(),
     environ: Mapping[str, str] = os.environ,
 ) -> AsyncIterator[KubeApi]:
     """Open an API for `kubeconfig` (else `KUBECONFIG`), else in-cluster, else for the default kubeconfig.
@@ -105,7 +99,7 @@ async def connect(
 class KubeApi:
     """`informers.api.Api` over HTTP."""
 
-    def __init__(self, sessions: SessionManager, *, timeouts: Timeouts = _TIMEOUTS) -> None:
+    def __init__(self, sessions: SessionManager, *, timeouts: Timeouts = Timeouts()) -> None:
         self._sessions = sessions
         self._request_counts = RequestCounts()
         self._connect_seconds = timeouts.connect_seconds

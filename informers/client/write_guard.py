@@ -1,10 +1,9 @@
 """Withholds writes of a process that may no longer lead.
 
 A process frozen past its lease resumes in the middle of its work. The elector cancels that work, but another
-ready task may run first, and its next step may be a write. `may_write` withholds that write. It is checked
-when the write is made, and again in the step that hands its bytes to the event loop, because a request may
-wait in between for a free connection, for TCP and TLS, and for its turn to be written. The check travels in
-the task's context, so that the `Api` between the two stays unaware of it.
+ready task may run first and write. So `may_write` is checked when a write is made, and again in the step that
+passes its bytes to the event loop. In between, a request may wait for a connection, TCP, TLS and its turn to
+be written. The check travels in the task's context: the `Api` in between is unaware of it.
 
 Not covered: the rest of that event loop turn and the network path. Writes still need their preconditions.
 Reads pass, and so do writes of `unguarded` resources, which need no leader (Events, for example).
@@ -85,9 +84,9 @@ def write_check(check: WriteCheck) -> Iterator[None]:
 class GuardedBody(aiohttp.BytesPayload):
     """A request body that runs the write check in the step that writes it; `denial` is the error raised.
 
-    A middleware or trace would be too early: aiohttp assigns a connection to a request and, below Python
-    3.12, writes the body in a separate task, after other ready tasks. Headers are sent together with the
-    body, so no byte of a denied request is sent. Every write has a body, and only writes have one.
+    A middleware or trace would run too early: below Python 3.12, aiohttp writes the body in a separate task.
+    Headers are sent with the body, so no byte of a denied request is sent. All writes, and only writes, have
+    a body.
     """
 
     denial: ApiError | None = None

@@ -15,7 +15,7 @@ from typing import Any, Self
 
 import msgspec
 
-from informers.api import Object, Resource
+from informers.api import Object, Resource, micro_time
 from informers.client.decoding import Metadata, struct_decoder
 
 NOTE_BYTES_MAX = 1024
@@ -152,8 +152,3 @@ def truncate_note(note: str, bytes_max: int = NOTE_BYTES_MAX) -> str:
         return data.decode()
     kept = data[: bytes_max - len(_ELLIPSIS.encode())]
     return kept.decode(errors="ignore") + _ELLIPSIS
-
-
-def micro_time(time: datetime) -> str:
-    """Format a `MicroTime`: RFC 3339, UTC, microseconds."""
-    return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

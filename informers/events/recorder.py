@@ -88,7 +88,6 @@ class RecorderStatistics:
     recorded_total: int
     created_total: int
     refreshed_total: int
-    """Updates of existing series."""
     dropped_total: Mapping[DropReason, int]
     pending: int
     series: int

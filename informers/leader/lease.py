@@ -7,12 +7,12 @@ and no write overwrites a record that its writer has not read.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
 
-from informers.api import Resource
+from informers.api import Resource, micro_time
 from informers.client.decoding import Identity
 
 
@@ -68,15 +68,15 @@ def claim_patch(lease: Lease, identity: str, lease_seconds: int, now: datetime) 
 
 def release_patch(lease: Lease, now: datetime) -> dict[str, Any]:
     """Return the patch by which the holder releases `lease`, so that no candidate has to wait."""
-    spec = {"holderIdentity": None, "leaseDurationSeconds": RELEASED_SECONDS, "renewTime": _micro_time(now)}
+    spec = {"holderIdentity": None, "leaseDurationSeconds": RELEASED_SECONDS, "renewTime": micro_time(now)}
     return _on_version(lease, spec)
 
 
 def _claim(previous: LeaseSpec, identity: str, lease_seconds: int, now: datetime) -> dict[str, Any]:
-    renew_time = _micro_time(now)
+    renew_time = micro_time(now)
     if renew_time == previous.renew_time:
         # Candidates detect a renewal by a change of the record, so every write must change it.
-        renew_time = _micro_time(now + timedelta(microseconds=1))
+        renew_time = micro_time(now + timedelta(microseconds=1))
     spec: dict[str, Any] = {
         "holderIdentity": identity,
         "leaseDurationSeconds": lease_seconds,
@@ -90,7 +90,3 @@ def _claim(previous: LeaseSpec, identity: str, lease_seconds: int, now: datetime
 
 def _on_version(lease: Lease, spec: dict[str, Any]) -> dict[str, Any]:
     return {"metadata": {"resourceVersion": lease.metadata.resource_version}, "spec": spec}
-
-
-def _micro_time(now: datetime) -> str:
-    return now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -2,8 +2,8 @@
 
 A reconcile returns a `Result`, optionally with a time by which it wants to run again. An exception is
 counted and retried after a back-off; it never ends a worker or another key's run. One synchronous step
-(`_settle`) applies a result or error to the key before `done`, so that nothing happens in between. A worker
-ends only when the queue shuts down or when it is cancelled.
+(`_settle`) applies a result or error to the key before `done`. A worker ends only if the queue shuts down or
+if it is cancelled.
 
 Not done here: reading objects, writing status, mapping events to keys.
 """

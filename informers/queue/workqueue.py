@@ -67,7 +67,6 @@ class WorkQueueStatistics:
     queue_seconds: HistogramStatistics
     """From ready to taken."""
     work_seconds: HistogramStatistics
-    """From taken to done."""
     unfinished_seconds: float
     """Sum over the running keys of the time since they were taken."""
     longest_running_seconds: float

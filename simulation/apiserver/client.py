@@ -17,7 +17,7 @@ import anyio
 
 from informers.api import Json, Page, PatchType, Preconditions, Resource, Selectors, T, WatchEvent
 from informers.client.decoding import decode_object
-from informers.client.listing import decode_page
+from informers.client.listing import SLICE_BYTES, read_page
 from informers.client.responses import error_for_response
 from informers.client.watch_stream import EventDecoder, WatchCounts
 from informers.errors import ApiError, OutcomeUnknown
@@ -136,7 +136,7 @@ class ApiClient:
                 ).data
             ),
         )
-        return await decode_page(resource, data, on_object)
+        return await read_page(resource, _chunks(data), on_object)
 
     @asynccontextmanager
     async def watch(
@@ -315,3 +315,9 @@ def _served(resource: Resource[Any]) -> Kind:
         refusal = refusals.not_served()
         raise error_for_response(str(resource), refusal.code, None, refusal.data)
     return kind
+
+
+async def _chunks(data: bytes) -> AsyncIterator[bytes]:
+    """Yield a response in the pieces in which a real one is decoded."""
+    for start in range(0, len(data), SLICE_BYTES):
+        yield data[start : start + SLICE_BYTES]

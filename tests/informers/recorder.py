@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from informers.api import ObjectKey
 from informers.cache.changes import Change, Synced
 from informers.cache.pending_list import PendingList
-from informers.cache.store import ObjectKey, Store
+from informers.cache.store import Store
 from tests.informers.scripted_api import Thing, describe
 
 

@@ -7,8 +7,8 @@ import anyio
 import anyio.lowlevel
 import pytest
 
+from informers.api import ObjectKey
 from informers.cache.dispatch import BACKLOG_WARNING
-from informers.cache.store import ObjectKey
 from tests.informers.running import idle, informer_of, running
 from tests.informers.scripted_api import (
     Recorder,

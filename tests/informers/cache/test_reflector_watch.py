@@ -7,9 +7,10 @@ from random import Random
 import anyio
 import pytest
 
+from informers.api import ObjectKey
 from informers.cache.reflector import IDLE_SECONDS, REFUSED_RETRY_SECONDS, Reflector
 from informers.cache.reflector_state import BackingOff, Listing, State, Watching
-from informers.cache.store import ObjectKey, Store
+from informers.cache.store import Store
 from informers.errors import (
     ApiError,
     BadRequest,

@@ -9,10 +9,10 @@ from random import Random
 
 import pytest
 
-from informers.api import UnreadableObject, version_number, version_of
+from informers.api import ObjectKey, UnreadableObject, version_number, version_of
 from informers.cache.changes import Change, Synced
 from informers.cache.pending_list import PendingList
-from informers.cache.store import ObjectKey, Store
+from informers.cache.store import Store
 from tests.informers.recorder import index_values, replace
 from tests.informers.scripted_api import Thing, added, bad_thing, bookmark, deleted, modified, thing
 

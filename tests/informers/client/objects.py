@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator, Callable
 
 import msgspec
 
-from informers.api import Resource
+from informers.api import Page, Resource
 from informers.client.decoding import Metadata, struct_decoder
+from informers.client.listing import SLICE_BYTES, read_page
 
 
 class ThingSpec(msgspec.Struct, frozen=True):
@@ -53,3 +55,13 @@ def bookmark(version: int) -> bytes:
 def listing(*objects: object, version: int = 9, token: str = "") -> dict[str, object]:
     metadata = {"resourceVersion": str(version), "continue": token}
     return {"kind": "ThingList", "apiVersion": "example.io/v1", "metadata": metadata, "items": list(objects)}
+
+
+async def decode_page(data: bytes, on_object: Callable[[Thing], object] | None = None) -> Page[Thing]:
+    """Decode a page that arrives in chunks of one slice."""
+
+    async def chunks() -> AsyncIterator[bytes]:
+        for start in range(0, len(data), SLICE_BYTES):
+            yield data[start : start + SLICE_BYTES]
+
+    return await read_page(THINGS, chunks(), on_object)

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from informers.client.decoding import Metadata, struct_decoder
-from informers.client.listing import SLICE_BYTES, decode_page
+from informers.client.listing import SLICE_BYTES
 from informers.client.watch_stream import LineSplitter
 from informers.errors import Undecodable
-from tests.informers.client.objects import THINGS, Thing, listing, thing
+from tests.informers.client.objects import Thing, decode_page, listing, thing
 
 
 def test_metadata_reads_what_controllers_need_and_skips_the_rest() -> None:
@@ -115,7 +115,7 @@ async def test_l17_other_tasks_run_between_the_slices_of_a_long_list() -> None:
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(count_turns)
-        page = await decode_page(THINGS, data)
+        page = await decode_page(data)
         tasks.cancel_scope.cancel()
     assert len(page.items) == 1000
     assert turns >= len(data) // (SLICE_BYTES + 6000)

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from informers.client.listing import ListSplitter, decode_page, read_page
+from informers.client.listing import ListSplitter, read_page
 from informers.errors import Undecodable
-from tests.informers.client.objects import THINGS, Thing, listing, thing
+from tests.informers.client.objects import THINGS, Thing, decode_page, listing, thing
 
 # Texts that resemble the boundary between two items, inside and outside of strings.
 LOOKALIKES = st.sampled_from(['},{"metadata":{"name":"x"}', "}", "{", "[", "]", '"', "\\", '\\"},{', "é"])
@@ -106,7 +106,7 @@ async def test_objects_are_passed_on_as_they_are_decoded() -> None:
 async def test_an_undecodable_item_does_not_affect_the_rest_of_its_slice() -> None:
     sizes: list[object] = [1 if number % 50 else "much" for number in range(1, 301)]
     things = [thing(f"t{number}", size=size, text="x" * 5000) for number, size in enumerate(sizes)]
-    page = await decode_page(THINGS, compact(listing(*things)))
+    page = await decode_page(compact(listing(*things)))
     assert len(page.items) == 294
     assert [bad.name for bad in page.unreadable] == [f"t{number}" for number in range(49, 300, 50)]
 
@@ -116,7 +116,7 @@ async def test_a_truncated_response_is_undecodable() -> None:
     text = compact(listing(*(thing(f"t{number}", text="x" * 5000) for number in range(200))))
     seen: list[Thing] = []
     with pytest.raises(Undecodable, match="is not a list"):
-        await decode_page(THINGS, text[:-700], seen.append)
+        await decode_page(text[:-700], seen.append)
     assert seen, "items before the end were passed on; the caller discards them"
 
 

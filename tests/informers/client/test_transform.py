@@ -15,9 +15,8 @@ from informers.api import ObjectKey
 from informers.cache.reflector import Reflector
 from informers.cache.reflector_state import Listing, Watching
 from informers.cache.store import Store
-from informers.client.listing import decode_page
 from informers.client.transport import KubeApi
-from tests.informers.client.objects import THINGS, Thing, added, listing, thing
+from tests.informers.client.objects import THINGS, Thing, added, decode_page, listing, thing
 from tests.informers.client.server import ScriptedServer, reply, stream
 
 pytestmark = pytest.mark.anyio
@@ -63,7 +62,7 @@ async def held_bytes(managed_fields: list[dict[str, object]]) -> int:
     tracemalloc.start()
     try:
         before, _ = tracemalloc.get_traced_memory()
-        page = await decode_page(THINGS, data)
+        page = await decode_page(data)
         after, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

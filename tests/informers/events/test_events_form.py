@@ -7,7 +7,8 @@ from datetime import timedelta, timezone
 
 import pytest
 
-from informers.events.object import EventBody, EventType, event_name, micro_time, truncate_note
+from informers.api import micro_time
+from informers.events.object import EventBody, EventType, event_name, truncate_note
 from tests.informers.events.event_server import EPOCH, at, thing
 
 
