@@ -56,7 +56,7 @@ def remaining_seconds(context: ReconcileContext, workload: Workload, claim: Reso
     """Return how long the claim may continue to refuse this Pod; 0 or less if it is abandoned now.
 
     The time counts from the latest of the refusal, the creation of the Pod and the allocation. A Pod that
-    waited on its own claim for minutes carries the old refusal for a moment after the claim is allocated.
+    waited on its own claim for minutes briefly carries the old refusal after the claim is allocated.
     """
     request = context.requests.of(workload)
     if request is not None and context.fleet.check(request, claim.metadata.name) in HOPELESS:

@@ -1,6 +1,6 @@
 """Ages of events whose timestamps another process wrote.
 
-Such a timestamp can only be compared with the wall clock, which may be hours wrong or be set at any moment. A
+Such a timestamp can only be compared with the wall clock, which may be hours wrong or be set at any time. A
 two-minute wait could then last for hours, or end at once. So the wall clock is read once per timestamp, when
 it is first observed, and the monotonic clock counts from there.
 
@@ -74,7 +74,7 @@ class Ages:
         return f"<Ages workers={len(self._last_observed_seconds)} waiting={len(self._observations)}>"
 
     def restart(self, worker_uid: str) -> None:
-        """Bound later ages of a worker that appeared, or began to wait again, by this moment."""
+        """Bound later ages of a worker that has just appeared or begun to wait again."""
         self._last_observed_seconds[worker_uid] = self._monotonic()
 
     def observe(self, workload: Workload, pod: Pod | None) -> None:

@@ -71,7 +71,7 @@ async def _create_own_claim(
 ) -> Assignment | None:
     """Create the ledger of an own claim with the creator's seat, then the claim.
 
-    Returns `None` if the worker waits and its status says why.
+    Returns `None` if the worker waits, with the reason in its status.
     """
     device_class = context.settings.device_class
     if context.caches.device_classes.store.get(ObjectKey("", device_class)) is None:

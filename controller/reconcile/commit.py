@@ -57,8 +57,8 @@ async def _fence(context: ReconcileContext, workload: Workload, booked: Assignme
     """Return the Workload in a version after which no earlier write can assign this seat.
 
     A live read without the assignment proves nothing: an unanswered write of ours, or a write of another
-    process, may still be on its way. So another write goes on top, with which those conflict. Raises
-    `ContendedError` if that write fails, too; the next reconcile then adopts the seat.
+    process, may still be on its way. A further write makes those conflict. Raises `ContendedError` if that
+    write fails, too; the next reconcile then adopts the seat.
     """
     live = await context.read_live(workload)
     if live is None or live.status.claim_name == booked.claim or live.deleting or live.terminal:

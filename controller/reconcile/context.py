@@ -1,6 +1,6 @@
 """State that the reconcile steps share: the parts of one controller, and one Workload in one reconcile.
 
-A step is a function of both. It returns a `Result` to end the reconcile, or `None` to go on to the next step.
+A step is a function of both. It returns a `Result` to end the reconcile, or `None` to continue.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Contract §5.13: fail a worker that was not placed within the placement timeout, so that it never starts.
 
 The time counts from the last transition of `Placed` to False, or from creation if `Placed` was never written.
-Waiting for its own predecessor claim to end does not count. The Pod goes first: deleted on the version that
+Waiting for its own predecessor claim to end does not count. The Pod is first: deleted on the version that
 showed it unbound (a conflict means no timeout), or shown absent by a live read. Then `Failed`, seat, claim.
 """
 

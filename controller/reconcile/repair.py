@@ -147,7 +147,7 @@ async def _restore_seat(context: ReconcileContext, scope: Scope, claim: Resource
 async def _repoint(context: ReconcileContext, claim: ResourceClaim, ledger: ClaimLedger) -> None:
     """Make a recreated ledger the owner of its live claim, before garbage collection deletes the claim.
 
-    A live read saves the time of retries after conflicts with an old cache.
+    A live read saves the time of retries after conflicts from a lagging cache.
     """
     if claim.owned_by(ledger.metadata.uid):
         return

@@ -21,7 +21,7 @@ from placement.quantity import whole_gib
 from placement.types import PlacementRequest
 
 STATUS_GRACE = timedelta(seconds=10)
-"""Time that a Pod has to start, a scheduler error to recover, and a Pod to end, before the status says so."""
+"""Time before the status reports a Pod that does not start or end, or a scheduler error."""
 
 
 async def report_pod(context: ReconcileContext, scope: Scope) -> Result | None:

@@ -71,7 +71,7 @@ async def resolve_ownership(context: ReconcileContext, scope: Scope) -> Result |
         return Result()
     if pod is not None and ownership is PodOwnership.PREDECESSOR:
         if pod.metadata.deletion_timestamp is None:
-            # Live reads must agree: in an old cache, a successor's Pod looks like a predecessor's.
+            # Live reads must agree: in a lagging cache, a successor's Pod looks like a predecessor's.
             current, live = await context.read_live(workload), await context.live.pod_of(workload.name)
             if current is None or live is None or ownership_of(live, current) is not ownership:
                 raise ContendedError(workload.name)
@@ -96,9 +96,9 @@ async def wait_for_pod(context: ReconcileContext, scope: Scope) -> Result | None
 async def create_missing(context: ReconcileContext, scope: Scope) -> Result | None:
     """Create the Pod of an assigned worker.
 
-    For an assignment from an earlier reconcile the status says `Placing` first. This proves that the Workload
-    has not ended. It also fences another process that is about to clear this assignment: that one would see
-    no Pod yet, and release the seat of the Pod created here.
+    For an assignment from an earlier reconcile, a status write with `Placing` comes first. It proves that the
+    Workload has not ended. It also fences another process that is about to clear this assignment: that one
+    would see no Pod yet, and release the seat of the Pod created here.
     """
     if scope.pod is not None:
         return None

@@ -77,12 +77,12 @@ async def test_a_ledger_with_a_foreign_claim_name_does_not_stop_the_controller(
 ) -> None:
     """The ledger is not ours, so the sweep skips it and continues."""
     cluster.fleet.add_nodes(1)
-    cluster.server.create(LEDGERS, NAMESPACE, odd_ledger(foreign_seat("somebody")))
+    cluster.server.create(LEDGERS, NAMESPACE, odd_ledger(foreign_seat("another")))
     async with simulated_controller(cluster):
         await anyio.sleep(SWEPT_SECONDS)
         await submit(cluster, "worker")
     assert row(cluster, "worker")[0] == "Running"
-    assert cluster.workloads.seats()["odd"] == ["somebody"]
+    assert cluster.workloads.seats()["odd"] == ["another"]
 
 
 async def test_a_seat_in_a_foreign_ledger_does_not_block_deletion(cluster: SimulatedCluster) -> None:

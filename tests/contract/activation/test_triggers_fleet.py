@@ -94,7 +94,7 @@ def request_memory(worker: Document, memory: str) -> Document:
     return worker
 
 
-@pytest.mark.parametrize("how", ["ends", "goes"])
+@pytest.mark.parametrize("how", ["ends", "is deleted"])
 async def test_the_end_of_another_pod_frees_host_memory_for_a_waiting_worker(
     cluster: SimulatedCluster, how: str
 ) -> None:

@@ -244,7 +244,7 @@ def shapes_of(cluster: SimulatedCluster, name: str) -> list[str]:
     return [shape["name"] for shape in request["firstAvailable"]]
 
 
-# The order in which seats go (contract §6).
+# The order in which seats are assigned (contract §6).
 
 
 async def test_a_new_workload_yields_to_waiting_workers(cluster: SimulatedCluster) -> None:

@@ -126,13 +126,13 @@ def make_invalid(cluster: SimulatedCluster, name: str) -> None:
 # Whose Pod it is.
 
 
-@pytest.mark.parametrize("owner", ["nobody", "a Job", "another Workload", "a plain reference"])
+@pytest.mark.parametrize("owner", ["no owner", "a Job", "another Workload", "a plain reference"])
 async def test_a_foreign_pod_with_our_name_is_a_conflict_and_stays(
     cluster: SimulatedCluster, owner: str
 ) -> None:
     cluster.fleet.add_nodes(1)
     references = {
-        "nobody": None,
+        "no owner": None,
         "a Job": {**controller_reference("worker", "uid"), "apiVersion": "batch/v1", "kind": "Job"},
         "another Workload": controller_reference("another", "uid"),
         "a plain reference": {**controller_reference("worker", "uid"), "controller": False},

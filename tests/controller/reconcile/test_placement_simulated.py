@@ -125,7 +125,7 @@ async def test_two_workers_racing_for_the_last_two_seats_get_one_each_and_create
     assert sorted(len(seats) for seats in cluster.workloads.seats().values()) == [2, 2]
     assert most_seats(cluster) == 2
     written = {change.record.key.name for change in cluster.server.history(LEDGERS)[before:]}
-    assert len(written) == 2, "a claim was cut although there were seats"
+    assert len(written) == 2, "a claim was created although seats were free"
 
 
 async def test_a_wait_reason_mentions_the_limit_only_for_a_shared_worker(
@@ -184,7 +184,7 @@ async def test_deleting_a_workload_releases_seat_pod_claim_and_ledger(cluster: S
         await cluster.settle()
         assert list(cluster.workloads.seats().values()) == [["second"]]
         assert len(cluster.workloads.pods()) == 1
-        assert len(cluster.workloads.claims()) == 1, "the claim lives while somebody is seated"
+        assert len(cluster.workloads.claims()) == 1, "the claim is kept while it has a seat"
         cluster.workloads.delete("second")
         await cluster.settle()
 
@@ -225,7 +225,7 @@ async def test_a_dedicated_placement_needs_six_writes_a_join_five_and_neither_re
 ) -> None:
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster):
-        for name, writes in (("founder", 6), ("joiner", 5)):
+        for name, writes in (("creator", 6), ("joiner", 5)):
             mark = len(cluster.audit)
             await submitted(cluster, name)
             requests = [entry.request for entry in cluster.calls(since=mark)]
@@ -259,13 +259,15 @@ async def test_only_the_leader_of_two_controllers_writes(cluster: SimulatedClust
         simulated_controller(cluster, elected, identity="one") as one,
         simulated_controller(cluster, elected, identity="two") as two,
     ):
-        await cluster.wait_until(lambda: one.leadership.leading or two.leadership.leading, "nobody leads")
+        await cluster.wait_until(
+            lambda: one.leadership.leading or two.leadership.leading, "no controller leads"
+        )
         cluster.workloads.submit(workload("trainer"))
         await cluster.wait_until(lambda: cluster.workloads.in_phase("Running"), "the worker does not run")
         leader, standby = (one, two) if one.leadership.leading else (two, one)
         assert not standby.leadership.leading
 
         await leader.crash()
-        await cluster.wait_until(lambda: standby.leadership.leading, "nobody takes over")
+        await cluster.wait_until(lambda: standby.leadership.leading, "no controller takes over")
         cluster.workloads.submit(workload("late"))
         await cluster.wait_until(lambda: len(cluster.workloads.in_phase("Running")) == 2, "only one runs")

@@ -30,15 +30,15 @@ def limit_for_joiners_only() -> AbstractContextManager[None]:
 
     def book(
         ledger: ClaimLedger | None,
-        booking: SeatRequest,
-        occupancy: Sequence[LivePod],
+        request: SeatRequest,
+        live_pods: Sequence[LivePod],
         *,
         purpose: BookingPurpose,
         assignment_id: str,
     ) -> Grant | Refusal:
         if purpose is not BookingPurpose.JOIN:
-            booking = replace(booking, seat_limit=NO_LIMIT)
-        return transitions.book(ledger, booking, occupancy, purpose=purpose, assignment_id=assignment_id)
+            request = replace(request, seat_limit=NO_LIMIT)
+        return transitions.book(ledger, request, live_pods, purpose=purpose, assignment_id=assignment_id)
 
     return replaced(ledger.book, "book", book)
 
