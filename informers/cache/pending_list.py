@@ -25,7 +25,7 @@ SLICE: Final = 250
 class PendingList(Generic[T]):
     """Filled page by page with `add` and `add_unreadable`; the store takes it over once complete.
 
-    `needs_merge` says whether the store knows more about a key than the object that it shows.
+    `needs_merge` decides whether the store has more information about a key than the object that it shows.
     """
 
     def __init__(self, current: Indexer[T], needs_merge: Callable[[Key], bool], slice_objects: int) -> None:

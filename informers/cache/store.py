@@ -66,7 +66,7 @@ class StoreStatistics:
 class Store(Generic[T]):
     """Objects by key and by index. See the module for its guarantees.
 
-    `indexes` maps index names to pure, total functions from an object to its values. `selects` says which
+    `indexes` maps index names to pure, total functions from an object to its values. `selects` decides which
     objects list and watch return. `slice_objects` are processed before other tasks run.
     """
 
@@ -154,10 +154,8 @@ class Store(Generic[T]):
         """Call `subscriber` for each later change, in the step that made it. It must not raise."""
         self._subscribers.append(subscriber)
 
-    # Called by the reflector only.
-
     def apply_event(self, event: WatchEvent[T]) -> None:
-        """Apply one watch event. A bookmark moves the version only."""
+        """Apply one watch event, for the reflector only. A bookmark just moves the version."""
         changes: list[Change[T]] = []
         version = version_number(event.resource_version)
         subject = event.object if event.object is not None else event.unreadable

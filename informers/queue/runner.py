@@ -225,7 +225,7 @@ class ReconcileRunner(Generic[K]):
             "retry_after_seconds": round(delay_seconds, 3),
             "err": f"{type(error).__name__}: {error}",
         }
-        # The message of an API error says everything; an unexpected error also needs its traceback.
+        # An API error is explained by its message; an unexpected error also needs its traceback.
         expected = isinstance(error, (ApiError, ReconcileTimeout))
         exc_info = None if expected else error
         logger.error("Reconcile failed", extra=self._context(key) | context, exc_info=exc_info)

@@ -1,8 +1,8 @@
-"""An `Api` that answers lists and watches from a script and records what it was asked.
+"""An `Api` that answers lists and watches from a script and records the requests.
 
-Each list takes the next entry of `lists`, each watch the next of `watches`; a script that has run out hangs,
-so that a test sees at once when something asks too often. In a watch's script an event is delivered, a
-number is a pause in seconds, an exception is raised, and the end is a clean close.
+Each list takes the next entry of `lists`, each watch the next of `watches`. A request after the last entry
+hangs, so that a test detects superfluous requests. A watch's script contains events, pauses in seconds and
+exceptions to raise; its end is a clean close.
 """
 
 from __future__ import annotations

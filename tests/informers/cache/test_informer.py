@@ -57,16 +57,16 @@ async def test_handlers_receive_the_list_and_then_each_change(inline: bool) -> N
 
 @pytest.mark.parametrize("inline", [False, True])
 async def test_r6_an_own_write_is_reported_exactly_once_in_any_order(inline: bool) -> None:
-    written, gone = thing("a", 3), thing("b", 2)
+    written, deleted_thing = thing("a", 3), thing("b", 2)
     informer = informer_of(
-        [5.0, added(gone), modified(written), deleted(thing("b", 4)), Step.HANG],
+        [5.0, added(deleted_thing), modified(written), deleted(thing("b", 4)), Step.HANG],
         lists=(page(1, thing("a", 1)),),
     )
     recorder = Recorder().add_to(informer, inline=inline)
     async with running(informer):
-        informer.store.apply_write(gone)
+        informer.store.apply_write(deleted_thing)
         informer.store.apply_write(written)
-        informer.store.apply_delete(gone)
+        informer.store.apply_delete(deleted_thing)
         await idle()
         assert recorder.changes == ["*a@1", "+b@2", "~a@3", "-b@2"]
         await anyio.sleep(10)

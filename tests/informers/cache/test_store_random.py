@@ -1,7 +1,7 @@
 """Thousands of random events in any order that a network allows, compared with a model.
 
-The model: at each key the store shows the server's state at the newest version that it received for that key
-from a list, the watch or the response to a write. A seed reproduces a whole run.
+The model: at each key the store shows the server's state at the newest version that it received for the key.
+Versions arrive by a list, the watch or the response to a write. A seed reproduces a whole run.
 """
 
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Throw-away certificates, made by the openssl command."""
+"""Temporary certificates, created with the openssl command."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Authority:
-    """A CA and the files it signed, in a folder of its own."""
+    """A CA and the files that it signed, in one folder."""
 
     folder: Path
 
@@ -19,7 +19,7 @@ class Authority:
         return self.folder / "ca.crt"
 
     def issue(self, name: str) -> tuple[Path, Path]:
-        """A certificate and key for 127.0.0.1, good for servers and clients."""
+        """Create a certificate and key for 127.0.0.1, for servers and clients."""
         key, request, certificate = (self.folder / f"{name}.{end}" for end in ("key", "csr", "crt"))
         extensions = self.folder / f"{name}.ext"
         extensions.write_text(

@@ -26,7 +26,7 @@ def tokens(server: ScriptedServer) -> list[str]:
 
 
 async def until(condition: Callable[[], bool], api: KubeApi) -> None:
-    """Send requests until `condition` holds: a refresh is started by a request and waited for by none."""
+    """Send requests until `condition` holds: requests start a refresh but do not wait for it."""
     with anyio.fail_after(10):
         while not condition():
             await api.get(THINGS, "a", "ns")

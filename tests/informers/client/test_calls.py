@@ -41,7 +41,7 @@ async def test_get_decodes_the_object_and_authenticates(api: KubeApi, server: Sc
     assert request.headers["User-Agent"] == "informers"
 
 
-async def test_l1_a_first_list_is_consistent_and_a_relist_asks_for_at_least_its_version(
+async def test_l1_a_first_list_is_consistent_and_a_relist_requests_at_least_its_version(
     api: KubeApi, server: ScriptedServer
 ) -> None:
     server.answers(reply(listing()))
