@@ -64,7 +64,7 @@ async def run(settings: Settings) -> int:
         # The lease has its own connections, so that neither watches nor writes can starve its renewal.
         to_cluster(user_agent=f"{agent}/leader-election", connections=2) as lease_api,
     ):
-        _log.info("Connecting", server=api.server)
+        _log.info("Selected API server", server=api.server)
         nondeterminism = Nondeterminism(
             SystemRandom(), now=lambda: datetime.now(UTC), new_id=lambda: str(uuid.uuid4())
         )
@@ -73,10 +73,7 @@ async def run(settings: Settings) -> int:
         guarded = GuardedApi(api, leadership.may_write, unguarded=(EVENTS,))
         controller = Controller(guarded, settings, nondeterminism)
         metrics = controller_metrics(controller, leadership)
-        clients = (api, lease_api)
-        metrics.add(
-            lambda: api_server.request_metrics(api.server, *(client.statistics() for client in clients))
-        )
+        metrics.add(lambda: api_server.request_metrics(api.server, api.statistics(), lease_api.statistics()))
         metrics.add(lambda: runtime.withheld_metrics(guarded.statistics()))
         async with _endpoints(controller, leadership, settings, metrics):
             await operate(controller, leadership, stop)
