@@ -123,16 +123,16 @@ async def test_s5_a_backlog_delays_neither_store_nor_reflector_nor_other_handler
 
 async def test_s5_other_tasks_run_between_the_changes_of_a_backlog() -> None:
     informer = informer_of()
-    told_at: list[int] = []
+    delivered_at: list[int] = []
     turn = 0
 
-    informer.on_change(lambda _old, _new: told_at.append(turn))
+    informer.on_change(lambda _old, _new: delivered_at.append(turn))
     async with running(informer):
         for version in range(2, 102):
             informer.store.apply_write(thing(f"thing-{version}", version))
         for turn in range(150):  # noqa: B007 - read by the handler
             await anyio.lowlevel.checkpoint()
-    assert len(set(told_at)) == 100
+    assert len(set(delivered_at)) == 100
 
 
 async def test_s5_a_first_list_does_not_count_as_a_backlog(caplog: pytest.LogCaptureFixture) -> None:
