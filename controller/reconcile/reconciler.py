@@ -63,7 +63,7 @@ class Reconciler:
     def _pass_on_unused_seat(self, before: Workload, after: Workload) -> None:
         """Activate the next worker unless this one, activated for a free seat, was assigned a seat.
 
-        A worker that is assigned but has no new assignment may have booked before its activation.
+        An assigned worker without a new assignment booked its seat before the activation.
         """
         claim = self._context.claim(after.status.claim_name)
         moved = assignment_of(after) != assignment_of(before)
@@ -76,9 +76,9 @@ class Reconciler:
         scope = Scope(workload, context.pod(workload))
         context.local_state.ages.observe(workload, scope.pod)
         for step in (
-            teardown.finish_deletion,  # §5.1
-            teardown.finish_terminal,  # §5.2
-            add_finalizer,  # §5.3
+            teardown.finish_deletion,  # contract §5.1
+            teardown.finish_terminal,  # contract §5.2
+            add_finalizer,  # contract §5.3
         ):
             result = await step(context, scope)
             if result is not None:
@@ -95,20 +95,20 @@ class Reconciler:
             if await placement_timeout.enforce(context, key, Result(0.0)) is placement_timeout.EXPIRED:
                 return placement_timeout.EXPIRED
             raise
-        return await placement_timeout.enforce(context, key, result)  # §5.13
+        return await placement_timeout.enforce(context, key, result)  # contract §5.13
 
     async def _place(self, scope: Scope) -> Result:
         for step in (
-            validate,  # §5.4
-            worker_pods.resolve_ownership,  # §5.5
-            completion.finish,  # §5.12
-            repair.repair,  # §5.6
+            validate,  # contract §5.4
+            worker_pods.resolve_ownership,  # contract §5.5
+            completion.finish,  # contract §5.12
+            repair.repair,  # contract §5.6
             worker_pods.wait_for_pod,
-            abandon.abandon_refusing_claim,  # §5.7
-            fallback.fall_back,  # §5.8
-            assign.assign,  # §5.9
-            worker_pods.create_missing,  # §5.10
-            reporting.report_pod,  # §5.11
+            abandon.abandon_refusing_claim,  # contract §5.7
+            fallback.fall_back,  # contract §5.8
+            assign.assign,  # contract §5.9
+            worker_pods.create_missing,  # contract §5.10
+            reporting.report_pod,  # contract §5.11
         ):
             result = await step(self._context, scope)
             if result is not None:

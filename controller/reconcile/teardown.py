@@ -1,4 +1,4 @@
-"""Contract §5.1 and §5.2: teardown, in the order Pod, status, seat, ledger, claim.
+"""Contract §5.1 and contract §5.2: teardown, in the order Pod, status, seat, ledger, claim.
 
 A seat stays booked while its Pod may still run, because the process holds the GPU. A live read always proves
 that the Pod is gone or has ended. Nothing is force-deleted.

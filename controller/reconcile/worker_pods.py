@@ -1,4 +1,4 @@
-"""Contract §5.5 and §5.10: the owner of the worker's Pod, and its creation after the assignment."""
+"""Contract §5.5 and contract §5.10: the owner of the worker's Pod, and its creation after the assignment."""
 
 from __future__ import annotations
 
