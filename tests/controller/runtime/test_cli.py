@@ -259,7 +259,7 @@ def test_an_invalid_cluster_configuration_is_a_usage_error(
         ("{folder}/empty", "{folder}/empty: current-context is not set; none is defined"),
         ("{folder}/empty/config", "{folder}/empty/config: cannot be read: Not a directory"),
         (TOO_LONG, f"{TOO_LONG}: cannot be read: File name too long"),
-        ("~no-such-user/config", "~no-such-user/config: cannot be read: its home directory is unknown"),
+        ("~no-such-user/config", "~no-such-user/config: cannot be read: unknown home directory"),
     ],
 )
 def test_an_unusable_kubeconfig_is_refused_before_the_first_log_record(
