@@ -147,7 +147,9 @@ def _existing_file(name: str) -> Path | None:
     except ValueError as error:
         raise ConfigurationError(f"kubeconfig {name!r}: cannot be read: {error}") from error
     except RuntimeError as error:
-        raise ConfigurationError(f"kubeconfig {name}: cannot be read: unknown home directory") from error
+        raise ConfigurationError(
+            f"kubeconfig {name}: cannot be read: its home directory is unknown"
+        ) from error
     return path
 
 

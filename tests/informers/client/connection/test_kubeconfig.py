@@ -84,7 +84,7 @@ def test_a_file_in_an_inaccessible_folder(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_an_unknown_home_directory() -> None:
     file = "~no-such-user/config"
-    assert error_of(file) == f"kubeconfig {file}: cannot be read: unknown home directory"
+    assert error_of(file) == f"kubeconfig {file}: cannot be read: its home directory is unknown"
 
 
 @pytest.mark.parametrize(
