@@ -33,7 +33,7 @@ from informers.api import Api, ObjectKey
 from informers.backoff import RetryLimiter
 from informers.queue.runner import ReconcileRunner
 from informers.queue.workqueue import WorkQueue
-from ledger.book import SeatBook
+from ledger.booking import SeatBook
 from placement.fleet import Fleet
 
 QUEUE_NAME = "workload"

@@ -12,7 +12,7 @@ from controller.api.names import pod_name
 from controller.api.pods import PODS, full_pod
 from controller.api.workload import WORKLOADS, Workload
 from controller.cluster.caches import CLAIM_LEDGERS, Caches
-from controller.cluster.retry import retry_read
+from controller.cluster.read_retry import retry_read
 from informers.api import Api, ObjectKey, Resource, T
 from informers.cache.store import Store
 from informers.errors import NotFound

@@ -10,8 +10,8 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
+from controller.api.claim_document import ledger_reference
 from controller.api.core import Pod
-from controller.api.documents import ledger_reference
 from controller.api.dra import CLAIMS, ResourceClaim
 from controller.api.pods import PODS, AnyPod, full_pod
 from controller.api.workload import WORKLOADS, Workload, WorkloadMetadata

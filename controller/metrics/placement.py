@@ -14,7 +14,7 @@ from controller.observe.gauges import GaugesStatistics
 from controller.reconcile.sweep import SweepStatistics
 from informers.events.recorder import RecorderStatistics
 from informers.histogram import HistogramStatistics
-from ledger.book import SeatBookStatistics
+from ledger.booking import SeatBookStatistics
 from placement.fleet import Capacity
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from enum import Enum, auto
 
-from controller.api.documents import claim_document
+from controller.api.claim_document import claim_document
 from controller.api.dra import ResourceClaim
 from controller.api.reasons import Phase, ReasonCode
 from controller.api.status import Assignment, PlacementDetails, StatusUpdate
@@ -19,7 +19,7 @@ from controller.reconcile.context import ContendedError, ReconcileContext, Scope
 from informers.api import ObjectKey
 from informers.errors import AlreadyExists, OutcomeUnknown, ServerError
 from informers.queue.runner import Result
-from ledger.book import Booked, Refused
+from ledger.booking import Booked, Refused
 from ledger.state import CLAIM_LEDGERS_KIND, ClaimLedger
 from ledger.transitions import RefusalReason
 from placement.device_request import device_requests

@@ -30,7 +30,7 @@ from controller.runtime import logs
 from informers.api import ObjectKey
 from informers.queue.runner import Result
 from ledger.api import LedgerApi
-from ledger.book import SeatBook
+from ledger.booking import SeatBook
 from ledger.names import ledger_name, own_claim_name
 from ledger.state import ClaimLedger, SeatRef
 from placement.fleet import Fleet

@@ -18,7 +18,7 @@ from controller.reconcile.context import ContendedError, ReconcileContext, Scope
 from controller.reconcile.worker_pods import PodOwnership, assignment_on, ownership_of
 from informers.errors import Conflict, NotFound
 from informers.queue.runner import Result
-from ledger.book import Booked, Contended
+from ledger.booking import Booked, Contended
 from ledger.names import is_claim_name
 from ledger.state import ClaimLedger, SeatRef
 

@@ -18,7 +18,7 @@ from controller.api.workload import Workload
 from controller.queue.activation import reservation_of
 from controller.reconcile.context import ContendedError, ReconcileContext
 from informers.api import ObjectKey
-from ledger.book import Booked, Contended, Refused
+from ledger.booking import Booked, Contended, Refused
 from ledger.state import ClaimLedger
 from ledger.transitions import Refusal, RefusalReason
 from placement.types import PlacementRequest, SeatOffer

@@ -5,10 +5,10 @@ from __future__ import annotations
 from enum import Enum, auto
 
 from controller.api.core import Pod
-from controller.api.documents import pod_document
 from controller.api.names import ASSIGNMENT_ENV
 from controller.api.reasons import Phase, ReasonCode
 from controller.api.status import Assignment, StatusUpdate, assignment_of
+from controller.api.worker_pod_document import pod_document
 from controller.api.workload import Workload
 from controller.cluster.caches import controlling_workload
 from controller.reconcile import reporting, teardown

@@ -20,7 +20,7 @@ from controller.config.command_line import (
     ignored_variables,
     parse_command_line,
 )
-from controller.config.help import render_help
+from controller.config.help_format import render_help
 from controller.config.settings import OPTIONS, PROGRAM, Settings, UsageError, resolve
 from controller.runtime import logs
 from controller.runtime.build_info import build_info

@@ -30,7 +30,7 @@ from simulation.chaos.scenario import UserAction
 from simulation.checks.invariants import InvariantChecker
 from simulation.cluster.deployment import Deployment
 from simulation.cluster.nodes import DRIVER, NodeShape, slice_name
-from simulation.cluster.simulated import SimulatedCluster
+from simulation.cluster.simulated_cluster import SimulatedCluster
 from simulation.engine.trace import Trace
 
 MARK = "example.com/touched"

@@ -16,7 +16,7 @@ from simulation.apiserver.kinds import CLAIMS, LEDGERS, PODS, WORKLOADS
 from simulation.apiserver.server import ApiServer
 from simulation.apiserver.store import Change
 from simulation.cluster.deployment import Deployment, Replica
-from simulation.cluster.simulated import WORKER_NAMESPACE
+from simulation.cluster.simulated_cluster import WORKER_NAMESPACE
 from simulation.cluster.workloads import worker_pod_name
 from simulation.engine.trace import Trace
 

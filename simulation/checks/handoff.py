@@ -20,7 +20,7 @@ from simulation.apiserver.kinds import CLAIMS, LEDGERS, PODS, WORKLOADS
 from simulation.apiserver.store import Change
 from simulation.checks.idle_capacity import IdleCapacity
 from simulation.checks.invariants import claim_names, seats_of
-from simulation.cluster.simulated import SimulatedCluster
+from simulation.cluster.simulated_cluster import SimulatedCluster
 from simulation.cluster.workloads import workload
 
 ROUNDS = 3

@@ -19,7 +19,7 @@ from simulation.apiserver.kinds import CLAIMS, LEDGERS, NODES, PODS, WORKLOADS
 from simulation.apiserver.server import ApiServer
 from simulation.apiserver.store import Change
 from simulation.checks.idle_capacity import IdleCapacity
-from simulation.cluster.simulated import SimulatedCluster
+from simulation.cluster.simulated_cluster import SimulatedCluster
 
 TERMINAL = ("Succeeded", "Failed")
 

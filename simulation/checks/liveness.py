@@ -15,7 +15,7 @@ import anyio
 from simulation.checks.end_state import SETTLED
 from simulation.checks.invariants import violations_at_rest
 from simulation.cluster.network import Network
-from simulation.cluster.simulated import SimulatedCluster
+from simulation.cluster.simulated_cluster import SimulatedCluster
 
 POLL_SECONDS = 20.0
 QUIET_SECONDS = 90.0

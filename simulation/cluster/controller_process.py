@@ -23,7 +23,7 @@ from informers.client.write_guard import GuardedApi
 from informers.events.object import EVENTS
 from simulation.apiserver.client import ApiClient, Latency, no_latency
 from simulation.apiserver.interception import Interceptor, pass_through
-from simulation.cluster.simulated import SimulatedCluster
+from simulation.cluster.simulated_cluster import SimulatedCluster
 
 SETTINGS = Settings(retry_interval_seconds=3600.0, leader_elect=False)
 """A retry interval of an hour, so that everything that happens sooner has an event as its cause."""

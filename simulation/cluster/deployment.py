@@ -23,7 +23,7 @@ from informers.leader.election import LeadershipLost
 from simulation.apiserver.client import ApiClient
 from simulation.cluster.controller_process import compose
 from simulation.cluster.network import Link, Network
-from simulation.cluster.simulated import CONTROLLER_NAMESPACE, SimulatedCluster
+from simulation.cluster.simulated_cluster import CONTROLLER_NAMESPACE, SimulatedCluster
 from simulation.engine.process import VirtualProcess, in_process
 from simulation.engine.random_streams import Streams
 from simulation.engine.trace import Trace

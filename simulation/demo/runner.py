@@ -9,7 +9,7 @@ import anyio
 
 from informers.client.transport import connect
 from informers.errors import ApiError
-from simulation.cluster.simulated import WORKER_NAMESPACE
+from simulation.cluster.simulated_cluster import WORKER_NAMESPACE
 from simulation.demo.plan import DemoPlan
 from simulation.demo.screen import Screen
 from simulation.demo.stage import DemoFailed, Interrupted, Stage

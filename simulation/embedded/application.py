@@ -17,9 +17,9 @@ from simulation.apiserver.refusals import Refusal
 from simulation.apiserver.server import ApiServer
 from simulation.apiserver.watches import Watches
 from simulation.embedded import discovery, openapi
+from simulation.embedded.http_refusals import forbidden_host, internal
 from simulation.embedded.objects import ObjectHandler, json_response
 from simulation.embedded.parameters import read_options
-from simulation.embedded.refusals import forbidden_host, internal
 from simulation.embedded.served import resolve
 from simulation.embedded.watching import WatchHandler
 

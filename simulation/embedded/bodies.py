@@ -13,7 +13,7 @@ from simulation.apiserver.documents import Document
 from simulation.apiserver.kinds import Kind
 from simulation.apiserver.refusals import bad_request
 from simulation.embedded import shapes
-from simulation.embedded.refusals import unsupported_media_type
+from simulation.embedded.http_refusals import unsupported_media_type
 
 JSON, YAML = "application/json", "application/yaml"
 MERGE_PATCH = "application/merge-patch+json"

@@ -27,7 +27,7 @@ from aiohttp import web
 from simulation.actors.base import Delays
 from simulation.apiserver.store import StoreStatistics
 from simulation.cluster.control_plane import ControlPlane
-from simulation.cluster.simulated import CONTROLLER_NAMESPACE, WORKER_NAMESPACE
+from simulation.cluster.simulated_cluster import CONTROLLER_NAMESPACE, WORKER_NAMESPACE
 from simulation.embedded.application import Frontend
 from simulation.engine.event_queue import EventQueueStatistics
 from simulation.engine.random_streams import Streams

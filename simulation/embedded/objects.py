@@ -19,6 +19,7 @@ from simulation.apiserver.selectors import compile_selectors
 from simulation.apiserver.server import ApiServer, Deletion
 from simulation.embedded.bodies import JSON, read_object, read_options_body, read_patch
 from simulation.embedded.dryrun import dry_run_server
+from simulation.embedded.http_refusals import method_not_allowed
 from simulation.embedded.parameters import (
     IGNORE,
     WARN,
@@ -31,7 +32,6 @@ from simulation.embedded.parameters import (
 )
 from simulation.embedded.patching import Write, accepted_patches, write_of
 from simulation.embedded.printing.tables import Rendering, negotiate
-from simulation.embedded.refusals import method_not_allowed
 from simulation.embedded.served import CORE_EVENTS, EVICTION, STATUS, Target, as_core_event, verbs_of
 
 _UNKNOWN_FIELDS = "strict decoding error: "

@@ -14,7 +14,7 @@ import msgspec
 
 from informers.api import Preconditions, Selectors
 from simulation.apiserver.refusals import Refusal, bad_request
-from simulation.embedded.refusals import invalid_option
+from simulation.embedded.http_refusals import invalid_option
 
 DRY_RUN = "All"
 IGNORE, WARN, STRICT = "Ignore", "Warn", "Strict"

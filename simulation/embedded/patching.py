@@ -12,7 +12,7 @@ from simulation.apiserver.server import ApiServer
 from simulation.embedded.bodies import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, check_types
 from simulation.embedded.dryrun import dry_run_server
 from simulation.embedded.served import Target
-from simulation.embedded.strategic import strategic_merged
+from simulation.embedded.strategic_merge import strategic_merged
 
 _FIXED = ("name", "namespace")
 

@@ -15,7 +15,7 @@ from simulation.apiserver.documents import Document, Record
 from simulation.apiserver.kinds import LEDGERS, PODS
 from simulation.chaos.external import ExternalActors
 from simulation.checks.invariants import seats_of
-from simulation.cluster.simulated import SimulatedCluster
+from simulation.cluster.simulated_cluster import SimulatedCluster
 
 SOON_SECONDS = 30.0
 """Enough time for a repair at rest, and for two repairs that conflict."""

@@ -28,7 +28,7 @@ from simulation.checks.liveness import BOUND_SECONDS, Liveness
 from simulation.checks.write_order import WriteOrderChecker
 from simulation.cluster.deployment import Deployment, Replica, ReplicaContext
 from simulation.cluster.network import Link, Network
-from simulation.cluster.simulated import NotSettled, SimulatedCluster
+from simulation.cluster.simulated_cluster import NotSettled, SimulatedCluster
 from simulation.engine.fault_plan import FaultPlan
 from simulation.engine.random_streams import Streams, happens
 from simulation.engine.trace import Trace

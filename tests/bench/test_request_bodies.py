@@ -9,10 +9,11 @@ import msgspec
 
 from bench.request_bodies import DEVICE_GIB, DRIVER, Placement
 from bench.request_bodies import Workload as BareWorkload
-from controller.api.documents import claim_document, pod_document
+from controller.api.claim_document import claim_document
 from controller.api.reasons import Phase, ReasonCode, sentence
 from controller.api.requests import PlacementRequests
 from controller.api.status import Assignment, PlacedUpdate, PlacementDetails, StatusUpdate, status_patch
+from controller.api.worker_pod_document import pod_document
 from controller.api.workload import Workload
 from e2e.controlplane import WORKER_NAMESPACE
 from e2e.harness.workloads import workload

@@ -5,7 +5,7 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from simulation.cluster.simulated import SimulatedCluster
+from simulation.cluster.simulated_cluster import SimulatedCluster
 
 HALF_A_DAY_SECONDS = 12 * 3600.0
 BACK_AND_FORWARD = pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from simulation.cluster.simulated import SimulatedCluster
+from simulation.cluster.simulated_cluster import SimulatedCluster
 from tests.virtualtime import VIRTUAL_BACKEND, VirtualBackend
 
 

@@ -13,7 +13,7 @@ from simulation.apiserver.documents import Document, format_time
 from simulation.apiserver.interception import Request
 from simulation.apiserver.kinds import CLAIMS, EVENTS, LEASES, LEDGERS, PODS, WORKLOADS, Kind
 from simulation.cluster.controller_process import SETTINGS, SimulatedProcess
-from simulation.cluster.simulated import SimulatedCluster
+from simulation.cluster.simulated_cluster import SimulatedCluster
 from simulation.cluster.workloads import workload
 
 FINALIZER = "openrl.io/placement"

@@ -13,7 +13,7 @@ import anyio
 
 from controller.config.settings import Settings
 from simulation.cluster.controller_process import SETTINGS
-from simulation.cluster.simulated import SimulatedCluster
+from simulation.cluster.simulated_cluster import SimulatedCluster
 from simulation.cluster.workloads import workload
 from tests.contract.harness import (
     LIMIT_OF_TWO,

@@ -20,7 +20,7 @@ from simulation.actors.base import Delays
 from simulation.apiserver.kinds import CLAIMS, PODS, WORKLOADS
 from simulation.chaos.scripted import Faults, Meanwhile, Refuse
 from simulation.cluster.controller_process import simulated_controller
-from simulation.cluster.simulated import SimulatedCluster
+from simulation.cluster.simulated_cluster import SimulatedCluster
 from simulation.cluster.workloads import workload
 from tests.contract.harness import (
     claim_of,

@@ -18,7 +18,7 @@ from simulation.actors.base import Delays
 from simulation.apiserver.interception import Request
 from simulation.apiserver.kinds import PODS, WORKLOADS
 from simulation.cluster.controller_process import simulated_controller
-from simulation.cluster.simulated import SimulatedCluster
+from simulation.cluster.simulated_cluster import SimulatedCluster
 from simulation.cluster.workloads import workload
 from tests.contract.clocks import BACK_AND_FORWARD, HALF_A_DAY_SECONDS, eight_seconds_with_a_jump
 from tests.contract.harness import (

@@ -20,7 +20,7 @@ from simulation.apiserver.kinds import Kind
 from simulation.chaos.scripted import Crash
 from simulation.checks.invariants import InvariantChecker, violations_at_rest
 from simulation.cluster.controller_process import simulated_controller
-from simulation.cluster.simulated import SimulatedCluster
+from simulation.cluster.simulated_cluster import SimulatedCluster
 from tests.contract.harness import audited
 from tests.contract.scenarios import OPERATIONS, QUICK_SECONDS, Operation
 from tests.virtualtime import run_virtual

@@ -17,7 +17,7 @@ from simulation.apiserver.interception import Apply, Interceptor, Request
 from simulation.chaos.scripted import LoseAnswer, LoseRequest, Refuse
 from simulation.checks.invariants import InvariantChecker, violations_at_rest
 from simulation.cluster.controller_process import simulated_controller
-from simulation.cluster.simulated import SimulatedCluster
+from simulation.cluster.simulated_cluster import SimulatedCluster
 from tests.contract.harness import audited
 from tests.contract.scenarios import (
     DELETION,

@@ -8,7 +8,7 @@ from informers.api import ObjectKey, WatchEventType
 from simulation.apiserver.kinds import CLAIMS, LEDGERS, NAMESPACES, PODS, WORKLOADS, Kind
 from simulation.checks.invariants import violations_at_rest
 from simulation.cluster.controller_process import simulated_controller
-from simulation.cluster.simulated import SimulatedCluster
+from simulation.cluster.simulated_cluster import SimulatedCluster
 from simulation.cluster.workloads import workload
 from tests.contract.harness import submit
 from tests.contract.hours import HOURS

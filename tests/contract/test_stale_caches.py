@@ -20,7 +20,7 @@ from simulation.apiserver.kinds import CLAIMS, LEDGERS, PODS, WORKLOADS, Kind
 from simulation.chaos.scripted import Faults, Refuse
 from simulation.checks.invariants import InvariantChecker, violations_at_rest
 from simulation.cluster.controller_process import simulated_controller
-from simulation.cluster.simulated import SimulatedCluster
+from simulation.cluster.simulated_cluster import SimulatedCluster
 from simulation.cluster.workloads import workload
 from tests.contract.harness import (
     claim_of,

@@ -35,7 +35,7 @@ from controller.queue.self_writes import SelfWriteFilter
 from controller.reconcile.context import ReconcileContext
 from controller.reconcile.local_state import LocalState
 from informers.api import Api, ObjectKey
-from ledger.book import SeatBook
+from ledger.booking import SeatBook
 from ledger.names import MANAGED_LABEL, MANAGED_VALUE, ledger_name
 from ledger.state import ClaimLedger
 from placement.fleet import Fleet

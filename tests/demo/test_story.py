@@ -17,7 +17,7 @@ from simulation.apiserver.kinds import LEDGERS
 from simulation.apiserver.store import Change
 from simulation.cluster.controller_process import SETTINGS, SimulatedProcess, simulated_controller
 from simulation.cluster.nodes import NodeShape
-from simulation.cluster.simulated import WORKER_NAMESPACE, SimulatedCluster
+from simulation.cluster.simulated_cluster import WORKER_NAMESPACE, SimulatedCluster
 from simulation.demo.handoff import Revision
 from simulation.demo.plan import DemoPlan
 from simulation.demo.screen import Screen

@@ -8,7 +8,7 @@ import pytest
 
 from simulation.cluster.controller_process import SETTINGS, simulated_controller
 from simulation.cluster.nodes import NodeShape
-from simulation.cluster.simulated import SimulatedCluster
+from simulation.cluster.simulated_cluster import SimulatedCluster
 from simulation.cluster.workloads import workload
 from tests.docs.settings_table import ROOT
 from tests.virtualtime import run_virtual

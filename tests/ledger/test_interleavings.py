@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from ledger.book import Booked, Contended, Refused, Released, SeatBook
+from ledger.booking import Booked, Contended, Refused, Released, SeatBook
 from ledger.state import ClaimLedger, Seat
 from ledger.transitions import Refusal
 from tests.ledger.build import CLAIM, LEDGER, pod, ref, seat, seat_request

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ledger.book import MAX_TRIES, Contended, Released, SeatBook
+from ledger.booking import MAX_TRIES, Contended, Released, SeatBook
 from ledger.state import ClaimLedger, SeatRef
 from tests.ledger.build import CLAIM, LEDGER, ledger, pod, ref, seat
 from tests.ledger.world import FakeLedgerApi, Fate, World, run, script

@@ -6,7 +6,7 @@ from simulation.apiserver.client import ApiClient
 from simulation.apiserver.interception import Interceptor, pass_through
 from simulation.apiserver.server import ApiServer
 from simulation.apiserver.watches import Watches
-from simulation.cluster.simulated import WORKER_NAMESPACE, SimulatedCluster
+from simulation.cluster.simulated_cluster import WORKER_NAMESPACE, SimulatedCluster
 from simulation.engine.wall_clock import WallClock
 
 

@@ -7,7 +7,7 @@ import pytest
 from e2e.parity.cases import CASES
 from e2e.parity.running import RECORDED_CASES, RECORDED_SCENES, run_case, run_scene
 from e2e.parity.scenes import SCENES
-from simulation.cluster.simulated import SimulatedCluster
+from simulation.cluster.simulated_cluster import SimulatedCluster
 from tests.simulation.servers import lone_client
 
 pytestmark = pytest.mark.anyio

@@ -14,8 +14,8 @@ import msgspec
 
 from simulation.apiserver.documents import Document
 from simulation.apiserver.kinds import Kind
+from simulation.embedded.http_refusals import not_acceptable
 from simulation.embedded.printing.columns import layout_of
-from simulation.embedded.refusals import not_acceptable
 
 _META = "meta.k8s.io/v1"
 

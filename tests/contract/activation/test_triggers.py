@@ -10,7 +10,7 @@ from simulation.apiserver.kinds import CLAIMS, EVENTS, LEDGERS, PODS, WORKLOADS
 from simulation.checks.invariants import violations_at_rest
 from simulation.cluster.controller_process import simulated_controller
 from simulation.cluster.nodes import DRIVER, NodeShape
-from simulation.cluster.simulated import SimulatedCluster
+from simulation.cluster.simulated_cluster import SimulatedCluster
 from simulation.cluster.workloads import workload
 from tests.contract.harness import (
     claim_of,

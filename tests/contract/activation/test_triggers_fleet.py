@@ -10,7 +10,7 @@ from simulation.apiserver.documents import Document
 from simulation.apiserver.kinds import NODES, PODS
 from simulation.cluster.controller_process import simulated_controller
 from simulation.cluster.nodes import NodeShape
-from simulation.cluster.simulated import SimulatedCluster
+from simulation.cluster.simulated_cluster import SimulatedCluster
 from simulation.cluster.workloads import workload
 from tests.contract.harness import (
     claim_of,

@@ -8,7 +8,7 @@ from informers.errors import Conflict
 from simulation.apiserver.kinds import LEDGERS
 from simulation.checks.invariants import violations_at_rest
 from simulation.cluster.controller_process import simulated_controller
-from simulation.cluster.simulated import SimulatedCluster
+from simulation.cluster.simulated_cluster import SimulatedCluster
 from simulation.cluster.workloads import workload
 from tests.contract.harness import claim_of, round_trip_seconds, submit
 from tests.contract.hours import HOURS

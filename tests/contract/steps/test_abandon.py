@@ -14,7 +14,7 @@ from simulation.chaos.scripted import Faults, Meanwhile
 from simulation.checks.invariants import InvariantChecker, violations_at_rest
 from simulation.cluster.controller_process import simulated_controller
 from simulation.cluster.nodes import NodeShape
-from simulation.cluster.simulated import SimulatedCluster
+from simulation.cluster.simulated_cluster import SimulatedCluster
 from tests.contract.clocks import BACK_AND_FORWARD, HALF_A_DAY_SECONDS
 from tests.contract.harness import (
     assert_sound,

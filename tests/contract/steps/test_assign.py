@@ -15,7 +15,7 @@ from simulation.chaos.scripted import Faults, Refuse
 from simulation.checks.invariants import InvariantChecker, violations_at_rest
 from simulation.cluster.controller_process import simulated_controller
 from simulation.cluster.nodes import NodeShape
-from simulation.cluster.simulated import SimulatedCluster
+from simulation.cluster.simulated_cluster import SimulatedCluster
 from simulation.cluster.workloads import workload
 from tests.contract.harness import (
     assert_sound,

@@ -10,7 +10,7 @@ from simulation.apiserver.kinds import CLAIMS, LEDGERS, PODS, WORKLOADS
 from simulation.chaos.scripted import Faults, LoseAnswer, Meanwhile
 from simulation.checks.invariants import InvariantChecker
 from simulation.cluster.controller_process import simulated_controller
-from simulation.cluster.simulated import SimulatedCluster
+from simulation.cluster.simulated_cluster import SimulatedCluster
 from tests.contract.harness import (
     claim_of,
     controller_reference,

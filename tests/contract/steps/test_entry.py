@@ -11,7 +11,7 @@ from informers.errors import Forbidden
 from simulation.apiserver.kinds import PODS, WORKLOADS
 from simulation.chaos.scripted import Faults, Meanwhile, Refuse
 from simulation.cluster.controller_process import simulated_controller
-from simulation.cluster.simulated import SimulatedCluster
+from simulation.cluster.simulated_cluster import SimulatedCluster
 from simulation.cluster.workloads import workload
 from tests.contract.harness import (
     FINALIZER,

@@ -12,7 +12,7 @@ from simulation.chaos.scripted import Faults, Meanwhile, Refuse
 from simulation.checks.invariants import InvariantChecker, violations_at_rest
 from simulation.cluster.controller_process import simulated_controller
 from simulation.cluster.nodes import NodeShape
-from simulation.cluster.simulated import SimulatedCluster
+from simulation.cluster.simulated_cluster import SimulatedCluster
 from tests.contract.harness import (
     LIMIT_OF_TWO,
     assert_sound,

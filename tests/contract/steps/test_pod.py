@@ -12,7 +12,7 @@ from simulation.apiserver.kinds import PODS, WORKLOADS
 from simulation.chaos.scripted import ArriveLate, Faults, LoseAnswer, LoseRequest, Meanwhile, Refuse
 from simulation.checks.invariants import InvariantChecker, violations_at_rest
 from simulation.cluster.controller_process import simulated_controller
-from simulation.cluster.simulated import SimulatedCluster
+from simulation.cluster.simulated_cluster import SimulatedCluster
 from simulation.cluster.workloads import workload
 from tests.contract.harness import (
     assert_sound,

@@ -9,7 +9,7 @@ from simulation.apiserver.documents import Document
 from simulation.apiserver.kinds import PODS
 from simulation.checks.invariants import violations_at_rest
 from simulation.cluster.controller_process import simulated_controller
-from simulation.cluster.simulated import SimulatedCluster
+from simulation.cluster.simulated_cluster import SimulatedCluster
 from tests.contract.harness import (
     LIMIT_OF_ONE,
     LIMIT_OF_TWO,

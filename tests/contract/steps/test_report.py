@@ -7,7 +7,7 @@ import pytest
 
 from simulation.apiserver.kinds import WORKLOADS
 from simulation.cluster.controller_process import simulated_controller
-from simulation.cluster.simulated import SimulatedCluster
+from simulation.cluster.simulated_cluster import SimulatedCluster
 from simulation.cluster.workloads import workload
 from tests.contract.harness import LIMIT_OF_TWO, claim_of, delete_pod, row, settings_with, submit, writes_of
 

@@ -14,7 +14,7 @@ from simulation.apiserver.kinds import CLAIMS, PODS, WORKLOADS
 from simulation.chaos.scripted import Delay, Faults, Refuse
 from simulation.cluster.controller_process import SETTINGS, simulated_controller
 from simulation.cluster.nodes import DRIVER, NodeShape
-from simulation.cluster.simulated import SimulatedCluster
+from simulation.cluster.simulated_cluster import SimulatedCluster
 from simulation.cluster.workloads import workload
 from tests.contract.harness import (
     LIMIT_OF_TWO,

@@ -11,7 +11,7 @@ from simulation.apiserver.kinds import PODS, WORKLOADS
 from simulation.chaos.scripted import Crash, Faults
 from simulation.checks.invariants import InvariantChecker, violations_at_rest
 from simulation.cluster.controller_process import simulated_controller
-from simulation.cluster.simulated import SimulatedCluster
+from simulation.cluster.simulated_cluster import SimulatedCluster
 from tests.contract.harness import (
     LIMIT_OF_TWO,
     assert_sound,

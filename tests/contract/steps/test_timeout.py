@@ -9,7 +9,7 @@ from simulation.apiserver.kinds import CLAIMS, PODS
 from simulation.chaos.scripted import Faults, Meanwhile
 from simulation.checks.invariants import InvariantChecker, violations_at_rest
 from simulation.cluster.controller_process import simulated_controller
-from simulation.cluster.simulated import SimulatedCluster
+from simulation.cluster.simulated_cluster import SimulatedCluster
 from simulation.cluster.workloads import workload
 from tests.contract.clocks import BACK_AND_FORWARD
 from tests.contract.harness import (

@@ -12,7 +12,7 @@ import pytest
 
 from controller.cluster.claim_locks import HOLD_SECONDS, ClaimLocks
 from ledger.api import LedgerApi
-from ledger.book import SeatBook
+from ledger.booking import SeatBook
 from ledger.transitions import SeatRequest
 from tests.virtualtime import VIRTUAL_BACKEND, VirtualBackend
 

@@ -36,7 +36,7 @@ from informers.leader.election import ElectionStatistics
 from informers.queue.runner import ResultLabel, RunnerStatistics
 from informers.queue.workqueue import WorkQueueStatistics
 from simulation.cluster.controller_process import simulated_controller
-from simulation.cluster.simulated import SimulatedCluster
+from simulation.cluster.simulated_cluster import SimulatedCluster
 from tests.controller.metrics.scraping import Scrape, family_name, scrape
 from tests.virtualtime import run_virtual
 

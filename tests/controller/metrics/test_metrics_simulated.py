@@ -11,7 +11,7 @@ from controller.api.reasons import ReasonCode
 from controller.metrics import definitions as m
 from simulation.apiserver.kinds import LEDGERS, PODS
 from simulation.cluster.controller_process import SETTINGS, simulated_controller
-from simulation.cluster.simulated import SimulatedCluster
+from simulation.cluster.simulated_cluster import SimulatedCluster
 from simulation.cluster.workloads import workload
 from tests.controller.metrics.scraping import scrape_process
 from tests.virtualtime import VIRTUAL_BACKEND, VirtualBackend

@@ -9,7 +9,7 @@ from anyio.lowlevel import checkpoint
 from simulation.apiserver.kinds import PODS
 from simulation.chaos.scripted import Delay, Faults
 from simulation.cluster.controller_process import SimulatedProcess, simulated_controller
-from simulation.cluster.simulated import SimulatedCluster
+from simulation.cluster.simulated_cluster import SimulatedCluster
 from simulation.cluster.workloads import workload
 from tests.virtualtime import VIRTUAL_BACKEND, VirtualBackend
 

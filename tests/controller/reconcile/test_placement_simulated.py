@@ -15,7 +15,7 @@ from controller.config.settings import Settings
 from simulation.apiserver.kinds import LEDGERS
 from simulation.cluster.controller_process import SETTINGS, simulated_controller
 from simulation.cluster.nodes import NodeShape
-from simulation.cluster.simulated import SimulatedCluster
+from simulation.cluster.simulated_cluster import SimulatedCluster
 from simulation.cluster.workloads import workload
 from tests.virtualtime import VIRTUAL_BACKEND, VirtualBackend
 

@@ -16,7 +16,7 @@ from simulation.apiserver.kinds import LEDGERS
 from simulation.apiserver.refusals import Refusal
 from simulation.apiserver.server import ApiServer
 from simulation.apiserver.watches import Watches
-from simulation.cluster.simulated import SimulatedCluster
+from simulation.cluster.simulated_cluster import SimulatedCluster
 from simulation.engine.wall_clock import EPOCH
 from tests.virtualtime import run_virtual
 

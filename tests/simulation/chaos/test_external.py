@@ -10,7 +10,7 @@ from simulation.apiserver.kinds import WORKLOADS
 from simulation.chaos.external import ExternalActors
 from simulation.chaos.scenario import UserAction
 from simulation.checks.invariants import InvariantChecker
-from simulation.cluster.simulated import SimulatedCluster
+from simulation.cluster.simulated_cluster import SimulatedCluster
 from simulation.cluster.workloads import workload
 from simulation.engine.trace import Trace
 

@@ -10,7 +10,7 @@ from ledger.names import ledger_name, own_claim_name
 from simulation.apiserver.kinds import CLAIMS, LEDGERS, PODS, WORKLOADS
 from simulation.checks.invariants import InvariantChecker
 from simulation.cluster.nodes import DRIVER
-from simulation.cluster.simulated import SimulatedCluster
+from simulation.cluster.simulated_cluster import SimulatedCluster
 from simulation.cluster.workloads import workload
 from tests.contract.harness import controller_reference, plain_pod
 

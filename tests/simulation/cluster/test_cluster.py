@@ -20,7 +20,7 @@ from simulation.apiserver.refusals import Refusal
 from simulation.chaos.scripted import Delay, Faults, LoseAnswer
 from simulation.cluster.controller_process import SETTINGS, simulated_controller
 from simulation.cluster.nodes import NodeShape
-from simulation.cluster.simulated import NotSettled, SimulatedCluster
+from simulation.cluster.simulated_cluster import NotSettled, SimulatedCluster
 from simulation.cluster.workloads import workload
 from tests.virtualtime import run_virtual
 

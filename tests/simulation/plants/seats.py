@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
-import ledger.book
+import ledger.booking
 from controller.api.dra import ResourceClaim
 from controller.api.status import Assignment
 from controller.api.workload import Workload
@@ -16,7 +16,7 @@ from controller.cluster.caches import CLAIM_LEDGERS
 from controller.reconcile import seat_booker
 from controller.reconcile.context import ReconcileContext
 from ledger import transitions
-from ledger.book import Booked, Released, SeatBook
+from ledger.booking import Booked, Released, SeatBook
 from ledger.names import ledger_name
 from ledger.state import ClaimLedger, Seat, SeatRef, seats_patch
 from ledger.transitions import BookingPurpose, Grant, LivePod, Refusal, SeatRequest
@@ -40,7 +40,7 @@ def limit_for_joiners_only() -> AbstractContextManager[None]:
             request = replace(request, seat_limit=NO_LIMIT)
         return transitions.book(ledger, request, live_pods, purpose=purpose, assignment_id=assignment_id)
 
-    return replaced(ledger.book, "book", book)
+    return replaced(ledger.booking, "book", book)
 
 
 def claim_adopted_by_name() -> AbstractContextManager[None]:
@@ -88,7 +88,7 @@ def release_by_name() -> AbstractContextManager[None]:
         named = [seat.ref for seat in ledger.seats if seat.workload in names]
         return transitions.release(ledger, named)
 
-    return replaced(ledger.book, "release", release)
+    return replaced(ledger.booking, "release", release)
 
 
 def adopted_under_its_old_assignment() -> AbstractContextManager[None]:

@@ -17,7 +17,7 @@ from controller.reconcile.context import ContendedError, ReconcileContext, Scope
 from informers.errors import ApiError
 from informers.queue.runner import Result
 from ledger.api import LedgerError
-from ledger.book import Booked, SeatBook
+from ledger.booking import Booked, SeatBook
 from ledger.state import SeatRef
 from placement.quantity import whole_gib
 from placement.types import PlacementRequest, SeatOffer

@@ -5,7 +5,7 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from controller.cluster.retry import ATTEMPTS, retry_read
+from controller.cluster.read_retry import ATTEMPTS, retry_read
 from informers.errors import ApiError, NotFound, ServerError, TooManyRequests
 from tests.virtualtime import run_virtual
 

@@ -1,4 +1,4 @@
-"""Build the documents of a worker's Pod and its ResourceClaim.
+"""Build the document of a worker's Pod.
 
 Pure. The inputs are the Workload, its assignment and the preferred nodes. The template is copied, never
 modified. Our labels, environment variables and scheduling terms override those of the template.
@@ -13,35 +13,9 @@ from typing import Any
 from controller.api import names
 from controller.api.status import Assignment
 from controller.api.workload import WORKLOADS, Workload
-from ledger.names import MANAGED_LABEL, MANAGED_VALUE, ledger_name
-from ledger.state import CLAIM_LEDGERS_API_VERSION, CLAIM_LEDGERS_KIND
+from ledger.names import ledger_name
 from placement.device_request import REQUEST_NAME
 from placement.types import PreferredNode, Role
-
-
-def claim_document(name: str, namespace: str, ledger_uid: str, requests: Sequence[dict[str, Any]]) -> Any:
-    """Build a ResourceClaim. Its ledger owns it, so that garbage collection completes a partial teardown."""
-    return {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceClaim",
-        "metadata": {
-            "name": name,
-            "namespace": namespace,
-            "labels": {MANAGED_LABEL: MANAGED_VALUE},
-            "ownerReferences": [ledger_reference(name, ledger_uid)],
-        },
-        "spec": {"devices": {"requests": list(requests)}},
-    }
-
-
-def ledger_reference(claim: str, ledger_uid: str) -> dict[str, str]:
-    """Build the owner reference from a claim to its ledger."""
-    return {
-        "apiVersion": CLAIM_LEDGERS_API_VERSION,
-        "kind": CLAIM_LEDGERS_KIND,
-        "name": ledger_name(claim),
-        "uid": ledger_uid,
-    }
 
 
 def pod_document(

@@ -7,7 +7,7 @@ from itertools import count
 
 import pytest
 
-from ledger.book import MAX_TRIES, Booked, Contended, Recheck, Refused, SeatBook
+from ledger.booking import MAX_TRIES, Booked, Contended, Recheck, Refused, SeatBook
 from ledger.state import ClaimLedger, Seat
 from ledger.transitions import Refusal, RefusalReason
 from tests.ledger.build import CLAIM, LEDGER, ledger, pod, ref, seat, seat_request

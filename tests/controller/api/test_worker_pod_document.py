@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.api.documents import claim_document, node_affinity, pod_document
+from controller.api.claim_document import claim_document
 from controller.api.requests import InvalidWorkloadError, PlacementRequests
 from controller.api.status import Assignment
+from controller.api.worker_pod_document import node_affinity, pod_document
 from placement.types import PreferredNode
 from tests.controller.api.test_template_rules import JSON
 from tests.controller.build import NAMESPACE, Document, container, template, workload

@@ -1,0 +1,34 @@
+"""Build the document of a ResourceClaim, and the owner reference to its ledger. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ledger.names import MANAGED_LABEL, MANAGED_VALUE, ledger_name
+from ledger.state import CLAIM_LEDGERS_API_VERSION, CLAIM_LEDGERS_KIND
+
+
+def claim_document(name: str, namespace: str, ledger_uid: str, requests: Sequence[dict[str, Any]]) -> Any:
+    """Build a ResourceClaim. Its ledger owns it, so that garbage collection completes a partial teardown."""
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "labels": {MANAGED_LABEL: MANAGED_VALUE},
+            "ownerReferences": [ledger_reference(name, ledger_uid)],
+        },
+        "spec": {"devices": {"requests": list(requests)}},
+    }
+
+
+def ledger_reference(claim: str, ledger_uid: str) -> dict[str, str]:
+    """Build the owner reference from a claim to its ledger."""
+    return {
+        "apiVersion": CLAIM_LEDGERS_API_VERSION,
+        "kind": CLAIM_LEDGERS_KIND,
+        "name": ledger_name(claim),
+        "uid": ledger_uid,
+    }
