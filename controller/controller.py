@@ -55,9 +55,7 @@ class Controller:
 
     def __init__(self, api: Api, settings: Settings, nondeterminism: Nondeterminism) -> None:
         self.caches = make_caches(api, settings.namespace, nondeterminism.rng)
-        self.queue: WorkQueue[ObjectKey] = WorkQueue(
-            QUEUE_NAME, RetryLimiter.with_defaults(nondeterminism.rng)
-        )
+        self.queue = WorkQueue[ObjectKey](QUEUE_NAME, RetryLimiter.with_defaults(nondeterminism.rng))
         self.scheduling_queue = SchedulingQueue()
         requests = PlacementRequests(settings.max_seats_per_claim)
         self.max_seats_per_claim = settings.max_seats_per_claim
@@ -67,14 +65,13 @@ class Controller:
         fleet = Fleet(settings.device_driver)
         self.fleet_updater = FleetUpdater(self.caches, fleet, requests, settings.namespace)
         self.local_state = LocalState.empty(self.caches, settings.namespace, nondeterminism.now)
-        activation_planner = ActivationPlanner(
-            self.caches, fleet, self.scheduling_queue, requests, self.local_state.claim_backoff.held_claims
-        )
+        held_claims = self.local_state.claim_backoff.held_claims
+        planner = ActivationPlanner(self.caches, fleet, self.scheduling_queue, requests, held_claims)
         self._triggers = QueueTriggers(
             self.caches,
             self.queue,
             scheduling_queue=self.scheduling_queue,
-            activation_planner=activation_planner,
+            activation_planner=planner,
             requests=requests,
             gauges=self.gauges,
             namespace=settings.namespace,
@@ -104,7 +101,7 @@ class Controller:
             self_writes=self._triggers.self_writes,
         )
         self.sweep = Sweep(context, context.requeue)
-        self.runner: ReconcileRunner[ObjectKey] = ReconcileRunner(
+        self.runner = ReconcileRunner[ObjectKey](
             self.queue,
             Reconciler(context),
             max_concurrent_reconciles=settings.max_concurrent_reconciles,
