@@ -86,7 +86,7 @@ class ClaimBackoff:
     """Claims, by UID, that recently refused a worker and are not offered to it.
 
     A hold ends with its time, or when the claim or its node changes. Without it, one refusal could repeat
-    for ever while other capacity is free (contract §5.7).
+    forever while other capacity is free (contract §5.7).
     """
 
     def __init__(self, caches: Caches, namespace: str, monotonic: Callable[[], float]) -> None:

@@ -79,7 +79,9 @@ async def left_behind(cluster: SimulatedCluster, case: Case) -> tuple[SimulatedS
         cluster.fleet.add_node(name, NodeShape(gpus=devices))
     stage = SimulatedStage(cluster)
     names = create_objects(case, stage)
-    await cluster.wait_until(lambda: not list(pending_pods(case, stage)), "Pods are not where they shall be")
+    await cluster.wait_until(
+        lambda: not list(pending_pods(case, stage)), "Pods are not in their expected places"
+    )
     assert misplaced_claims(case, stage, names) == []
     end_objects(case, stage, names)
     await cluster.settle()

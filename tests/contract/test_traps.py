@@ -102,7 +102,7 @@ async def test_a_seat_in_a_foreign_ledger_does_not_block_deletion(cluster: Simul
 async def test_a_foreign_claim_with_our_own_claim_name_is_skipped(
     cluster: SimulatedCluster,
 ) -> None:
-    """If it were awaited like a terminating claim of ours, the worker would wait for ever."""
+    """If it were awaited like a terminating claim of ours, the worker would wait forever."""
     cluster.fleet.add_nodes(1)
     cluster.workloads.submit(workload("worker"))
     uid = cluster.server.get(WORKLOADS, "worker", NAMESPACE).uid

@@ -157,8 +157,8 @@ async def test_only_the_assignment_seen_before_the_fencing_write_is_released(
             for e in cluster.calls(client="successor")
             if e.request.kind is LEDGERS and e.error is None
         ]
-        fences = [d for d in writes_of(cluster, client="successor") if d == "patch workloads/status"]
-        assert len(fences) == 2, "the new booking needs its own fencing write"
+        fencing_writes = [d for d in writes_of(cluster, client="successor") if d == "patch workloads/status"]
+        assert len(fencing_writes) == 2, "the new booking needs its own fencing write"
         assert released
     assert cluster.workloads.seats()[other] == ["other"]
 

@@ -32,7 +32,7 @@ from tests.contract.harness import (
 pytestmark = pytest.mark.anyio
 
 NAMESPACE = "openrl-system"
-FOR_EVER = settings_with(placement_timeout_seconds=0.0)
+NO_TIMEOUT = settings_with(placement_timeout_seconds=0.0)
 Row = tuple[str, str, str, str]
 
 
@@ -131,7 +131,7 @@ async def test_own_claim_created_and_pod_refused(cluster: SimulatedCluster) -> N
 
 async def test_scheduler_error_for_more_than_ten_seconds(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
-    async with simulated_controller(cluster, FOR_EVER):
+    async with simulated_controller(cluster, NO_TIMEOUT):
         cluster.scheduler.pause()
         cluster.workloads.submit(workload("worker"))
         await cluster.wait_until(lambda: cluster.workloads.pod("worker"), "no Pod")
@@ -213,7 +213,7 @@ async def test_its_pod_is_being_deleted_and_not_gone_yet(cluster: SimulatedClust
 
 async def test_abandoned_claim(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
-    async with simulated_controller(cluster, FOR_EVER):
+    async with simulated_controller(cluster, NO_TIMEOUT):
         await submit(cluster, "creator", "worker")
         claim = claim_of(cluster, "creator")
         cluster.fleet.cordon("gpu-node-0")
@@ -330,7 +330,7 @@ async def test_pod_succeeded(cluster: SimulatedCluster) -> None:
 async def test_the_reason_is_not_rewritten_for_a_count(cluster: SimulatedCluster) -> None:
     """Another full node of the same shape changes kube-scheduler's message, but not the reason."""
     cluster.fleet.add_nodes(1)
-    async with simulated_controller(cluster, FOR_EVER):
+    async with simulated_controller(cluster, NO_TIMEOUT):
         await submit(cluster, "holder", "worker", shared=False)
         before = cluster.workloads.status("worker")
         cluster.fleet.add_node("cordoned-new", NodeShape(gpu_memory="10Gi"))

@@ -34,7 +34,7 @@ def held_minutes(parts: Parts, worker: str = "uid-w") -> int:
         if CLAIM not in parts.local_state.claim_backoff.held_claims(worker):
             return minute
         parts.clock.advance(minutes=1)
-    raise AssertionError("the claim is held for ever")
+    raise AssertionError("the claim is held forever")
 
 
 def test_a_claim_is_not_offered_to_the_worker_that_it_refused(parts: Parts) -> None:
