@@ -16,8 +16,8 @@ from controller.cluster.fleet_updater import FleetUpdater
 from controller.cluster.ledger_client import LedgerClient
 from controller.cluster.live_reader import LiveReader
 from controller.cluster.object_writer import ObjectWriter
+from controller.config.flags import Settings
 from controller.config.nondeterminism import Nondeterminism
-from controller.config.settings import Settings
 from controller.observe.counters import Counters
 from controller.observe.events import FLUSH_SECONDS, WorkloadEvents, make_recorder
 from controller.observe.gauges import Gauges

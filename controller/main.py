@@ -18,9 +18,9 @@ import anyio
 
 from controller.api.names import LEADER_LEASE
 from controller.cluster.caches import freeze_when_synced
-from controller.config.command_line import find_command
+from controller.config.flag_parsing import find_command
+from controller.config.flags import PROGRAM, Settings
 from controller.config.nondeterminism import Nondeterminism
-from controller.config.settings import PROGRAM, Settings
 from controller.controller import Controller
 from controller.metrics import api_server, placement, runtime
 from controller.metrics.exposition import Metrics

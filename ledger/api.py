@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from ledger.seat_rules import LivePod
 from ledger.state import ClaimLedger, Seat
-from ledger.transitions import LivePod
 
 
 class LedgerError(Exception):

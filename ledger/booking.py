@@ -16,9 +16,8 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 
 from ledger.api import LedgerApi, LedgerConflict, LedgerError, LedgerOutcomeUnknown
-from ledger.names import ledger_name
-from ledger.state import ClaimLedger, Seat, SeatRef
-from ledger.transitions import (
+from ledger.claim_names import ledger_name
+from ledger.seat_rules import (
     BookingPurpose,
     Grant,
     NothingToRelease,
@@ -29,6 +28,7 @@ from ledger.transitions import (
     keeps_claim,
     release,
 )
+from ledger.state import ClaimLedger, Seat, SeatRef
 
 MAX_TRIES = 5
 """Writes that one booking or release attempts before it is contended."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ledger.names import is_claim_name, ledger_labels, ledger_name
+from ledger.claim_names import is_claim_name, ledger_labels, ledger_name
 
 CLAIM_LEDGERS_GROUP = "openrl.io"
 CLAIM_LEDGERS_VERSION = "v1alpha1"

@@ -11,18 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from placement.claim_rank import ClaimRank
 from placement.host_resources import ZERO, HostResources, requested
 from placement.tolerations import untolerated
 from placement.types import Amounts, Claim, Device, DeviceID, JoinCheck, PodUse, SeatInfo
-
-
-class ClaimRank(NamedTuple):
-    """The preference for a claim among those that can be joined: lower is better. Names break ties."""
-
-    size_bytes: int
-    """Size of its device: the largest if there are several, 0 if none is known."""
-    owners: int
-    seats: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from bisect import bisect_left, insort
 from dataclasses import dataclass
 from typing import Final
 
-from placement.claim_state import ClaimRank
+from placement.claim_rank import ClaimRank
 from placement.host_resources import NO_LOWER_BOUND, NO_UPPER_BOUND, HostResources
 
 Key = tuple[int, int, int, str]

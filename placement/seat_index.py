@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from placement.claim_state import ClaimRank, ClaimState, DerivedState
+from placement.claim_rank import ClaimRank
+from placement.claim_state import ClaimState, DerivedState
 from placement.host_resources import ZERO, HostResources, allocatable
 from placement.node_class import NodeClass
 from placement.ranked_tree import ClaimBucket, RankedTree

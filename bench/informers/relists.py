@@ -21,8 +21,8 @@ from bench import procfs
 from bench.informers.kubeconfig import url_of, write_kubeconfig
 from bench.informers.stalls import Stalls
 from controller.cluster.caches import freeze_when_synced
+from controller.config.flags import Settings
 from controller.config.nondeterminism import Nondeterminism
-from controller.config.settings import Settings
 from controller.controller import Controller
 from informers.client.transport import connect
 

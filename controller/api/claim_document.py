@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ledger.names import MANAGED_LABEL, MANAGED_VALUE, ledger_name
+from ledger.claim_names import MANAGED_LABEL, MANAGED_VALUE, ledger_name
 from ledger.state import CLAIM_LEDGERS_API_VERSION, CLAIM_LEDGERS_KIND
 
 

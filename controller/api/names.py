@@ -1,6 +1,6 @@
 """Names, labels and environment variables that other OpenRL components depend on (contract §2.3).
 
-`ledger.names` holds those of claims and ledgers.
+`ledger.claim_names` holds those of claims and ledgers.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 
-from ledger.names import CLAIM_LABEL
+from ledger.claim_names import CLAIM_LABEL
 
 FINALIZER = "openrl.io/placement"
 LEADER_LEASE = "placement.openrl.io"

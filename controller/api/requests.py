@@ -15,7 +15,7 @@ from controller.api.pods import effective_request_of
 from controller.api.reasons import ReasonCode
 from controller.api.template_rules import InvalidTemplateError, check_template
 from controller.api.workload import Workload
-from ledger.transitions import SeatRequest
+from ledger.seat_rules import SeatRequest
 from placement.quantity import canonical_bytes, parse_bytes
 from placement.types import MAX_SEATS, Amounts, PlacementRequest, Role
 

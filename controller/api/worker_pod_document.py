@@ -13,7 +13,7 @@ from typing import Any
 from controller.api import names
 from controller.api.status import Assignment
 from controller.api.workload import WORKLOADS, Workload
-from ledger.names import ledger_name
+from ledger.claim_names import ledger_name
 from placement.device_request import REQUEST_NAME
 from placement.types import PreferredNode, Role
 

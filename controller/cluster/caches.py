@@ -22,7 +22,7 @@ from controller.runtime import logs
 from informers.api import Api, ObjectKey, Resource, Selectors
 from informers.cache.informer import SharedInformer
 from informers.client.decoding import OwnerReference
-from ledger.names import MANAGED_LABEL, MANAGED_SELECTOR, MANAGED_VALUE, own_claim_name
+from ledger.claim_names import MANAGED_LABEL, MANAGED_SELECTOR, MANAGED_VALUE, own_claim_name
 from ledger.state import (
     CLAIM_LEDGERS_GROUP,
     CLAIM_LEDGERS_KIND,

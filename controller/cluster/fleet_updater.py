@@ -18,7 +18,7 @@ from controller.api.workload import Workload
 from controller.cluster.caches import BY_WORKER, Caches, controlling_workload
 from controller.runtime import logs
 from informers.api import ObjectKey
-from ledger.names import is_claim_name, ledger_name
+from ledger.claim_names import is_claim_name, ledger_name
 from ledger.state import ClaimLedger, Seat
 from placement.fleet import Fleet
 from placement.types import PodUse, SeatInfo

@@ -16,8 +16,8 @@ from controller.cluster.live_reader import LiveReader
 from informers.api import Api, ObjectKey, Preconditions
 from informers.errors import AlreadyExists, Conflict, NotFound, OutcomeUnknown, ServerError
 from ledger.api import LedgerConflict, LedgerExists, LedgerMissing, LedgerOutcomeUnknown
+from ledger.seat_rules import LivePod
 from ledger.state import ClaimLedger, Seat, ledger_document, seats_patch
-from ledger.transitions import LivePod
 
 
 @contextmanager

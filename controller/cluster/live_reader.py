@@ -16,7 +16,7 @@ from controller.cluster.read_retry import retry_read
 from informers.api import Api, ObjectKey, Resource, T
 from informers.cache.store import Store
 from informers.errors import NotFound
-from ledger.names import ledger_name
+from ledger.claim_names import ledger_name
 from ledger.state import ClaimLedger
 
 

@@ -20,7 +20,7 @@ from controller.cluster.live_reader import LiveReader
 from informers.api import Api, Json, Preconditions
 from informers.client.decoding import Metadata
 from informers.errors import ApiError, Conflict, NotFound
-from ledger.names import MANAGED_LABEL, MANAGED_VALUE
+from ledger.claim_names import MANAGED_LABEL, MANAGED_VALUE
 from ledger.state import ClaimLedger
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator
 
-from controller.config.settings import OPTIONS, HelpSection, Option, Settings
+from controller.config.flags import OPTIONS, HelpSection, Option, Settings
 
 _WIDTH = 80
 

@@ -18,8 +18,8 @@ from controller.api.names import pod_name
 from controller.api.pods import PODS
 from controller.api.reasons import Phase, ReasonCode
 from controller.api.workload import WORKLOADS, Workload
+from controller.config.flags import PROGRAM, Settings
 from controller.config.nondeterminism import Nondeterminism
-from controller.config.settings import PROGRAM, Settings
 from informers.api import Api
 from informers.events.object import CODE_CHARACTERS_MAX, EventType, Reference
 from informers.events.recorder import EventRecorder

@@ -25,7 +25,7 @@ from controller.queue.scheduling_queue import SchedulingQueue
 from controller.queue.self_writes import SelfWriteFilter
 from informers.api import ObjectKey
 from informers.queue.workqueue import WorkQueue
-from ledger.names import is_claim_name, ledger_name
+from ledger.claim_names import is_claim_name, ledger_name
 from ledger.state import ClaimLedger, Seat
 
 FOREIGN_STATUS_DELAY_SECONDS = 10.0

@@ -13,15 +13,15 @@ from controller.api.dra import ResourceClaim
 from controller.api.reasons import Phase, ReasonCode
 from controller.api.status import Assignment, PlacementDetails, StatusUpdate
 from controller.api.workload import Workload
-from controller.config.settings import PlacementStrategy
-from controller.reconcile import commit, reporting, seat_booker
+from controller.config.flags import PlacementStrategy
+from controller.reconcile import commit, reporting, seat_choice
 from controller.reconcile.context import ContendedError, ReconcileContext, Scope, own_claim_names
 from informers.api import ObjectKey
 from informers.errors import AlreadyExists, OutcomeUnknown, ServerError
 from informers.queue.runner import Result
 from ledger.booking import Booked, Refused
+from ledger.seat_rules import RefusalReason
 from ledger.state import CLAIM_LEDGERS_KIND, ClaimLedger
-from ledger.transitions import RefusalReason
 from placement.device_request import device_requests
 from placement.quantity import whole_gib
 from placement.types import DeviceShape, PlacementRequest
@@ -48,9 +48,9 @@ async def assign(context: ReconcileContext, scope: Scope) -> Result | None:
         context.requeue(scope.workload)
         return Result()
     seat_first = context.settings.placement_strategy is PlacementStrategy.BINPACK
-    booked = await seat_booker.adopt_seat(context, scope.workload)
+    booked = await seat_choice.adopt_seat(context, scope.workload)
     if booked is None and seat_first and request.shareable:
-        booked = await seat_booker.book_seat(context, scope.workload, request)
+        booked = await seat_choice.book_seat(context, scope.workload, request)
     if booked is None:
         booked = await _create_own_claim(context, scope, request)
     if booked is None:
@@ -97,7 +97,7 @@ async def _create_own_claim(
             scope.workload = await commit.undo_booking(context, scope.workload, booked)
         if state is ClaimNameState.ENDING:
             # The earlier claim of this worker may take long to end; a seat elsewhere does not wait for it.
-            joined = await seat_booker.book_seat(context, scope.workload, request)
+            joined = await seat_choice.book_seat(context, scope.workload, request)
             if joined is None:
                 await reporting.report_predecessor_claim(context, scope.workload, name)
             return joined

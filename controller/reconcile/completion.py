@@ -9,7 +9,7 @@ from __future__ import annotations
 from controller.api.core import Pod
 from controller.api.reasons import Phase, ReasonCode, sentence
 from controller.api.status import StatusUpdate
-from controller.reconcile import abandon, reporting, teardown
+from controller.reconcile import abandon_claim, reporting, teardown
 from controller.reconcile.context import ReconcileContext, Scope
 from informers.queue.runner import Result
 
@@ -60,7 +60,7 @@ async def _replace(context: ReconcileContext, scope: Scope, live: Pod, cached: P
     delay_seconds = rejections.add(workload.uid)
     claim = context.claim(workload.status.claim_name)
     if claim is not None and rejections.count(workload.uid) % MAX_REJECTIONS == 0:
-        await abandon.give_up(context, workload, claim, "its kubelet kept rejecting the Pod")
+        await abandon_claim.give_up(context, workload, claim, "its kubelet kept rejecting the Pod")
     return Result(requeue_after_seconds=delay_seconds)
 
 

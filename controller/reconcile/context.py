@@ -20,7 +20,7 @@ from controller.api.workload import Workload
 from controller.cluster.caches import BY_WORKER, Caches
 from controller.cluster.live_reader import LiveReader
 from controller.cluster.object_writer import ObjectWriter
-from controller.config.settings import Settings
+from controller.config.flags import Settings
 from controller.observe.counters import Counters
 from controller.observe.events import WorkloadEvents
 from controller.queue.scheduling_queue import SchedulingQueue
@@ -31,7 +31,7 @@ from informers.api import ObjectKey
 from informers.queue.runner import Result
 from ledger.api import LedgerApi
 from ledger.booking import SeatBook
-from ledger.names import ledger_name, own_claim_name
+from ledger.claim_names import ledger_name, own_claim_name
 from ledger.state import ClaimLedger, SeatRef
 from placement.fleet import Fleet
 from placement.types import PlacementRequest

@@ -11,21 +11,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from enum import Enum, auto
 
 import anyio
 
-from controller.api import convert
+from controller.api.core import Pod
 from controller.api.dra import Allocation, ResourceClaim
-from controller.api.reasons import ReasonCode, has_code
-from controller.api.status import waiting_since
+from controller.api.status import parse_timestamp, waiting_since
 from controller.api.workload import Workload
 from controller.cluster.caches import Caches
-from controller.reconcile.ages import Ages
-from informers.api import ObjectKey
-from placement.types import Node, SeatInfo
-
-CLAIM_HOLD_RANGE_SECONDS = (60.0, 30 * 60.0)
-REJECTION_HOLD_RANGE_SECONDS = (1.0, 300.0)
+from controller.reconcile.backoff import ClaimBackoff, RejectionBackoff
+from placement.types import SeatInfo
 
 
 class AllocationTimes:
@@ -55,124 +51,6 @@ class AllocationTimes:
             self._seen.pop(uid, None)
         elif uid not in self._seen or self._seen[uid][0] != allocation:
             self._seen[uid] = (allocation, self._monotonic())
-
-
-@dataclass(frozen=True)
-class _Hold:
-    """A pause that lasts twice as long each time."""
-
-    count: int
-    seconds: float
-    until_seconds: float
-
-
-def _next_hold(before: _Hold | None, range_seconds: tuple[float, float], now_seconds: float) -> _Hold:
-    shortest, longest = range_seconds
-    count, seconds = (0, shortest) if before is None else (before.count, min(before.seconds * 2, longest))
-    return _Hold(count + 1, seconds, now_seconds + seconds)
-
-
-@dataclass(frozen=True)
-class _RefusingClaim:
-    """A claim that refused a worker, as it was then."""
-
-    name: str
-    allocation: Allocation | None
-    node: Node | None
-    hold: _Hold
-
-
-class ClaimBackoff:
-    """Claims, by UID, that recently refused a worker and are not offered to it.
-
-    A hold ends with its time, or when the claim or its node changes. Without it, one refusal could repeat
-    forever while other capacity is free (contract §5.7).
-    """
-
-    def __init__(self, caches: Caches, namespace: str, monotonic: Callable[[], float]) -> None:
-        self._caches = caches
-        self._namespace = namespace
-        self._monotonic = monotonic
-        self._claims: dict[str, dict[str, _RefusingClaim]] = {}
-
-    def __repr__(self) -> str:
-        return f"<ClaimBackoff workers={len(self._claims)}>"
-
-    def add(self, worker_uid: str, claim: ResourceClaim) -> None:
-        """Hold a claim that has just refused the worker; each time for twice as long."""
-        claims = self._claims.setdefault(worker_uid, {})
-        meta, before = claim.metadata, claims.get(claim.metadata.uid)
-        hold = _next_hold(before.hold if before else None, CLAIM_HOLD_RANGE_SECONDS, self._monotonic())
-        claims[meta.uid] = _RefusingClaim(meta.name, claim.status.allocation, self._node(claim), hold)
-
-    def observe_status(self, before: Workload, after: Workload) -> None:
-        """Hold a claim that another process abandoned; otherwise two replicas keep moving the worker."""
-        name, status = before.status.claim_name, after.status
-        if not name or status.claim_name or not has_code(status.reason, ReasonCode.REPLACING_WEDGED_CLAIM):
-            return
-        claim = self._caches.claims.store.get(ObjectKey(self._namespace, name))
-        if claim is not None and claim.metadata.uid not in self.held_claims(after.uid):
-            self.add(after.uid, claim)
-
-    def held_claims(self, worker_uid: str) -> tuple[str, ...]:
-        """Return the UIDs of the claims that are not offered to this worker now."""
-        claims = self._claims.get(worker_uid)
-        if not claims:
-            return ()
-        for uid, refusing in tuple(claims.items()):
-            if self._has_changed(uid, refusing):
-                del claims[uid]
-        now = self._monotonic()
-        return tuple(uid for uid, refusing in claims.items() if now < refusing.hold.until_seconds)
-
-    def forget(self, worker_uid: str) -> None:
-        """Drop all holds of a worker."""
-        self._claims.pop(worker_uid, None)
-
-    def _has_changed(self, uid: str, before: _RefusingClaim) -> bool:
-        claim = self._caches.claims.store.get(ObjectKey(self._namespace, before.name))
-        if claim is None or claim.metadata.uid != uid or claim.status.allocation != before.allocation:
-            return True
-        return self._node(claim) != before.node
-
-    def _node(self, claim: ResourceClaim) -> Node | None:
-        node = self._caches.nodes.store.get(ObjectKey("", convert.claim_node(claim)))
-        return None if node is None else convert.node(node)
-
-
-class RejectionBackoff:
-    """Back-off of workers whose Pod the API server or a kubelet rejects (quota, webhook, full node).
-
-    Each attempt books a seat, writes a status, and undoes both. Activations do not shorten the back-off:
-    otherwise a full quota would turn every freed seat into a storm of writes.
-    """
-
-    def __init__(self, monotonic: Callable[[], float]) -> None:
-        self._monotonic = monotonic
-        self._holds: dict[str, _Hold] = {}
-
-    def __repr__(self) -> str:
-        return f"<RejectionBackoff held={len(self._holds)}>"
-
-    def add(self, worker_uid: str) -> float:
-        """Count one more rejection; returns the seconds to wait, twice as many as before."""
-        hold = _next_hold(self._holds.get(worker_uid), REJECTION_HOLD_RANGE_SECONDS, self._monotonic())
-        self._holds[worker_uid] = hold
-        return hold.seconds
-
-    def count(self, worker_uid: str) -> int:
-        """Return the rejections since the worker last ran."""
-        hold = self._holds.get(worker_uid)
-        return 0 if hold is None else hold.count
-
-    def remaining_seconds(self, worker_uid: str) -> float:
-        """Return how long this worker still has to wait."""
-        hold = self._holds.get(worker_uid)
-        return 0.0 if hold is None else max(0.0, hold.until_seconds - self._monotonic())
-
-    def forget(self, worker_uid: str) -> None:
-        """End the back-off of a worker."""
-        self._holds.pop(worker_uid, None)
 
 
 @dataclass
@@ -241,3 +119,116 @@ class LocalState:
         """Drop everything about a deleted worker."""
         self.settle(worker_uid)
         self.ages.forget(worker_uid)
+
+
+class Milestone(Enum):
+    """An event in the life of a worker. It may happen again, with a new timestamp."""
+
+    WAIT_STARTED = auto()
+    POD_CREATED = auto()
+    POD_SCHEDULED_CHANGED = auto()
+    """Condition `PodScheduled` changed."""
+    POD_DELETION_REQUESTED = auto()
+
+    def time(self, workload: Workload, pod: Pod | None) -> datetime | None:
+        """Return its last time in UTC according to the objects, if they have one."""
+        if self is Milestone.WAIT_STARTED:
+            return waiting_since(workload)
+        if pod is None:
+            return None
+        meta = pod.metadata
+        match self:
+            case Milestone.POD_CREATED:
+                return parse_timestamp(meta.creation_timestamp)
+            case Milestone.POD_SCHEDULED_CHANGED:
+                since = None if pod.scheduled is None else pod.scheduled.last_transition_time
+                return parse_timestamp(since) if since else None
+            case Milestone.POD_DELETION_REQUESTED:
+                if meta.deletion_timestamp is None:
+                    return None
+                grace = timedelta(seconds=meta.deletion_grace_period_seconds or 0)
+                return parse_timestamp(meta.deletion_timestamp) - grace
+
+
+@dataclass(frozen=True)
+class _Observation:
+    """A timestamp, and its age when it was first observed."""
+
+    time: datetime
+    age: timedelta
+    observed_seconds: float
+
+
+class Ages:
+    """Ages of milestones by worker. After a restart each age is taken from the wall clock again.
+
+    Another process wrote the timestamp of a milestone. It can only be compared with the wall clock, which may
+    be hours wrong or be set at any time: a two-minute wait could last for hours, or end at once. So the wall
+    clock is read once per timestamp, when it is first observed, and the monotonic clock counts from there.
+
+    The first age is also bounded: an event that was not there at the previous observation of the worker is no
+    older than that observation. A lagging cache makes an age too short by the lag, never too long. Ages are
+    exact to the microsecond, so that the remaining time of a limit is never too short for a timer.
+    """
+
+    def __init__(self, now: Callable[[], datetime], monotonic: Callable[[], float]) -> None:
+        self._now = now
+        self._monotonic = monotonic
+        self._observations: dict[str, dict[Milestone, _Observation]] = {}
+        self._last_observed_seconds: dict[str, float] = {}
+        """Only for workers that this process observed, or saw appear or begin to wait."""
+        self._exempted_seconds: dict[str, float] = {}
+
+    def __repr__(self) -> str:
+        return f"<Ages workers={len(self._last_observed_seconds)} waiting={len(self._observations)}>"
+
+    def restart(self, worker_uid: str) -> None:
+        """Bound later ages of a worker that has just appeared or begun to wait again."""
+        self._last_observed_seconds[worker_uid] = self._monotonic()
+
+    def observe(self, workload: Workload, pod: Pod | None) -> None:
+        """Record the age of every milestone with a new timestamp."""
+        for milestone in Milestone:
+            self.age(milestone, workload, pod)
+        self._last_observed_seconds[workload.uid] = self._monotonic()
+
+    def age(self, milestone: Milestone, workload: Workload, pod: Pod | None) -> timedelta | None:
+        """Return the age of a milestone, if it has a time. A time in the future begins at age 0."""
+        time = milestone.time(workload, pod)
+        if time is None:
+            return None
+        observations = self._observations.setdefault(workload.uid, {})
+        seen = observations.get(milestone)
+        if seen is None or seen.time != time:
+            seen = _Observation(time, self._first_age(workload.uid, time), self._monotonic())
+            observations[milestone] = seen
+        return seen.age + timedelta(seconds=self._monotonic() - seen.observed_seconds)
+
+    def exempt(self, worker_uid: str) -> None:
+        """Record that the worker waits for something that the placement timeout does not count."""
+        self._exempted_seconds[worker_uid] = self._monotonic()
+
+    def counted_wait(self, workload: Workload) -> timedelta:
+        """Return how long the worker has waited since its wait began or was last exempt."""
+        waited = self.age(Milestone.WAIT_STARTED, workload, None) or timedelta()
+        exempted_seconds = self._exempted_seconds.get(workload.uid)
+        if exempted_seconds is None:
+            return waited
+        return min(waited, timedelta(seconds=self._monotonic() - exempted_seconds))
+
+    def settle(self, worker_uid: str) -> None:
+        """Drop the ages of a worker that is placed or has ended."""
+        self._observations.pop(worker_uid, None)
+        self._exempted_seconds.pop(worker_uid, None)
+
+    def forget(self, worker_uid: str) -> None:
+        """Drop everything about a deleted worker."""
+        self.settle(worker_uid)
+        self._last_observed_seconds.pop(worker_uid, None)
+
+    def _first_age(self, worker_uid: str, time: datetime) -> timedelta:
+        age = max(timedelta(), self._now() - time)
+        last_seconds = self._last_observed_seconds.get(worker_uid)
+        if last_seconds is None:
+            return age
+        return min(age, timedelta(seconds=self._monotonic() - last_seconds))

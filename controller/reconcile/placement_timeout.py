@@ -15,8 +15,8 @@ from controller.api.status import PlacedUpdate, StatusUpdate
 from controller.api.workload import Workload
 from controller.config.durations import format_duration
 from controller.reconcile import teardown
-from controller.reconcile.ages import Milestone
 from controller.reconcile.context import ReconcileContext
+from controller.reconcile.local_state import Milestone
 from informers.api import ObjectKey
 from informers.queue.runner import Result
 

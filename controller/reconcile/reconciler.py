@@ -13,10 +13,10 @@ from controller.api.status import assignment_of
 from controller.api.workload import Workload
 from controller.cluster.object_writer import WorkloadGone
 from controller.reconcile import (
-    abandon,
+    abandon_claim,
     assign,
     completion,
-    fallback,
+    fallback_to_sharing,
     placement_timeout,
     repair,
     reporting,
@@ -24,7 +24,7 @@ from controller.reconcile import (
     worker_pods,
 )
 from controller.reconcile.context import ContendedError, ReconcileContext, Scope
-from controller.reconcile.seat_booker import YieldedError
+from controller.reconcile.seat_choice import YieldedError
 from controller.reconcile.worker_pods import PodOwnership, ownership_of
 from informers.api import ObjectKey
 from informers.errors import ApiError, Conflict, Forbidden, NotLeading, OutcomeUnknown, TooManyRequests
@@ -104,8 +104,8 @@ class Reconciler:
             completion.finish,  # contract §5.12
             repair.repair,  # contract §5.6
             worker_pods.wait_for_pod,
-            abandon.abandon_refusing_claim,  # contract §5.7
-            fallback.fall_back,  # contract §5.8
+            abandon_claim.abandon_refusing_claim,  # contract §5.7
+            fallback_to_sharing.fall_back,  # contract §5.8
             assign.assign,  # contract §5.9
             worker_pods.create_missing,  # contract §5.10
             reporting.report_pod,  # contract §5.11

@@ -19,7 +19,7 @@ from controller.reconcile.worker_pods import PodOwnership, assignment_on, owners
 from informers.errors import Conflict, NotFound
 from informers.queue.runner import Result
 from ledger.booking import Booked, Contended
-from ledger.names import is_claim_name
+from ledger.claim_names import is_claim_name
 from ledger.state import ClaimLedger, SeatRef
 
 

@@ -13,8 +13,8 @@ from controller.api.core import Pod
 from controller.api.reasons import Phase, ReasonCode, sentence
 from controller.api.status import PlacedUpdate, PlacementDetails, StatusUpdate
 from controller.api.workload import Workload
-from controller.reconcile.ages import Milestone
 from controller.reconcile.context import ReconcileContext, Scope
+from controller.reconcile.local_state import Milestone
 from informers.api import ObjectKey
 from informers.queue.runner import Result
 from placement.quantity import whole_gib

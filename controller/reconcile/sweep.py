@@ -22,7 +22,7 @@ from controller.runtime import logs
 from informers.api import ObjectKey
 from informers.errors import ApiError
 from ledger.api import LedgerError
-from ledger.names import is_claim_name
+from ledger.claim_names import is_claim_name
 from ledger.state import CLAIM_LEDGERS_KIND, ClaimLedger, Seat, SeatRef
 
 INTERVAL_SECONDS = 600.0

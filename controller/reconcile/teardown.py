@@ -18,7 +18,7 @@ from controller.reconcile import reporting
 from controller.reconcile.context import ContendedError, ReconcileContext, Scope, own_claim_names
 from informers.queue.runner import Result
 from ledger.booking import Contended
-from ledger.names import is_claim_name, own_claim_name
+from ledger.claim_names import is_claim_name, own_claim_name
 from ledger.state import ClaimLedger, SeatRef
 
 

@@ -14,14 +14,14 @@ from typing import TextIO
 
 import anyio
 
-from controller.config.command_line import (
+from controller.config.flag_parsing import (
     COMPLETE_VARIABLE,
     complete,
     ignored_variables,
     parse_command_line,
 )
+from controller.config.flags import OPTIONS, PROGRAM, Settings, UsageError, resolve
 from controller.config.help_format import render_help
-from controller.config.settings import OPTIONS, PROGRAM, Settings, UsageError, resolve
 from controller.runtime import logs
 from controller.runtime.build_info import build_info
 from informers.errors import ApiError, ConfigurationError

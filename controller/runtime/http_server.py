@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 
 from aiohttp import web
 
-from controller.config.settings import Settings
+from controller.config.flags import Settings
 from controller.config.values import BindAddress
 
 _SHUTDOWN_SECONDS = 1.0

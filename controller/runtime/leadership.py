@@ -10,8 +10,8 @@ import socket
 from collections.abc import Awaitable, Callable
 
 from controller.api.names import LEADER_LEASE
+from controller.config.flags import Settings
 from controller.config.nondeterminism import Nondeterminism
-from controller.config.settings import Settings
 from informers.api import Api
 from informers.leader.election import ElectionSettings, ElectionStatistics, LeaderElector
 

@@ -27,7 +27,7 @@ import msgspec
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
-from controller.config.settings import LogFormat, Settings
+from controller.config.flags import LogFormat, Settings
 
 Logger = structlog.stdlib.BoundLogger
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from controller.config.settings import PROGRAM
+from controller.config.flags import PROGRAM
 from e2e.controlplane import (
     CONTROLLER_NAMESPACE,
     CONTROLLER_USER,

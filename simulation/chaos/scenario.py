@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from controller.config.settings import PlacementStrategy, Settings
+from controller.config.flags import PlacementStrategy, Settings
 from simulation.actors.base import Delays
 from simulation.cluster.nodes import NodeShape
 from simulation.cluster.workloads import workload

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from informers.api import WatchEventType
-from ledger.names import own_claim_name
+from ledger.claim_names import own_claim_name
 from placement.quantity import parse_bytes
 from simulation.apiserver.documents import Document, Record
 from simulation.apiserver.kinds import CLAIMS, LEDGERS, NODES, PODS, WORKLOADS

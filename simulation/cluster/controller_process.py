@@ -13,8 +13,8 @@ from datetime import datetime
 
 import anyio
 
+from controller.config.flags import Settings
 from controller.config.nondeterminism import Nondeterminism
-from controller.config.settings import Settings
 from controller.controller import Controller
 from controller.main import operate
 from controller.runtime.leadership import Leadership

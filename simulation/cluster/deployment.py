@@ -14,8 +14,8 @@ from datetime import datetime, timedelta
 import anyio
 from anyio.abc import TaskGroup
 
+from controller.config.flags import Settings
 from controller.config.nondeterminism import Nondeterminism
-from controller.config.settings import Settings
 from controller.controller import Controller
 from controller.main import operate
 from controller.runtime.leadership import Leadership

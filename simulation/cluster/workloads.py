@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from informers.api import ObjectKey
-from ledger.names import MANAGED_LABEL, MANAGED_VALUE
+from ledger.claim_names import MANAGED_LABEL, MANAGED_VALUE
 from simulation.apiserver.documents import Document
 from simulation.apiserver.kinds import CLAIMS, LEDGERS, PODS, WORKLOADS
 from simulation.apiserver.server import ApiServer

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import anyio
 import click
 
-from controller.config.settings import PROGRAM
+from controller.config.flags import PROGRAM
 from simulation.command_line import exit_status
 from simulation.demo.embedded import EmbeddedStage, embedded_stage
 from simulation.demo.plan import DemoPlan, demo_command

@@ -14,7 +14,7 @@ import msgspec
 from informers.api import Api, Resource, Selectors
 from informers.client.decoding import Identity
 from informers.errors import NotFound
-from ledger.names import MANAGED_SELECTOR
+from ledger.claim_names import MANAGED_SELECTOR
 from simulation.apiserver import kinds
 from simulation.apiserver.documents import Document
 from simulation.apiserver.kinds import Kind

@@ -17,7 +17,7 @@ from controller.api.worker_pod_document import pod_document
 from controller.api.workload import Workload
 from e2e.controlplane import WORKER_NAMESPACE
 from e2e.harness.workloads import workload
-from ledger.names import ledger_name, own_claim_name
+from ledger.claim_names import ledger_name, own_claim_name
 from ledger.state import Seat, ledger_document
 from placement.device_request import device_requests
 from placement.quantity import canonical_bytes, whole_gib

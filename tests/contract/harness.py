@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from controller.config.settings import Settings
+from controller.config.flags import Settings
 from informers.api import ObjectKey
 from informers.queue.runner import Result
 from simulation.actors.base import condition

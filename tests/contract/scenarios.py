@@ -11,7 +11,7 @@ from typing import Any
 
 import anyio
 
-from controller.config.settings import Settings
+from controller.config.flags import Settings
 from simulation.cluster.controller_process import SETTINGS
 from simulation.cluster.simulated_cluster import SimulatedCluster
 from simulation.cluster.workloads import workload

@@ -12,7 +12,7 @@ from functools import partial
 import anyio
 import pytest
 
-from controller.reconcile.local_state import REJECTION_HOLD_RANGE_SECONDS
+from controller.reconcile.backoff import REJECTION_HOLD_RANGE_SECONDS
 from informers.api import ObjectKey
 from informers.backoff import BACKOFF_BASE_SECONDS, BACKOFF_JITTER
 from informers.errors import ApiError, Forbidden, ServerError, TooManyRequests

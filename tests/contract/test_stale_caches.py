@@ -12,10 +12,10 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 
-from controller.reconcile.local_state import REJECTION_HOLD_RANGE_SECONDS
+from controller.reconcile.backoff import REJECTION_HOLD_RANGE_SECONDS
 from informers.api import ObjectKey
 from informers.errors import Forbidden
-from ledger.names import ledger_name, own_claim_name
+from ledger.claim_names import ledger_name, own_claim_name
 from simulation.apiserver.kinds import CLAIMS, LEDGERS, PODS, WORKLOADS, Kind
 from simulation.chaos.scripted import Faults, Refuse
 from simulation.checks.invariants import InvariantChecker, violations_at_rest

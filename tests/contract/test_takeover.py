@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack
 import anyio
 import pytest
 
-from controller.config.settings import Settings
+from controller.config.flags import Settings
 from e2e.takeover.case import (
     Case,
     Names,

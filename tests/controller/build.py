@@ -25,8 +25,8 @@ from controller.cluster.fleet_updater import FleetUpdater
 from controller.cluster.ledger_client import LedgerClient
 from controller.cluster.live_reader import LiveReader
 from controller.cluster.object_writer import ObjectWriter
+from controller.config.flags import Settings
 from controller.config.nondeterminism import Nondeterminism
-from controller.config.settings import Settings
 from controller.observe.counters import Counters
 from controller.observe.events import WorkloadEvents, make_recorder
 from controller.queue.activation import ActivationPlanner, equivalence_class_of
@@ -36,7 +36,7 @@ from controller.reconcile.context import ReconcileContext
 from controller.reconcile.local_state import LocalState
 from informers.api import Api, ObjectKey
 from ledger.booking import SeatBook
-from ledger.names import MANAGED_LABEL, MANAGED_VALUE, ledger_name
+from ledger.claim_names import MANAGED_LABEL, MANAGED_VALUE, ledger_name
 from ledger.state import ClaimLedger
 from placement.fleet import Fleet
 from simulation.apiserver.client import ApiClient

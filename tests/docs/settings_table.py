@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from controller.config.settings import OPTIONS, HelpSection, Option, Settings
+from controller.config.flags import OPTIONS, HelpSection, Option, Settings
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "configuration.md"

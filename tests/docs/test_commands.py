@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from controller.config.settings import OPTIONS
+from controller.config.flags import OPTIONS
 from placement.types import Role
 from tests.docs.settings_table import ROOT
 

@@ -12,7 +12,7 @@ import yaml
 from controller.api.reasons import ReasonCode
 from controller.api.requests import PlacementRequests
 from controller.api.workload import WORKLOADS
-from controller.config.settings import OPTIONS
+from controller.config.flags import OPTIONS
 from simulation.demo.cli import cli as demo
 from tests.docs.settings_table import ROOT
 

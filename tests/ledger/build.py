@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ledger.names import ledger_name
+from ledger.claim_names import ledger_name
+from ledger.seat_rules import LivePod, SeatRequest
 from ledger.state import ClaimLedger, LedgerMeta, LedgerSpec, Seat, SeatRef
-from ledger.transitions import LivePod, SeatRequest
 
 CLAIM = "claim-creator-0a1b2c3d"
 LEDGER = ledger_name(CLAIM)

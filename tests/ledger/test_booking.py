@@ -8,8 +8,8 @@ from itertools import count
 import pytest
 
 from ledger.booking import MAX_TRIES, Booked, Contended, Recheck, Refused, SeatBook
+from ledger.seat_rules import Refusal, RefusalReason
 from ledger.state import ClaimLedger, Seat
-from ledger.transitions import Refusal, RefusalReason
 from tests.ledger.build import CLAIM, LEDGER, ledger, pod, ref, seat, seat_request
 from tests.ledger.world import FakeLedgerApi, Fate, World, run, script
 

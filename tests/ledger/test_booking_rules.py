@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from ledger.seat_rules import BookingPurpose, Grant, LivePod, Refusal, RefusalReason, SeatRequest, book
 from ledger.state import ClaimLedger, Seat, SeatRef, seat_document
-from ledger.transitions import BookingPurpose, Grant, LivePod, Refusal, RefusalReason, SeatRequest, book
 from tests.ledger.build import LEDGER_UID, ledger, names, pod, seat, seat_request
 
 JOIN, CREATE, REPAIR = BookingPurpose.JOIN, BookingPurpose.CREATE, BookingPurpose.REPAIR

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from ledger.booking import Booked, Contended, Refused, Released, SeatBook
+from ledger.seat_rules import Refusal
 from ledger.state import ClaimLedger, Seat
-from ledger.transitions import Refusal
 from tests.ledger.build import CLAIM, LEDGER, pod, ref, seat, seat_request
 from tests.ledger.explorer import Crashed, Process, Run, explore
 from tests.ledger.world import FakeLedgerApi, World, run

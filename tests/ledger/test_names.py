@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ledger.names import is_claim_name, ledger_labels, ledger_name, own_claim_name
+from ledger.claim_names import is_claim_name, ledger_labels, ledger_name, own_claim_name
 
 UID = "0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from ledger.seat_rules import LedgerEmpty, NothingToRelease, SeatsRemain, keeps_claim, release
 from ledger.state import SeatRef
-from ledger.transitions import LedgerEmpty, NothingToRelease, SeatsRemain, keeps_claim, release
 from tests.ledger.build import ledger, pod, ref, seat
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from ledger.state import ClaimLedger, Seat, SeatRef, seat_document
-from ledger.transitions import (
+from ledger.seat_rules import (
     BookingPurpose,
     LivePod,
     NothingToRelease,
@@ -16,6 +15,7 @@ from ledger.transitions import (
     book,
     release,
 )
+from ledger.state import ClaimLedger, Seat, SeatRef, seat_document
 from tests.ledger.build import ledger, seat, seat_request
 
 WORKERS = st.sampled_from("abcde")

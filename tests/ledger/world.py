@@ -17,9 +17,9 @@ from itertools import count
 from typing import Any, TypeVar
 
 from ledger.api import LedgerConflict, LedgerError, LedgerExists, LedgerMissing, LedgerOutcomeUnknown
-from ledger.names import ledger_name
+from ledger.claim_names import ledger_name
+from ledger.seat_rules import LivePod
 from ledger.state import ClaimLedger, Seat, decode, ledger_document, seat_document, seats_patch
-from ledger.transitions import LivePod
 from tests.ledger.build import CLAIM, LEDGER, LEDGER_UID
 
 T = TypeVar("T")

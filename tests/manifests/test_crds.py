@@ -11,7 +11,7 @@ import pytest
 
 from controller.api.reasons import MESSAGE_MAX_CHARACTERS, Phase
 from controller.api.workload import WORKLOADS
-from ledger.names import CLAIM_LABEL
+from ledger.claim_names import CLAIM_LABEL
 from placement.types import Role
 from tests.manifests.tree import MANIFESTS, Object, load
 

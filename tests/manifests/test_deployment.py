@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from controller.config.settings import OPTIONS, Settings, resolve
+from controller.config.flags import OPTIONS, Settings, resolve
 from tests.manifests.tree import (
     BASE,
     CONTROLLER_NAMESPACE,

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from controller.config.settings import resolve
+from controller.config.flags import resolve
 from tests.manifests.test_deployment import DEPLOYMENT
 from tests.manifests.tree import BASE, KUSTOMIZATION, MANIFESTS, OVERLAYS, Object, load, objects
 

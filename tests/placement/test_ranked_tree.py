@@ -7,7 +7,7 @@ from typing import NamedTuple
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from placement.claim_state import ClaimRank
+from placement.claim_rank import ClaimRank
 from placement.host_resources import HostResources
 from placement.ranked_tree import ClaimBucket, Query, RankedTree, _Item
 

@@ -7,7 +7,7 @@ import hashlib
 import anyio
 import pytest
 
-from controller.config.settings import PlacementStrategy
+from controller.config.flags import PlacementStrategy
 from informers.errors import Conflict
 from simulation.apiserver.documents import Document
 from simulation.apiserver.kinds import CLAIMS, LEDGERS

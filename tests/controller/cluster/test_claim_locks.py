@@ -13,7 +13,7 @@ import pytest
 from controller.cluster.claim_locks import HOLD_SECONDS, ClaimLocks
 from ledger.api import LedgerApi
 from ledger.booking import SeatBook
-from ledger.transitions import SeatRequest
+from ledger.seat_rules import SeatRequest
 from tests.virtualtime import VIRTUAL_BACKEND, VirtualBackend
 
 pytestmark = pytest.mark.anyio

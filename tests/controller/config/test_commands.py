@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from controller.config.command_line import (
+from controller.config.flag_parsing import (
     ENTRY_POINT_GROUP,
     command_names,
     find_command,
     parse_command_line,
 )
-from controller.config.settings import UsageError
+from controller.config.flags import UsageError
 
 COMMANDS = """
 def hello(arguments):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from aiohttp import ClientSession
 
-from controller.config.settings import Settings
+from controller.config.flags import Settings
 from controller.config.values import BindAddress
 from controller.main import controller_metrics
 from controller.metrics.api_server import request_metrics

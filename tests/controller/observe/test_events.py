@@ -12,8 +12,8 @@ import pytest
 
 from controller.api.reasons import Phase, ReasonCode
 from controller.api.workload import Workload, WorkloadMetadata, WorkloadStatus
+from controller.config.flags import Settings
 from controller.config.nondeterminism import Nondeterminism
-from controller.config.settings import Settings
 from controller.controller import DRAIN_SECONDS
 from controller.observe.events import (
     EVENT_KINDS,

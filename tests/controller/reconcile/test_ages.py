@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from controller.api.core import Pod
-from controller.reconcile.ages import Ages, Milestone
+from controller.reconcile.local_state import Ages, Milestone
 from tests.controller.build import EPOCH, Clock, at, pod, unscheduled, workload
 
 WORKER = workload("w")

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from controller.api.core import Pod
-from controller.config.settings import Settings
-from controller.reconcile import abandon, placement_timeout
+from controller.config.flags import Settings
+from controller.reconcile import abandon_claim, placement_timeout
 from controller.reconcile.completion import failure_message, is_lost
 from controller.reconcile.context import ReconcileContext, Scope
 from controller.reconcile.reporting import report_pod
@@ -131,7 +131,7 @@ def patience(allocated: Document, refused: Pod, *, seen_minute: float = 0, now_m
     found = claim("claim-a", allocated=allocated)
     parts.put(found)
     parts.clock.advance(minutes=now_minute - seen_minute)
-    return abandon.remaining_seconds(ctx, workload(), found, refused)
+    return abandon_claim.remaining_seconds(ctx, workload(), found, refused)
 
 
 def refused_since(minute: float, *, created: float = 0) -> Pod:
@@ -178,9 +178,11 @@ def test_a_claim_that_can_never_fit_is_abandoned_at_once(node: dict[str, Any], s
     parts.shared("claim-a")
     found = ctx.claim("claim-a")
     assert found is not None
-    assert abandon.remaining_seconds(ctx, workload(**spec), found, refused_since(0)) == 0
+    assert abandon_claim.remaining_seconds(ctx, workload(**spec), found, refused_since(0)) == 0
     invalid = workload("invalid", accelerator={"memory": "much"})
-    assert abandon.remaining_seconds(ctx, invalid, found, refused_since(0)) == 120, "the request is not known"
+    assert abandon_claim.remaining_seconds(ctx, invalid, found, refused_since(0)) == 120, (
+        "the request is not known"
+    )
 
 
 def remaining(

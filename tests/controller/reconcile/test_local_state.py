@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from controller.api.workload import Workload
-from controller.reconcile.ages import Milestone
-from controller.reconcile.local_state import AllocationTimes, RejectionBackoff
+from controller.reconcile.backoff import RejectionBackoff
+from controller.reconcile.local_state import AllocationTimes, Milestone
 from tests.controller.build import Clock, Parts, allocation, claim, condition, node, workload
 
 CLAIM = "uid-claim-a"

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 import anyio
 import pytest
 
-from controller.config.settings import Settings
+from controller.config.flags import Settings
 from simulation.apiserver.kinds import LEDGERS
 from simulation.cluster.controller_process import SETTINGS, simulated_controller
 from simulation.cluster.nodes import NodeShape

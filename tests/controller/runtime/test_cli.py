@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import pytest
 
-from controller.config import command_line
-from controller.config.settings import OPTIONS, Settings, UsageError
+from controller.config import flag_parsing
+from controller.config.flags import OPTIONS, Settings, UsageError
 from controller.runtime.build_info import build_info
 from controller.runtime.cli import run_command
 from informers.errors import ConfigurationError, Forbidden
@@ -125,7 +125,7 @@ def test_an_invalid_command_line_is_one_line_and_status_2(argv: Sequence[str], l
 
 
 def test_without_sub_commands_only_flags_are_expected(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command_line, "command_names", list)
+    monkeypatch.setattr(flag_parsing, "command_names", list)
     assert_refused(call("demo"), '"demo" is not expected: there are only flags; see --help')
 
 
@@ -259,7 +259,7 @@ def test_an_invalid_cluster_configuration_is_a_usage_error(
         ("{folder}/empty", "{folder}/empty: current-context is not set; none is defined"),
         ("{folder}/empty/config", "{folder}/empty/config: cannot be read: Not a directory"),
         (TOO_LONG, f"{TOO_LONG}: cannot be read: File name too long"),
-        ("~no-such-user/config", "~no-such-user/config: cannot be read: unknown home directory"),
+        ("~no-such-user/config", "~no-such-user/config: cannot be read: its home directory is unknown"),
     ],
 )
 def test_an_unusable_kubeconfig_is_refused_before_the_first_log_record(

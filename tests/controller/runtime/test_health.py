@@ -10,7 +10,7 @@ import anyio
 import pytest
 from aiohttp import ClientSession
 
-from controller.config.settings import InvalidSetting, Settings, resolve
+from controller.config.flags import InvalidSetting, Settings, resolve
 from controller.config.values import BindAddress
 from controller.runtime import logs
 from controller.runtime.health import LoopMonitor, health_application

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from controller.config.settings import LogFormat, LogLevel, Settings
+from controller.config.flags import LogFormat, LogLevel, Settings
 from controller.runtime import logs
 
 pytestmark = pytest.mark.usefixtures("process_logging")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ledger.names import ledger_name, own_claim_name
+from ledger.claim_names import ledger_name, own_claim_name
 from simulation.apiserver.kinds import CLAIMS, LEDGERS, PODS, WORKLOADS
 from simulation.checks.invariants import InvariantChecker
 from simulation.cluster.nodes import DRIVER

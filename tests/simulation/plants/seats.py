@@ -13,13 +13,13 @@ from controller.api.status import Assignment
 from controller.api.workload import Workload
 from controller.cluster import ledger_client
 from controller.cluster.caches import CLAIM_LEDGERS
-from controller.reconcile import seat_booker
+from controller.reconcile import seat_choice
 from controller.reconcile.context import ReconcileContext
-from ledger import transitions
+from ledger import seat_rules
 from ledger.booking import Booked, Released, SeatBook
-from ledger.names import ledger_name
+from ledger.claim_names import ledger_name
+from ledger.seat_rules import BookingPurpose, Grant, LivePod, Refusal, SeatRequest
 from ledger.state import ClaimLedger, Seat, SeatRef, seats_patch
-from ledger.transitions import BookingPurpose, Grant, LivePod, Refusal, SeatRequest
 from tests.simulation.plants.plant import replaced
 
 NO_LIMIT = 256
@@ -38,7 +38,7 @@ def limit_for_joiners_only() -> AbstractContextManager[None]:
     ) -> Grant | Refusal:
         if purpose is not BookingPurpose.JOIN:
             request = replace(request, seat_limit=NO_LIMIT)
-        return transitions.book(ledger, request, live_pods, purpose=purpose, assignment_id=assignment_id)
+        return seat_rules.book(ledger, request, live_pods, purpose=purpose, assignment_id=assignment_id)
 
     return replaced(ledger.booking, "book", book)
 
@@ -66,12 +66,12 @@ def release_on_the_cached_version() -> AbstractContextManager[None]:
 
     async def release(book: SeatBook, claim: str, releases: Collection[SeatRef]) -> Released:
         shown = book._api.cached(ledger_name(claim))
-        step = transitions.release(shown, releases) if shown is not None else None
-        if shown is not None and isinstance(step, transitions.SeatsRemain):
+        step = seat_rules.release(shown, releases) if shown is not None else None
+        if shown is not None and isinstance(step, seat_rules.SeatsRemain):
             written = await book._write(claim, shown, step.seats)
             if isinstance(written, ClaimLedger) and not written.seats:
                 await book._retire(claim, written)
-        elif shown is not None and isinstance(step, transitions.LedgerEmpty):
+        elif shown is not None and isinstance(step, seat_rules.LedgerEmpty):
             await book._retire(claim, shown)
         return Released(retired=False)
 
@@ -83,10 +83,10 @@ def release_by_name() -> AbstractContextManager[None]:
 
     def release(
         ledger: ClaimLedger, releases: Collection[SeatRef]
-    ) -> transitions.SeatsRemain | transitions.NothingToRelease | transitions.LedgerEmpty:
+    ) -> seat_rules.SeatsRemain | seat_rules.NothingToRelease | seat_rules.LedgerEmpty:
         names = {ref.workload for ref in releases}
         named = [seat.ref for seat in ledger.seats if seat.workload in names]
-        return transitions.release(ledger, named)
+        return seat_rules.release(ledger, named)
 
     return replaced(ledger.booking, "release", release)
 
@@ -96,7 +96,7 @@ def adopted_under_its_old_assignment() -> AbstractContextManager[None]:
 
     async def adopt_seat(context: ReconcileContext, workload: Workload) -> Assignment | None:
         for name, refs in context.seats(workload).items():
-            claim, owner_uid = context.claim(name), seat_booker.claim_owner_uid(context, name)
+            claim, owner_uid = context.claim(name), seat_choice.claim_owner_uid(context, name)
             if claim is None or claim.deleting or owner_uid is None or name == workload.status.claim_name:
                 continue
             if claim.metadata.uid in context.local_state.claim_backoff.held_claims(workload.uid):
@@ -111,4 +111,4 @@ def adopted_under_its_old_assignment() -> AbstractContextManager[None]:
                 return Assignment(name, answer.seat.assignment_id)
         return None
 
-    return replaced(seat_booker, "adopt_seat", adopt_seat)
+    return replaced(seat_choice, "adopt_seat", adopt_seat)

@@ -12,7 +12,7 @@ from controller.api.names import FINALIZER
 from controller.api.reasons import Phase, ReasonCode, sentence
 from controller.api.status import Assignment, PlacedUpdate, PlacementDetails, StatusUpdate, status_patch
 from controller.api.workload import Workload
-from controller.reconcile import commit, completion, context, placement_timeout, seat_booker, sweep, teardown
+from controller.reconcile import commit, completion, context, placement_timeout, seat_choice, sweep, teardown
 from controller.reconcile.context import ContendedError, ReconcileContext, Scope
 from informers.errors import ApiError
 from informers.queue.runner import Result
@@ -41,18 +41,18 @@ def status_before_seat() -> AbstractContextManager[None]:
             named = await context.report(workload, update, force=True)
             seat_request = context.requests.seat_request(
                 named,
-                claim_owner_uid=seat_booker.claim_owner_uid(context, offer.claim),
+                claim_owner_uid=seat_choice.claim_owner_uid(context, offer.claim),
                 recorded=assignment.assignment_id,
             )
-            recheck = seat_booker.recheck_of(context, request, offer)
+            recheck = seat_choice.recheck_of(context, request, offer)
             answer = await context.book.join(offer.claim, seat_request, recheck=recheck)
         finally:
-            seat_booker.end_booking(context, request)
+            seat_choice.end_booking(context, request)
         if not isinstance(answer, Booked):
             raise ContendedError(offer.claim)
         return assignment
 
-    return replaced(seat_booker, "book_offer", book_offer)
+    return replaced(seat_choice, "book_offer", book_offer)
 
 
 def lost_answer_taken_as_failure() -> AbstractContextManager[None]:

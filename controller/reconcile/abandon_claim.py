@@ -15,8 +15,8 @@ from controller.api.dra import ResourceClaim
 from controller.api.reasons import ReasonCode, sentence
 from controller.api.workload import Workload
 from controller.reconcile import reporting, teardown
-from controller.reconcile.ages import Milestone
 from controller.reconcile.context import ContendedError, ReconcileContext, Scope
+from controller.reconcile.local_state import Milestone
 from controller.reconcile.worker_pods import is_unschedulable
 from informers.queue.runner import Result
 from placement.types import JoinCheck

@@ -21,7 +21,7 @@ from typing import cast
 import click
 from click.shell_completion import CompletionItem, get_completion_class
 
-from controller.config.settings import (
+from controller.config.flags import (
     IGNORED_FLAG_PREFIX,
     IGNORED_FLAGS,
     IGNORED_VARIABLES,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.config.settings import (
+from controller.config.flags import (
     OPTIONS,
     InvalidSetting,
     LogFormat,

@@ -19,8 +19,8 @@ from controller.queue.activation import reservation_of
 from controller.reconcile.context import ContendedError, ReconcileContext
 from informers.api import ObjectKey
 from ledger.booking import Booked, Contended, Refused
+from ledger.seat_rules import Refusal, RefusalReason
 from ledger.state import ClaimLedger
-from ledger.transitions import Refusal, RefusalReason
 from placement.types import PlacementRequest, SeatOffer
 
 

@@ -10,7 +10,7 @@ from controller.api.core import Pod
 from controller.api.reasons import Phase, ReasonCode, sentence
 from controller.api.status import PlacedUpdate, StatusUpdate, assignment_of
 from controller.api.workload import Workload
-from controller.reconcile import commit, reporting, seat_booker, teardown, worker_pods
+from controller.reconcile import commit, reporting, seat_choice, teardown, worker_pods
 from controller.reconcile.context import ContendedError, ReconcileContext, Scope, own_claim_names
 from informers.errors import Conflict
 from informers.queue.runner import Result
@@ -66,7 +66,7 @@ async def move_to_seat(
     """
     if not request.shareable:
         return None
-    booked = await seat_booker.book_seat(context, workload, request)
+    booked = await seat_choice.book_seat(context, workload, request)
     if booked is None:
         return None
     try:
