@@ -41,7 +41,7 @@ class PodStatus(Struct, frozen=True):
 
 
 class Pod(Struct, frozen=True):
-    """The parts of a Pod that tell whether and where it runs."""
+    """The parts of a Pod that show whether and where it runs."""
 
     metadata: Metadata
     spec: PodSpec

@@ -31,7 +31,7 @@ class ListMetadata(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Listed(msgspec.Struct, frozen=True):
-    """The version of a list, to watch from."""
+    """The version of a list, from which a watch can start."""
 
     metadata: ListMetadata
 

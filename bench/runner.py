@@ -1,4 +1,4 @@
-"""Execution of scenarios one after the other, with their contenders in turn within each round.
+"""Sequential execution of scenarios; the contenders take turns within each round.
 
 Every second round reverses the order of the contenders, so that a drift of the machine or of the control
 plane favors none of them.

@@ -36,7 +36,7 @@ class ContenderRun:
     meter: Meter
 
     async def place(self, names: Iterable[str], *, shared: bool, timeout_seconds: float) -> dict[str, float]:
-        """Create Workloads, wait until all run, and return when each creation was sent."""
+        """Create Workloads, wait until all run, and return the time at which each creation was sent."""
         wanted = frozenset(names)
         sent = await self.testbed.submit(sorted(wanted), shared=shared)
         running = self.observer.timeline.running
@@ -46,7 +46,7 @@ class ContenderRun:
         return sent
 
     async def remove(self, names: Iterable[str], *, timeout_seconds: float) -> dict[str, float]:
-        """Delete Workloads, wait until none exists, and return when each deletion was sent."""
+        """Delete Workloads, wait until none exists, and return the time at which each deletion was sent."""
         deleted = frozenset(names)
         sent = await self.testbed.delete(sorted(deleted))
         present = self.observer.timeline.present
@@ -92,7 +92,7 @@ class Testbed:
             yield ContenderRun(self, observer, process, meter)
 
     async def submit(self, names: Iterable[str], *, shared: bool) -> dict[str, float]:
-        """Create Workloads in this order, and return when each was sent."""
+        """Create Workloads in this order, and return the time at which each request was sent."""
         sent: dict[str, float] = {}
 
         async def create(name: str) -> None:
@@ -103,7 +103,7 @@ class Testbed:
         return sent
 
     async def delete(self, names: Iterable[str]) -> dict[str, float]:
-        """Request the deletion of Workloads, and return when each was sent."""
+        """Request the deletion of Workloads, and return the time at which each request was sent."""
         sent: dict[str, float] = {}
 
         async def delete(name: str) -> None:
@@ -114,7 +114,7 @@ class Testbed:
         return sent
 
     async def evict(self, pod: str) -> float:
-        """Evict a Pod, as a drain does, and return when it was sent."""
+        """Evict a Pod, as a drain does, and return the time at which the request was sent."""
         body = {
             "apiVersion": "policy/v1",
             "kind": "Eviction",

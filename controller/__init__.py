@@ -1,4 +1,4 @@
-"""The placement controller: composes `informers`, `ledger` and `placement`, and performs their decisions.
+"""The placement controller: composes `informers`, `ledger` and `placement`, and carries out their decisions.
 
 Data flows from watch to cache, queue, reconcile, decision and write. `controller.controller` composes the
 parts.

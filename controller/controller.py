@@ -45,7 +45,7 @@ SYNC_REPORT_SECONDS = 30.0
 """How often a start logs which caches it waits for."""
 
 DRAIN_SECONDS = 20.0
-"""How long running reconciles may take to finish at a stop; less than the Pod's grace period."""
+"""How long running reconciles may take to finish on shutdown; less than the Pod's grace period."""
 
 _log = logs.get_logger(__name__)
 

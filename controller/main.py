@@ -1,6 +1,6 @@
 """The `open-rl-scheduler` program: connect, compose one controller, serve its endpoints, stop in order.
 
-Order of a stop: running reconciles finish, the lease is released, watches end, endpoints close.
+Shutdown order: running reconciles finish, the lease is released, watches end, endpoints close.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Nodes that cannot take a worker: no worker joins a claim there, and a change activates the waiters.
+"""Nodes that cannot take a worker: no worker joins a claim there, and a change activates the waiting workers.
 
 Each test fills or cordons one node, checks where a worker is placed instead, and then reverts the change. The
 retry interval is an hour.

@@ -6,7 +6,7 @@ into small structures; request bodies are plain JSON mappings. Every method rais
 `informers.errors` only, and every call is bounded in time.
 
 Keys are values: usable as dictionary keys, work queue items and sort keys. Since Kubernetes 1.35 (KEP-5504)
-the resourceVersions of one resource are decimal numbers that may be compared, also between objects. An
+the resourceVersions of one resource are decimal numbers that may be compared, even between objects. An
 aggregated API with opaque versions is not supported and fails with `ValueError`.
 """
 

@@ -43,7 +43,7 @@ class BadRequest(ApiError):
 
 
 class Unauthorized(RetryableError):
-    """401: the credentials were rejected, also after one retry with reloaded credentials."""
+    """401: the credentials were rejected, even after one retry with reloaded credentials."""
 
 
 class Forbidden(ApiError):
@@ -55,7 +55,7 @@ class NotFound(ApiError):
 
 
 class AlreadyExists(ApiError):
-    """409 with reason `AlreadyExists`: an object with the name of a create exists."""
+    """409 with reason `AlreadyExists`: an object with the requested name already exists."""
 
 
 class Conflict(RetryableError):
@@ -95,7 +95,7 @@ class NotLeading(ApiError):
 
 
 class OutcomeUnknown(RetryableError):
-    """The request was sent without a response (timeout, connection lost): it may have taken effect."""
+    """The request was sent, but no response arrived (timeout, lost connection): it may have taken effect."""
 
 
 class Undecodable(ApiError):

@@ -3,7 +3,8 @@
 An implementation maps its client's errors to the four errors below. All other errors (no permission, no
 connection, an unreadable object) propagate unchanged and end the operation. A write must raise
 `LedgerOutcomeUnknown` if its answer is missing *or does not state its effect* (timeout, lost connection,
-5xx). A write that the implementation resends may raise `LedgerConflict` or `LedgerExists` by itself.
+5xx). If the implementation resends a write, its own first attempt may cause `LedgerConflict` or
+`LedgerExists`.
 """
 
 from __future__ import annotations
@@ -63,8 +64,8 @@ class LedgerApi(Protocol):
     async def read_claim_uid(self, claim: str, ledger_uid: str) -> str | None:
         """Return the UID of the claim with this name that this ledger owns, or None if there is none.
 
-        The first call comes while the ledger exists. A cached claim suffices, because garbage collection
-        deletes the current one if the cache is stale. A result of None needs a live read.
+        The first call happens while the ledger exists. A cached claim is enough: if the cache is stale,
+        garbage collection deletes the current one. Only a live read may return None.
         """
 
     async def delete_claim(self, claim: str, uid: str) -> None:

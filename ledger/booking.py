@@ -55,14 +55,14 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Contended:
-    """Other writers changed the ledger in every try. Retry with back-off, and create no claim meanwhile."""
+    """Other writers changed the ledger in every try. Retry with back-off, and create no claim until then."""
 
     claim: str
 
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """The named seats do not exist any more. `retired` is True if the ledger does not either."""
+    """The named seats no longer exist. `retired` is True if the ledger no longer exists either."""
 
     retired: bool
     ledger: ClaimLedger | None = field(default=None, compare=False, repr=False)
@@ -133,8 +133,8 @@ class SeatBook:
     ) -> Booked | Refused | Contended:
         """Book a seat on a claim of other workers.
 
-        `recheck` must not count the worker's own seat or reservation. A refusal may rest on the cache alone:
-        the caller chooses another claim.
+        `recheck` must not count the worker's own seat or reservation. A refusal may be based on the cache
+        alone: the caller chooses another claim.
         """
         return await self._book(claim, request, BookingPurpose.JOIN, recheck)
 
@@ -160,9 +160,9 @@ class SeatBook:
         """Release exactly these seats. If no seat remains, retire the ledger and the claim that it owns.
 
         The caller guarantees by a live read that no Pod of these UIDs is on the claim, or that it has ended.
-        A late create may still add one while a write is retried. Once the cache shows the Pod, its seat stays
-        and the release is `Contended`. A release of no seats retires an empty ledger and does nothing else. A
-        repeated call continues where an earlier one stopped.
+        A late create may still add such a Pod while a write is retried. Once the cache shows the Pod, its
+        seat stays and the release is `Contended`. A release of no seats retires an empty ledger and does
+        nothing else. A repeated call continues where an earlier one stopped.
         """
         async with self._lock(claim):
             name = ledger_name(claim)
@@ -276,7 +276,7 @@ class SeatBook:
     async def _retire(self, claim: str, empty: ClaimLedger) -> ClaimLedger | None:
         """Delete a ledger on the version that showed it empty, then the claim that it owns.
 
-        Return the current ledger if it was not deleted because a booking came first. The claim's UID is read
+        Return the current ledger if an earlier booking prevented its deletion. The claim's UID is read
         while the ledger exists: afterwards another creator may use the name.
         """
         claim_uid = await self._api.read_claim_uid(claim, empty.metadata.uid)

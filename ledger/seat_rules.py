@@ -4,8 +4,8 @@ Pure functions from one version of a ledger to a new list of seats, or to the re
 applies them again to every version that it reads, so a result is valid for the version on which it is
 written.
 
-Invariant, for every caller: no returned list of seats exceeds the limit, unless the ledger did before and the
-write adds no seat. A release removes exactly the seats that it names.
+Invariant, for every caller: no returned list of seats exceeds the limit, unless the ledger already did and
+the write adds no seat. A release removes exactly the seats that it names.
 """
 
 from __future__ import annotations
@@ -120,10 +120,10 @@ def book(
     purpose: BookingPurpose,
     assignment_id: str,
 ) -> Grant | Refusal:
-    """Decide about one booking on one version of a ledger (None: there is no ledger).
+    """Decide one booking at one version of a ledger (None: there is no ledger).
 
     `live_pods` are the claim's Pods, with or without a seat. `assignment_id` is the recorded assignment or a
-    fresh one. A seat of this worker that already has it needs no write. Any other seat of this worker is
+    fresh one. A seat of this worker that already has this ID needs no write. Any other seat of this worker is
     uncommitted, and another process may be releasing it.
     """
     refusal = _check_ledger(ledger, request, purpose)

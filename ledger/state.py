@@ -152,7 +152,7 @@ def ledger_document(claim: str, namespace: str, seats: Sequence[Seat]) -> dict[s
 
 
 def seats_patch(ledger: ClaimLedger, seats: Sequence[Seat]) -> dict[str, Any]:
-    """Return the merge patch that writes new seats on exactly this version of the ledger.
+    """Return the merge patch that writes new seats, conditional on exactly this version of the ledger.
 
     A merge patch replaces a list as a whole and leaves all other fields unchanged.
     """

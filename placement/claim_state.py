@@ -97,7 +97,7 @@ class ClaimState:
     def derive(self, devices: Mapping[DeviceID, Device] | None) -> DerivedState | None:
         """Return the derived state, given the devices of the claim's node (None: the node does not count).
 
-        A claim that is not seen, or that has no node, has none.
+        A claim that has not been seen or has no node has no devices.
         """
         occupants = self.occupants()
         self.workers = frozenset(occupant.worker_uid for occupant in occupants)

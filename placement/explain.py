@@ -4,7 +4,8 @@
 that could hold the worker. The sentence has no counts of claims, seats or nodes: every hand-off would change
 them and rewrite the status of every waiting worker.
 
-An explanation needs no walk over claims. It costs the number of node classes, device sizes and seat counts.
+An explanation needs no walk over claims. Its cost grows with the number of node classes, device sizes and
+seat counts.
 """
 
 from __future__ import annotations

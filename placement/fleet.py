@@ -4,9 +4,9 @@ Events arrive one at a time, in any order (a seat before its claim, a Pod before
 Each updates only the entries that it affects. After every event all indexes agree with the facts. Queries
 only read, so equal facts and an equal request give an equal result.
 
-The fleet has no I/O and does not notify anyone. It holds the reservations of this process because choosing
-and reserving are one step: `select` and `reserve`, without an `await` in between, never give a seat or host
-memory to two workers.
+The fleet performs no I/O and sends no notifications. It holds the reservations of this process because
+choosing and reserving are one step: `select` and `reserve`, without an `await` in between, never give a seat
+or host memory to two workers.
 """
 
 from __future__ import annotations
@@ -181,7 +181,8 @@ class Fleet:
     ) -> JoinCheck | None:
         """Return the first condition that one claim fails, None if the worker can join it.
 
-        To check a claim on which the worker has a reservation, cancel that first and reserve again.
+        To check a claim on which the worker has a reservation, cancel the reservation first and reserve again
+        afterwards.
         """
         state = self._claims.get(claim_name)
         if state is None:
@@ -193,7 +194,7 @@ class Fleet:
         return self._inventory.incomplete_pools()
 
     def capacity(self) -> Capacity:
-        """Return the total capacity. Costs the number of distinct node profiles, not of nodes."""
+        """Return the total capacity. The cost grows with the distinct node profiles, not with the nodes."""
         catalog = self._catalog.statistics()
         return Capacity(catalog.nodes, catalog.devices, self._inventory.statistics().incomplete_pools)
 

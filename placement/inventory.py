@@ -17,7 +17,7 @@ from placement.types import Device, DeviceID, DeviceSlice
 
 
 class PoolID(NamedTuple):
-    """The identity of a node-local pool: pools with one name on two nodes are two pools."""
+    """The identity of a node-local pool: pools with the same name on two nodes are two pools."""
 
     node: str
     pool: str

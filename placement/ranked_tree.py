@@ -1,6 +1,6 @@
 """An ordered tree that finds the first claim that fits, using the extremes of every subtree.
 
-A search wants the most preferred claim whose node has enough free resources. Walking a sorted list would
+A search must find the most preferred claim whose node has enough free resources. Walking a sorted list would
 visit the claims of all full nodes. Here every subtree stores the minimum and maximum free resources and the
 fewest seats in it, so a search skips subtrees in which nothing fits. If one resource is scarce a search takes
 logarithmic time, and if nothing fits it usually ends at the root.
@@ -11,7 +11,7 @@ The numbers form a fixed sequence, so the same events build the same tree. No re
 Limit: if nodes lack different resources, the extremes exclude little and a search visits many buckets.
 """
 
-# A booking compares extremes some hundred times, and calling min() takes four times as long.
+# A booking compares extremes many times, and calling min() takes four times as long.
 # ruff: noqa: FURB136
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Selection of the best claim for a worker to join (contract §3, "Select a seat").
 
 `check_claim` states every condition once, for one claim. `select_seat` uses the index to find the most
-preferred claim that meets them all. Both only read: to keep the choice free, the caller reserves it in the
-same step.
+preferred claim that meets them all. Both only read. To keep the chosen seat free, the caller reserves it in
+the same step.
 """
 
 from __future__ import annotations

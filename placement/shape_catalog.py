@@ -1,7 +1,7 @@
 """The device shapes that exist for each role: what a claim may request and which nodes to prefer.
 
 The catalog holds what exists, not what is free: a cordoned or full node keeps its shapes. Nodes with the same
-class and devices share a profile, so every query costs the number of profiles, not of nodes.
+class and devices share a profile, so the cost of a query grows with the profiles, not with the nodes.
 
 Source: contract §3, "Catalog", "Tiers", "Node preferences".
 """
@@ -129,7 +129,7 @@ class ShapeCatalog:
         return bool(self._nodes)
 
     def statistics(self) -> ShapeCatalogStatistics:
-        """Return sizes, for metrics and `repr`. Costs the number of profiles."""
+        """Return sizes, for metrics and `repr`. The cost grows with the number of profiles."""
         devices = sum(len(names) * profile.device_count for profile, names in self._nodes.items())
         return ShapeCatalogStatistics(len(self._profile_by_node), len(self._nodes), devices)
 

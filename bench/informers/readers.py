@@ -53,7 +53,7 @@ class Clock:
 
 
 async def informer(port: int, folder: Path) -> dict[str, float]:
-    """Ours."""
+    """Measure the informer of this project."""
     from controller.cluster.caches import make_caches  # noqa: PLC0415 - not for the other readers
     from informers.client.transport import connect  # noqa: PLC0415
 

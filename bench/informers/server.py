@@ -112,7 +112,7 @@ class PodServer:
                 pass  # The response has the counts.
 
     def _change(self, share: float) -> None:
-        """Change this share of the Pods, evenly spread, and delete and create half as many."""
+        """Change this share of the Pods, spread evenly, and replace half as many Pods with new ones."""
         step = round(1 / share)
         for index in range(0, len(self.pods), step):
             self.version += 1

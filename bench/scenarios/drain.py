@@ -1,4 +1,4 @@
-"""Drains of nodes one after the other: the node is cordoned and its Pods are evicted, as by `kubectl drain`.
+"""Sequential drains of nodes: a node is cordoned and its Pods are evicted, as by `kubectl drain`.
 
 Every worker must run again on another node. The fleet has enough free GPUs.
 """

@@ -140,8 +140,8 @@ async def freeze_when_synced(caches: Caches) -> None:
 
     A collection stops the event loop, for a tenth of a second in a process that caches a hundred thousand
     Pods. The objects of the first lists live as long as the process. A frozen object is still freed when its
-    last reference goes; only cycles would leak, and the caches hold none. For a process that runs one
-    controller until it ends: nothing unfreezes the objects.
+    last reference is dropped; only cycles would leak, and the caches hold none. Use it only in a process that
+    runs one controller until it exits, because nothing unfreezes the objects.
     """
     for informer in caches.all():
         await informer.wait_for_sync(math.inf)

@@ -1,12 +1,12 @@
-"""Locks that make this process's bookings and releases on one claim run one after the other, as a rule.
+"""Locks that, as a rule, serialize this process's bookings and releases on one claim.
 
 Compare-and-swap already separates processes and needs no order. Within one process it would only cause races:
 of ten workers activated for one free seat, nine lose every round, and the oldest may lose each time. These
 locks are granted in order of arrival.
 
-A holder whose requests hang must not block the next one. After `HOLD_SECONDS` the next holder proceeds beside
-it and may race it. The k-th waiter therefore waits at most k times that long, and never longer than its
-reconcile may last.
+A holder whose requests hang must not block the next one. After `HOLD_SECONDS` the next holder proceeds
+concurrently and may race with it. The k-th waiter therefore waits at most k times that long, and never longer
+than its reconcile may last.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class _ClaimLock:
 
 
 class ClaimLocks:
-    """One lock per claim, waited for in order of arrival but not indefinitely."""
+    """One lock per claim, granted in order of arrival. Every wait is bounded."""
 
     def __init__(self) -> None:
         # Only claims whose lock has a holder or a waiter.

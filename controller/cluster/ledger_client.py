@@ -100,14 +100,14 @@ class LedgerClient:
             self._caches.ledgers.store.apply_write(left)
 
     async def read_claim_uid(self, claim: str, ledger_uid: str) -> str | None:
-        """Return the UID of the claim that this ledger owns; only a live read may find none."""
+        """Return the UID of the claim that this ledger owns, `None` only after a live read."""
         found = self._caches.claims.store.get(ObjectKey(self._namespace, claim))
         if found is None or not found.owned_by(ledger_uid):
             found = await self._live.claim(claim)
         return found.metadata.uid if found is not None and found.owned_by(ledger_uid) else None
 
     async def delete_claim(self, claim: str, uid: str) -> None:
-        """Delete the claim with exactly this UID; a missing or another claim of that name is no error."""
+        """Delete the claim with exactly this UID. It is no error if that claim does not exist."""
         cached = self._caches.claims.store.get(ObjectKey(self._namespace, claim))
         try:
             left = await self._api.delete(CLAIMS, claim, self._namespace, preconditions=Preconditions(uid))

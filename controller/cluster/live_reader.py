@@ -21,7 +21,7 @@ from ledger.state import ClaimLedger
 
 
 class LiveReader:
-    """Live reads in the workers' namespace. Each returns `None` where the object does not exist."""
+    """Live reads in the workers' namespace. Each returns `None` if the object does not exist."""
 
     def __init__(self, api: Api, caches: Caches, namespace: str) -> None:
         self._api = api
@@ -59,7 +59,7 @@ class LiveReader:
         return await self.ledger(ledger_name(claim))
 
     async def _refresh(self, resource: Resource[T], store: Store[T], name: str) -> T | None:
-        """Read an object and update the cache, also when the object is gone."""
+        """Read an object and update the cache, even if the object is gone."""
         cached = store.get(ObjectKey(self._namespace, name))
         obj = await self._read(resource, name)
         if obj is not None:

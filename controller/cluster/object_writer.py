@@ -1,8 +1,8 @@
 """Every write of the controller outside the ledgers, each with its precondition.
 
 The answer to a write enters the cache at once, so that the next decision sees it. After a conflict, the
-Workload or Pod is read and enters the cache too: its watch event may be late, and an edit of labels activates
-no worker.
+Workload or Pod is read and enters the cache too: its watch event may be late, and a label edit activates no
+worker.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class ObjectWriter:
             live = await self._live.pod(meta.name)
             if live is not None and live.metadata.uid == meta.uid:
                 raise
-            # Only the UID was a precondition: the Pod of that name is another one.
+            # Only the UID was a precondition, so the Pod of that name now has another UID.
         # The server removes an unbound Pod at once, because it has no kubelet to wait for.
         gone = left is None or not (left.bound or left.metadata.finalizers)
         if left is not None and not gone:

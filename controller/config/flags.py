@@ -98,7 +98,7 @@ class Option:
     value_type: ValueType[Any]
     help: str
     default_help: str = ""
-    """The default in words, where the value alone is not clear."""
+    """A description of the default, where the value alone is not clear."""
 
 
 class Settings(BaseModel):

@@ -2,7 +2,7 @@
 
 Nothing is counted here. Each component keeps its `statistics()`, and a scrape converts these snapshots. Every
 series therefore exists from the start, at zero, and none has a `_created` twin. Each process of a simulation
-has its own registry. Values are given by label values, in the order of the definition's labels; a metric
+has its own registry. Values are keyed by label values, in the order of the definition's labels; a metric
 without labels has the single key `()`.
 """
 
@@ -72,7 +72,7 @@ class _Source(Collector):
 def numbers(definition: MetricDefinition, values: Mapping[LabelValues, float]) -> Metric:
     """Return a counter or gauge."""
     kind = CounterMetricFamily if definition.type is MetricType.COUNTER else GaugeMetricFamily
-    # The client accepts the name of a counter with or without `_total` and writes it with.
+    # The client accepts a counter's name with or without `_total`, and always writes the suffix.
     family = kind(definition.name, definition.help, labels=definition.labels)
     for labels, value in values.items():
         family.add_metric(labels, value)

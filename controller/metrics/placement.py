@@ -72,7 +72,7 @@ def sweep_metrics(sweep: SweepStatistics) -> Iterator[Metric]:
 
 
 def event_metrics(events: RecorderStatistics) -> Iterator[Metric]:
-    """Export what happened to Events."""
+    """Export the numbers of recorded, sent, dropped and pending Events."""
     yield number(m.EVENTS_RECORDED, events.recorded_total)
     yield numbers(m.EVENTS_SENT, by({"created": events.created_total, "refreshed": events.refreshed_total}))
     yield numbers(m.EVENTS_DROPPED, by({reason.value: n for reason, n in events.dropped_total.items()}))

@@ -27,7 +27,7 @@ from informers.events.recorder import EventRecorder
 REPORTING_CONTROLLER = "openrl.io/open-rl-scheduler"
 
 FLUSH_SECONDS = 3.0
-"""How long a stop may wait for Events; with `DRAIN_SECONDS` it is less than the Pod's grace period."""
+"""How long shutdown may wait for Events; with `DRAIN_SECONDS` it is less than the Pod's grace period."""
 
 SUCCEEDED = Phase.SUCCEEDED.value
 """The only reason that is not a code: a worker that succeeded has no `status.reason`."""

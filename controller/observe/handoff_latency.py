@@ -1,9 +1,9 @@
 """Latency from a freed seat to the next booking, for metrics only.
 
 A seat that leaves a ledger while workers wait is handed to the worker that is activated for it. The time runs
-from the moment when the cache shows the seat gone until it shows that worker's booking. A worker that does
-not book passes its time on to the next one. Seats that no worker can use do not count. Only a process that
-places workers measures, between `start` and `stop`.
+from the moment when the cache shows the seat gone until it shows that worker's booking. If a worker does not
+book the seat, its start time passes to the next one. Seats that no worker can use do not count. A process
+measures only while it places workers, between `start` and `stop`.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ HAND_OFF_BUCKETS_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 
 
 
 class HandOffLatency:
-    """The seats that are on their way from one worker to another. Times are loop time."""
+    """Tracks freed seats until the next worker books them. Times are loop time."""
 
     def __init__(self) -> None:
         self._measuring = False
         self._freed: deque[float] = deque()
-        # When the seat was freed for which each worker was activated, until the worker books it.
+        # By activated worker: the time at which its seat was freed. Dropped once it books the seat.
         self._pending: dict[ObjectKey, float] = {}
         self._seconds = Histogram(HAND_OFF_BUCKETS_SECONDS)
 
@@ -60,7 +60,7 @@ class HandOffLatency:
         self._freed.clear()
 
     def record_skipped(self, key: ObjectKey) -> None:
-        """Record that a worker did not book the seat: the next one may."""
+        """Record that a worker did not book the seat, so that the next one may."""
         since = self._pending.pop(key, None)
         if since is not None:
             self._freed.appendleft(since)

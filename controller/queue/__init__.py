@@ -1,1 +1,1 @@
-"""Which Workload is reconciled next, and which event activates which waiting worker."""
+"""The scheduling queue, and the events that activate its waiting workers."""

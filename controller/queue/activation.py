@@ -1,4 +1,4 @@
-"""Which waiting workers can use what became free: the oldest ones that fit.
+"""Selection of the waiting workers that can use freed capacity: the oldest ones that fit.
 
 Workers of one equivalence class have equal requests. Once one of them finds no seat, the others of its class
 find none either and are not checked. The seat that a worker would choose is reserved while younger workers
@@ -24,7 +24,7 @@ EquivalenceClass = tuple[Role, int, Amounts, tuple[Toleration, ...]]
 """Everything in a shareable worker's request that decides which seats fit it."""
 
 _ANY_WORKER = "any worker of the class"
-"""Stands for the UID of a worker that has no seat and that no claim has refused."""
+"""A placeholder for the UID of a worker that has no seat and that no claim has refused."""
 
 
 def equivalence_class_of(request: PlacementRequest | None) -> EquivalenceClass | None:
@@ -47,7 +47,7 @@ def reservation_of(request: PlacementRequest) -> SeatInfo:
 
 
 class ActivationPlanner:
-    """Finds the waiting workers that free seats go to."""
+    """Finds the waiting workers that get the free seats."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class ActivationPlanner:
         return planned
 
     def explainable(self, keys: Iterable[ObjectKey]) -> list[ObjectKey]:
-        """Return those of these workers whose wait has a known cause by now."""
+        """Return the given workers whose wait now has a known cause."""
         answers: dict[PlacementRequest, bool] = {}
         explainable = []
         for key in keys:

@@ -2,7 +2,7 @@
 
 A worker waits while it has not ended and has no bound Pod, with or without a seat (contract §5). The queue is
 updated event by event and always sorted. Workers with equal requests form an equivalence class: when a seat
-frees, checking the head of each class is enough, however many wait.
+is freed, checking the head of each class is enough, however many wait.
 
 The queue also tracks activated workers that have not been reconciled since, because younger workers yield to
 them, and workers whose wait could not be explained.
@@ -47,11 +47,11 @@ class SchedulingQueue:
         return (key for _, key in merge(*self._classes.values()))
 
     def by_equivalence_class(self) -> dict[Hashable, Sequence[Entry]]:
-        """Return the workers of each class, oldest first. The sequences are live: use them at once."""
+        """Return the workers of each class, oldest first. They are views: use them at once."""
         return dict(self._classes)
 
     def add(self, key: ObjectKey, creation_order: CreationOrder, equivalence_class: Hashable) -> None:
-        """Insert a worker in creation order. Adding it again changes nothing unless it is another object."""
+        """Insert a worker in creation order. Adding it again has no effect unless the object differs."""
         if self._workers.get(key) == (equivalence_class, creation_order):
             return
         self.remove(key)

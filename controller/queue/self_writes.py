@@ -5,9 +5,9 @@ watch, which may be faster. If a later step fails, that event must not replace t
 would be flooded. Ledger and claim events about a Workload are therefore held until its reconcile has ended.
 After a success they enqueue the Workload; after a failure it is retried anyway.
 
-A status event is our own if this process wrote that version. A status by another process may be older than
-what the Pod has shown before, and no later event would correct it. Such a Workload is reconciled after a
-delay. Without the delay, two processes of which one lags would answer each other's writes forever.
+A status event is our own if this process wrote that version. A status written by another process may be older
+than what the Pod has already shown, and no later event would correct it. Such a Workload is reconciled after
+a delay. Without the delay, two processes, one of which lags, would answer each other's writes forever.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ class QueueTriggers:
         return f"<QueueTriggers {self._scheduling_queue!r} planned={self._planned is not None}>"
 
     def subscribe(self, fleet_updater: FleetUpdater) -> None:
-        """Subscribe to the caches. Call it after the fleet updater has subscribed, whose fleet is read."""
+        """Subscribe to the caches, after the fleet updater has: the handlers read its fleet."""
         fleet_updater.on_inventory_changed = self._activate_all
         fleet_updater.on_capacity_freed = self._activate_fitting
         self._caches.workloads.on_change(self._on_workload, inline=True)
@@ -80,7 +80,7 @@ class QueueTriggers:
         self._queue.add(key, order=self._order_of(key))
 
     def activate_next(self, workload: Workload) -> None:
-        """Offer the free seat for which this worker was activated, and which it did not book, to the next."""
+        """Offer the next worker the seat for which this worker was activated and which it did not book."""
         key = ObjectKey.of(workload)
         self._skipped[key] = None
         self.hand_offs.record_skipped(key)
@@ -91,7 +91,7 @@ class QueueTriggers:
     def _on_workload(self, old: Workload | None, new: Workload | None) -> None:
         """Handle a new spec, a deletion, an end, or a status that another process wrote.
 
-        Waiting workers are reconciled every retry interval. Other workers are not: a late status write by the
+        Only waiting workers are reconciled every retry interval. For the others, a late status write by the
         previous leader would otherwise never be corrected, because the Pod's events may have come first.
         """
         if new is None:
@@ -198,7 +198,7 @@ class QueueTriggers:
         return workload.creation_order if workload else ("", key.name)
 
     def _activate_fitting(self) -> None:
-        """Activate the waiting workers that can use what became free."""
+        """Activate the waiting workers that can use the freed capacity."""
         self._skipped.clear()
         self._schedule_plan()
 
@@ -226,7 +226,7 @@ class QueueTriggers:
     # The scheduling queue.
 
     def _update_queue(self, workload: Workload) -> None:
-        """Add a Workload to the scheduling queue or remove it, by what the caches show of it and its Pods."""
+        """Add a Workload to the scheduling queue or remove it, depending on its cached state and Pods."""
         pods = self._caches.pods_of(workload.uid)
         if workload.terminal or workload.deleting or any(pod.bound for pod in pods):
             self._dequeue(workload)
@@ -237,7 +237,7 @@ class QueueTriggers:
         self._gauges.set_waiting(key, workload)
 
     def _dequeue(self, workload: Workload) -> None:
-        """Remove a Workload from the scheduling queue; a seat that it was activated for goes to the next."""
+        """Remove a Workload from the queue, and offer the seat that it was activated for to the next one."""
         key = ObjectKey.of(workload)
         self._gauges.clear_waiting(key)
         if self._scheduling_queue.remove(key):

@@ -32,8 +32,8 @@ HOPELESS = frozenset({JoinCheck.ROLE_REFUSED, JoinCheck.DEVICE_TOO_SMALL})
 async def abandon_refusing_claim(context: ReconcileContext, scope: Scope) -> Result | None:
     """Delete the Pod, clear the status, and release the seat on a claim that refused for too long.
 
-    The claim is not offered to this worker again for a while. Raises `Conflict` if the Pod changed
-    meanwhile: it may be bound.
+    The claim is not offered to this worker again for a while. Raises `Conflict` if the Pod has changed,
+    because it may be bound.
     """
     workload, pod = scope.workload, scope.pod
     claim = context.claim(workload.status.claim_name)

@@ -1,7 +1,8 @@
 """Contract §5.9: assign a worker without a claim, by the placement strategy.
 
-`binpack` books a seat first, and creates an own claim if no ledger accepts the worker. `spread` creates an
-own claim first. The order of writes is seat, claim, status; the Pod follows in contract §5.10.
+`binpack` tries to book a seat first, and creates the worker's own claim if no ledger accepts it. `spread`
+tries to create the worker's own claim first. The order of writes is seat, claim, status; the Pod follows in
+contract §5.10.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ async def assign(context: ReconcileContext, scope: Scope) -> Result | None:
 async def _create_own_claim(
     context: ReconcileContext, scope: Scope, request: PlacementRequest
 ) -> Assignment | None:
-    """Create the ledger of an own claim with the creator's seat, then the claim.
+    """Create the ledger of the worker's own claim with the worker's seat, then the claim.
 
     Returns `None` if the worker waits, with the reason in its status.
     """
@@ -121,7 +122,7 @@ async def _create_claim(
     shapes: tuple[DeviceShape, ...],
     request: PlacementRequest,
 ) -> ClaimNameState:
-    """Create the ledger's claim; returns `OPEN` if it exists now, else the state of its name."""
+    """Create the ledger's claim; returns `OPEN` if the claim now exists, else the state of its name."""
     settings = context.settings
     requests = device_requests(
         shapes,
@@ -142,11 +143,11 @@ async def _create_claim(
 
 
 def _existing_claim_state(claim: ResourceClaim, ledger: ClaimLedger) -> ClaimNameState:
-    """Return what an existing claim means for a ledger that was just created for its name."""
+    """Return the name state that an existing claim implies for a ledger just created under its name."""
     if claim.deleting:
         return ClaimNameState.ENDING
     if claim.owned_by(ledger.metadata.uid):
         return ClaimNameState.OPEN
-    # With a deleted ledger as owner it is being garbage collected. Without one it is not ours, and stays.
+    # If its owner is a deleted ledger, it is being garbage collected. Without an owner it is not ours.
     had_ledger = any(owner.kind == CLAIM_LEDGERS_KIND for owner in claim.metadata.owner_references)
     return ClaimNameState.ENDING if had_ledger else ClaimNameState.OTHERS

@@ -1,6 +1,6 @@
 """Back-off of one process: which claims a worker avoids, and when it tries again after a rejection.
 
-The state is lost at a restart, which costs one more attempt each.
+The state is lost on a restart, which costs one more attempt per claim or worker.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class RejectionBackoff:
         return hold.seconds
 
     def count(self, worker_uid: str) -> int:
-        """Return the rejections since the worker last ran."""
+        """Return the number of rejections since the worker last ran."""
         hold = self._holds.get(worker_uid)
         return 0 if hold is None else hold.count
 

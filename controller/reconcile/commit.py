@@ -3,7 +3,7 @@
 A commit is attempted once, on the version that the decision was based on. After a conflict it is not repeated
 on a newer version: another process may have written that version to fence this very seat before releasing it.
 A commit is *lost* if a live read shows that the status does not name this claim. The seat is then released by
-its assignment ID, and the worker is decided on again (contract §4).
+its assignment ID, and the placement is decided again (contract §4).
 
 The seat may have been booked by another process that is about to commit it: adoption gives it a new
 assignment ID. So no seat is released before a status write has fenced such commits.
@@ -54,11 +54,11 @@ async def undo_booking(context: ReconcileContext, workload: Workload, booked: As
 
 
 async def _fence(context: ReconcileContext, workload: Workload, booked: Assignment) -> Workload | None:
-    """Return the Workload in a version after which no earlier write can assign this seat.
+    """Return the Workload at a version at which no earlier write can still assign this seat.
 
     A live read without the assignment proves nothing: an unanswered write of ours, or a write of another
-    process, may still be on its way. A further write makes those conflict. Raises `ContendedError` if that
-    write fails, too; the next reconcile then adopts the seat.
+    process, may still be in flight. A further write makes such writes conflict. Raises `ContendedError` if
+    that write fails, too; the next reconcile then adopts the seat.
     """
     live = await context.read_live(workload)
     if live is None or live.status.claim_name == booked.claim or live.deleting or live.terminal:

@@ -1,7 +1,8 @@
-"""Contract §5.12: a finished Pod has ended, or it was lost.
+"""Contract §5.12: handle a finished Pod, which has either ended or been lost.
 
-It has ended only if nothing removed it. Then the terminal status is written first, and the status keeps where
-the worker ran while its seat is released. A lost Pod is replaced, and its seat stays booked for the next one.
+It has ended only if nothing removed it. The terminal status is then written first, so that it records where
+the worker ran before its seat is released. A lost Pod is replaced, and its seat stays booked for the next
+one.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ async def _replace(context: ReconcileContext, scope: Scope, live: Pod, cached: P
 
 
 def failure_message(pod: Pod) -> str:
-    """Return the Pod's message, or the exit of the first container that failed."""
+    """Return the Pod's message, or a description of the first container's failure."""
     if pod.status.message:
         return pod.status.message
     for status in (*pod.status.init_container_statuses, *pod.status.container_statuses):

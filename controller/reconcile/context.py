@@ -1,6 +1,6 @@
 """State that the reconcile steps share: the parts of one controller, and one Workload in one reconcile.
 
-A step is a function of both. It returns a `Result` to end the reconcile, or `None` to continue.
+A step is a function of these two. It returns a `Result` to end the reconcile, or `None` to continue.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _log = logs.get_logger(__name__)
 UNCHANGED = StatusUpdate()
 
 MAX_NAME_ATTEMPTS = 16
-"""Names tried for an own claim. A name is skipped only if live workers of others use it."""
+"""Names tried for a worker's own claim. A name is skipped only if live workers of others use it."""
 
 
 class ContendedError(Exception):

@@ -18,7 +18,7 @@ from placement.types import PlacementRequest
 
 
 async def fall_back(context: ReconcileContext, scope: Scope) -> Result | None:
-    """Move a worker whose Pod fits nowhere to a seat, or clear it to create a better claim of its own.
+    """Move a worker whose Pod fits nowhere to a seat, or clear its assignment for a better claim.
 
     If neither helps, it waits with its pending claim, which is the autoscaler's signal.
     """
@@ -61,8 +61,8 @@ async def move_to_seat(
 ) -> Workload | None:
     """Book a seat elsewhere, delete the refused Pod on its version, and commit the new assignment.
 
-    Returns `None` if no ledger accepts the worker. Raises `Conflict`, with the new seat released, if the Pod
-    changed meanwhile: it keeps its claim if it was bound.
+    Returns `None` if no ledger accepts the worker. If the Pod has changed, releases the new seat and raises
+    `Conflict`: a bound Pod keeps its claim.
     """
     if not request.shareable:
         return None

@@ -1,9 +1,10 @@
 """State of one process that no API object holds.
 
-All of it may be lost in a restart. Waits then start again, so decisions come later, but stay correct. Only
-ages are taken from the wall clock again: one that is hours ahead ends a wait early.
+All of it may be lost on a restart. Waits then start again, so decisions come later, but stay correct. Ages
+are the exception: they are taken from the wall clock again, and a clock that is hours ahead ends a wait
+early.
 
-Durations count by the monotonic clock. With the wall clock, setting it back would extend every back-off.
+Durations are measured by the monotonic clock. Setting back the wall clock must not extend every back-off.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class AllocationTimes:
         return f"<AllocationTimes seen={len(self._seen)}>"
 
     def age(self, claim: ResourceClaim) -> timedelta:
-        """Return how long ago this allocation was first seen; 0 if it was not."""
+        """Return how long ago this allocation was first seen; 0 if it has not been seen."""
         seen = self._seen.get(claim.metadata.uid)
         if seen is None or seen[0] != claim.status.allocation:
             return timedelta()
@@ -65,7 +66,7 @@ class PendingBookings:
 
 @dataclass(frozen=True)
 class LocalState:
-    """The parts of the local state."""
+    """The local state of one controller."""
 
     allocation_times: AllocationTimes
     claim_backoff: ClaimBackoff
@@ -110,7 +111,7 @@ class LocalState:
         return state
 
     def settle(self, worker_uid: str) -> None:
-        """Drop what concerned the wait of a worker that is placed or has ended."""
+        """Drop the wait state of a worker that is placed or has ended."""
         self.claim_backoff.forget(worker_uid)
         self.rejection_backoff.forget(worker_uid)
         self.ages.settle(worker_uid)
@@ -131,7 +132,7 @@ class Milestone(Enum):
     POD_DELETION_REQUESTED = auto()
 
     def time(self, workload: Workload, pod: Pod | None) -> datetime | None:
-        """Return its last time in UTC according to the objects, if they have one."""
+        """Return the time of its last occurrence (UTC) as recorded in the objects, if any."""
         if self is Milestone.WAIT_STARTED:
             return waiting_since(workload)
         if pod is None:

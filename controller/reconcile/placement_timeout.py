@@ -1,8 +1,9 @@
 """Contract §5.13: fail a worker that was not placed within the placement timeout, so that it never starts.
 
 The time counts from the last transition of `Placed` to False, or from creation if `Placed` was never written.
-Waiting for its own predecessor claim to end does not count. The Pod is first: deleted on the version that
-showed it unbound (a conflict means no timeout), or shown absent by a live read. Then `Failed`, seat, claim.
+Time spent waiting for a predecessor's claim to end does not count. First, the Pod is deleted on the version
+that showed it unbound (a conflict cancels the timeout), or a live read shows that it is absent. Then `Failed`
+is written, and seat and claim are released.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ EXPIRED = Result()
 
 
 async def enforce(context: ReconcileContext, key: ObjectKey, result: Result) -> Result:
-    """Fail a waiting worker whose time is over; else return `result`, due at the timeout at the latest."""
+    """Fail a worker that has timed out; otherwise return `result`, due no later than the timeout."""
     workload = context.caches.workloads.store.get(key)
     if workload is None or workload.deleting or workload.terminal or key not in context.scheduling_queue:
         return result
@@ -57,13 +58,13 @@ def remaining_seconds(context: ReconcileContext, workload: Workload) -> float | 
 
 
 def grace_seconds(context: ReconcileContext, workload: Workload, pod: Pod | None) -> float:
-    """Return the time that kube-scheduler still has for a Pod that was created just now."""
+    """Return the time that kube-scheduler still has for a Pod that was just created."""
     age = context.local_state.ages.age(Milestone.POD_CREATED, workload, pod)
     return 0.0 if age is None else (SCHEDULING_GRACE - age).total_seconds()
 
 
 async def expire(context: ReconcileContext, workload: Workload, pod: Pod | None) -> None:
-    """Delete the Pod, fail the Workload, and release its seat and claim. Raises `Conflict`: no timeout."""
+    """Delete the Pod, fail the Workload, and release its seat and claim. A `Conflict` cancels the timeout."""
     if pod is not None:
         await context.writer.delete_pod(pod, on_version=True)
     elif await context.live.pod_of(workload.name):

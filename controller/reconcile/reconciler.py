@@ -57,11 +57,11 @@ class Reconciler:
             if was_activated:
                 self._pass_on_unused_seat(before, after or before)
             if after is None or after.uid != before.uid:
-                # The deletion event came during this reconcile, which may have stored state again since.
+                # The deletion event arrived during this reconcile, which may have stored new state since.
                 self._context.local_state.forget(before.uid)
 
     def _pass_on_unused_seat(self, before: Workload, after: Workload) -> None:
-        """Activate the next worker unless this one, activated for a free seat, was assigned a seat.
+        """Activate the next worker if this one was activated for a free seat and was not assigned one.
 
         An assigned worker without a new assignment booked its seat before the activation.
         """
@@ -135,7 +135,7 @@ async def add_finalizer(context: ReconcileContext, scope: Scope) -> Result | Non
 
 
 async def validate(context: ReconcileContext, scope: Scope) -> Result | None:
-    """Build the placement request. A placed worker is never failed by a stricter rule."""
+    """Build the placement request. A stricter rule never fails a placed worker."""
     workload = scope.workload
     if workload.status.claim_name or ownership_of(scope.pod, workload) is PodOwnership.OURS:
         scope.request = context.requests.of(workload)

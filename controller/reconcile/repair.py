@@ -1,6 +1,6 @@
 """Contract §5.6: repair what a crash, a manual edit or another process left inconsistent.
 
-The running process matters most: a live Pod's assignment overrides the status if its claim is live, and a
+The running process takes precedence: a live Pod's assignment overrides the status if its claim is live, and a
 lost seat is booked again under the Pod's assignment. Repair never evicts another worker. It removes nothing
 before live reads agree, because a cache may lag behind another process's move.
 """
@@ -24,7 +24,7 @@ from ledger.state import ClaimLedger, SeatRef
 
 
 async def repair(context: ReconcileContext, scope: Scope) -> Result | None:
-    """Make Pod, status and ledger name the same assignment, with and without a Pod."""
+    """Make status and ledger, and the Pod if there is one, name the same assignment."""
     workload, pod = scope.workload, scope.pod
     if pod is not None and assignment_on(pod, workload) != assignment_of(workload):
         await _reconcile_pod_and_status(context, workload)
@@ -41,7 +41,7 @@ async def repair(context: ReconcileContext, scope: Scope) -> Result | None:
 
 
 async def _wait(context: ReconcileContext, scope: Scope) -> Result:
-    """End the reconcile after a repair that an event follows, perhaps the end of the Pod."""
+    """End the reconcile after a repair. An event will follow, such as the end of the Pod."""
     pod = context.pod(scope.workload)
     if pod is None or pod.metadata.deletion_timestamp is None:
         return context.retry
@@ -147,7 +147,7 @@ async def _restore_seat(context: ReconcileContext, scope: Scope, claim: Resource
 async def _repoint(context: ReconcileContext, claim: ResourceClaim, ledger: ClaimLedger) -> None:
     """Make a recreated ledger the owner of its live claim, before garbage collection deletes the claim.
 
-    A live read saves the time of retries after conflicts from a lagging cache.
+    It reads the claim live, because a lagging cache would cause conflicts and retries.
     """
     if claim.owned_by(ledger.metadata.uid):
         return
@@ -162,7 +162,7 @@ async def _repoint(context: ReconcileContext, claim: ResourceClaim, ledger: Clai
 
 
 async def _release_unrecorded_seat(context: ReconcileContext, workload: Workload) -> Workload:
-    """Release a seat that the status does not name, after a fencing write against its booker."""
+    """Release a seat that the status does not name, after a write that fences its booker."""
     claim_name = workload.status.claim_name
     seats = context.seats(workload)
     unrecorded = [(claim, ref) for claim, refs in seats.items() for ref in refs if claim != claim_name]

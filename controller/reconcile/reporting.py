@@ -82,7 +82,7 @@ async def report_no_capacity(
     held_claims = context.local_state.claim_backoff.held_claims(workload.uid)
     explanation = context.fleet.explain(request, held_claims)
     if explanation.lacks_causes:
-        # The queue activates the worker once the caches show what they lack now.
+        # The queue activates the worker once the caches show what is missing now.
         context.scheduling_queue.mark_unexplained(ObjectKey.of(workload))
     code, message = ReasonCode.WAITING_FOR_CAPACITY, explanation.sentence
     if refused_pod is not None:

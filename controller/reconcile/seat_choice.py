@@ -33,7 +33,7 @@ async def book_seat(
 ) -> Assignment | None:
     """Book the best seat that accepts this worker; `None` if none does.
 
-    Raises `YieldedError` for an older waiting worker, `ContendedError` if others won every attempt.
+    Raises `YieldedError` if an older worker goes first, `ContendedError` if others won every attempt.
     """
     refused = list(context.local_state.claim_backoff.held_claims(workload.uid))
     while True:
@@ -114,7 +114,7 @@ async def book_offer(
                 seat_request = replace(seat_request, gone_predecessor_uid=holder)
                 answer = await context.book.join(offer.claim, seat_request, recheck=recheck)
     finally:
-        # The cache already shows a booked seat, which counts there; a failed booking no longer counts.
+        # The cache already shows and counts a booked seat; a failed booking no longer counts.
         end_booking(context, request)
     if isinstance(answer, Contended):
         raise ContendedError(answer.claim)
@@ -150,7 +150,7 @@ def recheck_of(
 
     def check(ledger: ClaimLedger) -> Refusal | None:
         if any(seat.workload_uid == request.worker_uid for seat in ledger.seats):
-            # Another process booked for this worker meanwhile: that seat is adopted.
+            # Another process has booked a seat for this worker: that seat is adopted.
             return None
         # Our own reservation must not count against us.
         context.fleet.cancel_reservation(offer.claim, reservation.assignment_id)

@@ -57,7 +57,7 @@ class SweepStatistics:
 
 
 class Sweep:
-    """Finds orphans, remembers since when they look orphaned, and releases them."""
+    """Finds orphans, remembers when they first looked orphaned, and releases them."""
 
     def __init__(self, context: ReconcileContext, activate: Callable[[Workload], None]) -> None:
         self._context = context
@@ -175,7 +175,7 @@ class Sweep:
         return pod is None or not pod.owned_by(ref.workload_uid) or pod.finished
 
     async def _retire(self, claim: str, uid: str) -> bool:
-        """Retire a ledger if a live read shows this UID, and no seats or no claim and only orphan seats."""
+        """Retire a ledger if a live read shows this UID, and no seats, or no claim and only orphans."""
         ledger = await self._context.live.ledger_of(claim)
         if ledger is None or ledger.metadata.uid != uid:
             return False

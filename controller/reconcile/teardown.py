@@ -23,7 +23,7 @@ from ledger.state import ClaimLedger, SeatRef
 
 
 async def finish_deletion(context: ReconcileContext, scope: Scope) -> Result | None:
-    """For a Workload being deleted: delete its Pods, release every seat of its UID, drop the finalizer."""
+    """Finish a deletion: delete the Pods, release every seat of the UID, and remove the finalizer."""
     workload = scope.workload
     if not workload.deleting:
         return None
@@ -40,7 +40,7 @@ async def finish_deletion(context: ReconcileContext, scope: Scope) -> Result | N
 
 
 async def finish_terminal(context: ReconcileContext, scope: Scope) -> Result | None:
-    """For a Workload that has ended: finish a withdrawal that was interrupted."""
+    """Finish the interrupted withdrawal of a Workload that has ended."""
     if not scope.workload.terminal:
         return None
     context.local_state.settle(scope.workload.uid)
@@ -51,7 +51,7 @@ async def finish_terminal(context: ReconcileContext, scope: Scope) -> Result | N
 async def withdraw(context: ReconcileContext, workload: Workload) -> None:
     """Delete the Pods of a terminal Workload, and release its seats and claim.
 
-    A finished Pod stays as a record. Raises `Conflict` if a running one may have finished meanwhile.
+    A finished Pod stays as a record. Raises `Conflict` if a running one may have finished in the meantime.
     """
     for pod in context.caches.pods_of(workload.uid):
         if not pod.finished and pod.metadata.deletion_timestamp is None:
@@ -132,7 +132,7 @@ async def _delete_pods(context: ReconcileContext, workload: Workload) -> Pod | N
 async def _release_all(context: ReconcileContext, workload: Workload) -> None:
     """Release every seat of a UID that gets no further Pod, under any assignment ID.
 
-    Without the finalizer only the sweep comes back for this worker, so this reads the ledgers themselves. A
+    Once the finalizer is removed, only the sweep handles this worker again, so the ledgers are read live. A
     seat booked by another process that crashed may be neither in the status nor in the cache. It is found on
     the claim named after this worker; elsewhere it is left to the sweep.
     """

@@ -58,7 +58,7 @@ def is_unschedulable(pod: Pod) -> bool:
 
 
 async def resolve_ownership(context: ReconcileContext, scope: Scope) -> Result | None:
-    """Fail on a foreign Pod with our name, and delete a predecessor's."""
+    """Fail the Workload if a foreign Pod has its Pod name; delete a predecessor's Pod."""
     workload, pod = scope.workload, scope.pod
     ownership = ownership_of(pod, workload)
     if pod is not None and ownership is PodOwnership.FOREIGN:
@@ -97,8 +97,8 @@ async def create_missing(context: ReconcileContext, scope: Scope) -> Result | No
     """Create the Pod of an assigned worker.
 
     For an assignment from an earlier reconcile, a status write with `Placing` comes first. It proves that the
-    Workload has not ended. It also fences another process that is about to clear this assignment: that one
-    would see no Pod yet, and release the seat of the Pod created here.
+    Workload has not ended. It also fences another process that is about to clear this assignment. That
+    process would otherwise see no Pod yet, and release the seat of the Pod created here.
     """
     if scope.pod is not None:
         return None
@@ -110,7 +110,7 @@ async def create_missing(context: ReconcileContext, scope: Scope) -> Result | No
 
 
 async def create(context: ReconcileContext, workload: Workload) -> Result | None:
-    """Create the Pod of an assignment that this reconcile has just written; `None` if it exists now."""
+    """Create the Pod of an assignment that this reconcile has just written; `None` if it now exists."""
     document = pod_document(workload, assignment_of(workload), _preferred_nodes(context, workload))
     try:
         await context.writer.create_pod(document)
@@ -128,7 +128,7 @@ async def create(context: ReconcileContext, workload: Workload) -> Result | None
 
 
 async def _read_back(context: ReconcileContext, workload: Workload) -> Result | None:
-    """Read the Pod that has the name: another one, or ours if only the answer was lost."""
+    """Read the existing Pod of that name: ours if only the answer was lost, otherwise another one."""
     pod = await context.live.pod_of(workload.name)
     if pod is None:
         # The server failed before it stored anything, and may continue to fail.

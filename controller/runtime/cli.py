@@ -45,8 +45,8 @@ def run_command(
 ) -> int:
     """Execute the command line and return the exit status.
 
-    `argv` excludes the program's name. `run` returns the exit status of the controller. A `UsageError` of
-    `run` is shown like an invalid flag. `check` runs before the first log record. It raises
+    `argv` excludes the program's name. `run` returns the exit status of the controller. A `UsageError` raised
+    by `run` is shown like an invalid flag. `check` runs before the first log record. It raises
     `ConfigurationError` if a setting does not work.
     """
     try:

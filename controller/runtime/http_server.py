@@ -1,7 +1,7 @@
 """HTTP servers for probes and metrics.
 
-The socket is bound first, so that an unusable address becomes an error of its setting. Requests are not
-logged, because probes arrive every few seconds.
+The socket is bound first, so that an unusable address is reported as an error of its setting. Requests are
+not logged, because probes arrive every few seconds.
 """
 
 from __future__ import annotations

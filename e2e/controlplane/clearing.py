@@ -1,8 +1,8 @@
 """Cleanup of a cluster between tests.
 
 It removes the objects of the controller's kinds in one namespace, and the objects with the label of `fleet`.
-No controller runs meanwhile, so this module also removes the controller's finalizers. With real kubelets it
-only waits: a Pod ends with its own grace period, and Kubernetes removes its own finalizers.
+No controller runs during the cleanup, so this module also removes the controller's finalizers. With real
+kubelets it only waits: a Pod ends with its own grace period, and Kubernetes removes its own finalizers.
 """
 
 from http import HTTPStatus

@@ -85,7 +85,7 @@ class Cluster(ABC):
         raise Unsupported(f"{self!r} does not own its {name}")
 
     def restart(self, name: str) -> None:
-        """Restart a component and return when it works."""
+        """Restart a component and return once it works."""
         raise Unsupported(f"{self!r} does not own its {name}")
 
     @contextmanager

@@ -1,7 +1,7 @@
 """Fixtures for tests on a cluster. A test module names this module in `pytest_plugins`.
 
-One cluster serves a whole session, since a start takes seconds. It is empty before and after each test. All
-programs are built before the first test, so that no test's time limit includes minutes of compiling.
+One cluster serves a whole session, since starting one takes seconds. It is empty before and after each test.
+All programs are built before the first test, so that no test's time limit includes minutes of compiling.
 """
 
 import os

@@ -4,7 +4,7 @@
         plane.create_nodes(Fleet(nodes=2))
         print(plane.kubectl("get", "nodes"))
 
-`start` returns when every component has proved that it works. The end of the context stops all processes,
+`start` returns once every component has proved that it works. The end of the context stops all processes,
 waits for them, and removes the run folder. A guard does the same if this process dies. A failed start also
 leaves nothing behind, and reports the end of the failed component's log.
 """
@@ -137,7 +137,7 @@ class ControlPlane(Cluster):
         self._await_ready(name)
 
     def install(self, manifests: Path = MANIFESTS) -> None:
-        """Install, and restart the garbage collector. It would otherwise learn the new kinds after 30 s."""
+        """Install, and restart the garbage collector, which otherwise needs 30 s to learn new kinds."""
         super().install(manifests)
         self.restart("kube-controller-manager")
 

@@ -227,7 +227,7 @@ def frozen(controller: ControllerProcess) -> Iterator[None]:
         return False
 
     try:
-        # Poll faster than usual, because the work that the freeze must interrupt continues meanwhile.
+        # Poll faster than usual, because the work that the freeze must interrupt continues.
         wait_until(
             stopped_between_turns,
             f"the event loop of process {pid} never waits",

@@ -40,7 +40,7 @@ class LedgerWitness:
 
     @property
     def most_seats(self) -> int:
-        """The largest number of seats of any ledger at any revision."""
+        """The maximum number of seats in any ledger at any revision."""
         return max((len(revision.seats) for revision in self.revisions), default=0)
 
     @property

@@ -1,7 +1,7 @@
 """The scenarios on a kind cluster: real kubelets, containers and a DRA driver, and the installed controller.
 
 `make e2e-kind` builds the image, creates a cluster with three nodes, loads the images, installs `overlay`,
-runs `test_placement.py`, `test_drain.py` and `test_kind_*.py`, and removes everything that it created, also
+runs `test_placement.py`, `test_drain.py` and `test_kind_*.py`, and removes everything that it created, even
 after Ctrl-C or a kill. It stops the Docker daemon if it started it. With `E2E_PROVIDER=kind`, `pytest e2e`
 does the same and accepts a selection of tests. Variables:
 

@@ -73,7 +73,7 @@ class KindCluster(ExternalCluster):
 
 @contextmanager
 def prepared_kind(settings: KindSettings) -> Iterator[Callable[[], KindCluster]]:
-    """Prepare Docker and the controller's image while the block runs, and yield what creates the cluster."""
+    """Prepare Docker and the controller's image; yield a function that creates the cluster."""
     name = f"openrl-e2e-{secrets.token_hex(3)}"
     kit = Kit(settings.kit) if settings.kit else None
     with ExitStack() as stack:

@@ -1,6 +1,6 @@
 """Rollouts under load: no seat is lost, no revision exceeds the limit, no worker is disturbed.
 
-Thirty workers arrive one after the other and take all seats, while the installed controller is replaced,
+Thirty workers arrive one by one and book all seats, while the installed controller is replaced,
 killed or stopped. Independent watches observe every version of every ledger and of every worker's Pod.
 """
 
@@ -38,7 +38,7 @@ pytestmark = pytest.mark.timeout(400)
 
 
 def small_worker(number: int) -> Object:
-    """Return a worker of which ten fit on each node."""
+    """Return a worker so small that ten fit on each node."""
     made = workload(f"worker-{number:02}")
     requests = {"memory": "64Mi", "cpu": "20m"}
     made["spec"]["template"]["spec"]["containers"][0]["resources"] = {"requests": requests}

@@ -9,7 +9,7 @@ from typing import Any
 
 
 def titled(*subjects: ModuleType) -> Iterator[tuple[str, Any]]:
-    """Yield title and coroutine function of each one, in source order."""
+    """Yield title and coroutine function of each case or scene, in source order."""
     for subject in subjects:
         for name, value in vars(subject).items():
             if iscoroutinefunction(value) and not name.startswith("_"):

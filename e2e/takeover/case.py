@@ -1,6 +1,6 @@
 """Reads a case and creates its objects on an API server.
 
-The server chooses UIDs, but a fixture writes them out, and with them the names that contain their first eight
+The server chooses UIDs, but a fixture contains fixed ones, and names that contain their first eight
 characters. As objects are created, each UID of the file is replaced by the real one wherever it occurs. A UID
 without an object in the file belongs to a deleted object and is not replaced.
 
@@ -138,7 +138,7 @@ def create_objects(case: Case, stage: Stage) -> Names:
         status = item.pop("status", None) if item["kind"] != "ClaimLedger" else None
         uid = item["metadata"].pop("uid")
         item["metadata"].pop("deletionTimestamp", None)
-        # A dedicated claim's name contains the UID of its Workload, so the Workload comes first.
+        # A dedicated claim's name contains the UID of its Workload, so the Workload is created first.
         names.add(uid, stage.create(item))
         if status is not None and item["kind"] != "Pod":
             stage.write_status(item["kind"], item["metadata"]["name"], names.translate(status))

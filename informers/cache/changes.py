@@ -28,7 +28,7 @@ class Transition(Struct, Generic[T], frozen=True, gc=False):
 
 
 class Synced(Struct, frozen=True, gc=False):
-    """End of the first list: every object of it has been reported."""
+    """End of the first list: every object in it has been reported."""
 
 
 Change = Transition[T] | Synced

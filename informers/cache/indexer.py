@@ -4,8 +4,9 @@ Invariant: an object is in exactly the buckets that the index functions return f
 `put` and `discard` change objects and buckets in one step without awaiting, so no reader on the event loop
 sees one without the other.
 
-Index functions must be pure and must not raise: to leave a bucket, the function is called on the old object
-again. All values are computed before anything changes, so a function that does raise has no effect.
+Index functions must be pure and must not raise: to remove an object from its buckets, the functions are
+called on it again. All values are computed before anything changes, so a function that does raise has no
+effect.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ Guarantees:
    applied to it (see `informers.cache.store`).
 2. Each handler receives every change of the store exactly once, whether a watch, a list or one of our own
    writes made it. Changes of one object arrive in the order in which they were made.
-3. A handler can be added at any time. It first receives every existing object as an addition; then its
-   registration `has_synced`.
+3. A handler can be added at any time. It first receives every existing object as an addition; then
+   `has_synced` of its registration becomes true.
 4. When a handler is called, the store and its indexes already show that change, and perhaps later ones.
 5. An object that replaced another of its name is reported as a deletion and an addition, never as an update.
 6. A slow or failing handler stops neither the store nor other handlers. No server failure ends `run`.
@@ -156,7 +156,7 @@ class SharedInformer(Generic[T]):
         """
         if self.store.notifying:
             raise RuntimeError("a handler cannot be added by an inline handler: add it from a task")
-        # Existing handlers first: the new one reads from the store what a list has yet to report to them.
+        # Existing handlers first: the store shows the new one what a list has not yet reported to them.
         self.store.finish_report()
         kind = InlineRegistration if inline else QueuedRegistration
         name = name or getattr(callback, "__qualname__", repr(callback))
@@ -171,7 +171,7 @@ class SharedInformer(Generic[T]):
         return registration
 
     async def run(self) -> None:
-        """Keep the store up to date and notify the handlers until cancelled. Raises whatever ends that."""
+        """Keep the store up to date and notify the handlers until cancelled. Raises any other error."""
         if self._tasks is not None:
             raise RuntimeError(f"the informer of {self._reflector} is already running")
         try:

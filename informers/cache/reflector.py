@@ -1,4 +1,4 @@
-"""Keeps a store in step with the API server by list and watch.
+"""Keeps a store in sync with the API server by list and watch.
 
 The reflector is a state machine. `Listing`, `Watching` and `BackingOff` are values: `step` performs one and
 returns the next, and `run` loops. No other variable decides the next step:
@@ -257,7 +257,7 @@ class Reflector(Generic[T]):
         return True
 
     def _after_failed_watch(self, error: ApiError, fruitless: int) -> State:
-        """Return the state after a broken watch, the last of `fruitless` in a row without progress."""
+        """Return the state after a broken watch, the `fruitless`-th in a row without progress."""
         unwatchable = isinstance(error, Gone | TooLargeResourceVersion | NotFound)
         if unwatchable or fruitless >= FRUITLESS_WATCHES_MAX:
             cause = _CAUSES.get(type(error), ListCause.FRUITLESS)
@@ -265,7 +265,7 @@ class Reflector(Generic[T]):
         return self._back_off("watch", error, then=Watching(fruitless))
 
     def _timed_out_idle(self, error: ApiError) -> bool:
-        """Whether the idle timeout ended an open watch, which was a long enough delay to continue at once."""
+        """Whether the idle timeout ended an open watch, which is enough of a delay to continue at once."""
         event_at = self._counters.last_event_at
         waited = event_at is not None and anyio.current_time() - event_at >= IDLE_SECONDS / 2
         return waited and isinstance(error, OutcomeUnknown)

@@ -141,7 +141,7 @@ class ReflectorCounters:
 
     @contextmanager
     def watch(self) -> Iterator[None]:
-        """Count a watch, and its duration and events until it ends in any way."""
+        """Count a watch, and its duration and events until it ends, however it ends."""
         self.watches += 1
         began_at, events_before = anyio.current_time(), self.events
         try:

@@ -8,8 +8,8 @@ Guarantees:
 - A list takes effect completely or not at all. Keys that it lacks are deleted, unless written after it.
 - Objects and indexes change together, before subscribers are notified. Each change is reported once, whether
   a watch, a list or a write made it. While the changes of a list are reported, the store already holds the
-  whole list. A long list is reported in slices; another change of an object in it is reported after the
-  list's change of that object, at once.
+  whole list. A long list is reported in slices. If an object in it changes meanwhile, the list's change of
+  that object and then the new change are reported at once.
 - An object that cannot be decoded is marked unreadable, which neither updates nor deletes it.
 
 Not guaranteed: every intermediate version, a meaningful order across keys, or agreement with the server at
@@ -189,7 +189,7 @@ class Store(Generic[T]):
 
         The list takes effect in one step; preparing and reporting it are sliced. `restored` means that the
         server's version regressed (etcd was restored from a backup): the list then also replaces newer
-        versions, and known deletions do not count. Raises `RuntimeError` for a void list.
+        versions, and known deletions are ignored. Raises `RuntimeError` for a void list.
         """
         yield from self._report_list()
         version = version_number(resource_version)
@@ -207,7 +207,7 @@ class Store(Generic[T]):
             pass
 
     def apply_write(self, obj: T) -> None:
-        """Apply the response to a create, update or patch, or to a delete that leaves the object existing."""
+        """Apply the response to a create, update or patch, or to a delete that does not remove the object."""
         if not self._selects(obj):
             return self.apply_delete(obj, answer=obj)
         self._before_change(ObjectKey.of(obj))
@@ -216,8 +216,8 @@ class Store(Generic[T]):
     def apply_delete(self, obj: T, *, answer: T | None = None) -> None:
         """Apply the deletion of `obj`. An object that is only terminating is a write instead.
 
-        `answer` is the object in the server's response, if any: an event of the UID newer than that shows
-        that it still exists. Without it (a bare `Status`, a 404, a UID that no longer matched) the UID is
+        `answer` is the object in the server's response, if any: a newer event of the same UID shows that it
+        still exists. Without `answer` (a bare `Status`, a 404, a UID that no longer matched) the UID is
         deleted for good. Its events are ignored until the watch confirms the deletion.
         """
         key, last = ObjectKey.of(obj), obj if answer is None else answer
@@ -259,7 +259,7 @@ class Store(Generic[T]):
         return _split(Transition(current, obj))
 
     def _remove(self, key: ObjectKey, uid: str, seen: int, until: int, last: T | None) -> list[Change[T]]:
-        """Remove the object at `key` if it is `uid` up to version `until`, or another up to `seen`."""
+        """Remove the object at `key` up to version `until` if it has this `uid`, otherwise up to `seen`."""
         self._clear_unreadable(key, seen, uid)
         current = self.get(key)
         if current is None:
@@ -345,7 +345,7 @@ class Store(Generic[T]):
             self._notify(_split(change))
 
     def _notify(self, changes: list[Change[T]]) -> None:
-        # Queued: all subscribers see a change before another that a subscriber makes in response.
+        # Queued, so that all subscribers see a change before any change made in response to it.
         self._queue.extend(changes)
         if self._notifying:
             return

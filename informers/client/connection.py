@@ -1,13 +1,14 @@
 """The connection pool and the current credentials, renewed while requests are in flight.
 
-Credentials are read again at most once in `refresh_seconds`, by a separate task that no request waits for. If
-the server rejects them they are read again at once, and the rejected request waits. A new token applies from
-the next request on. A new CA or client certificate gets a new pool for new requests. The old pool closes when
-its last request has ended, so no watch is interrupted. A failed renewal changes nothing and logs a warning.
+Credentials are read again at most once per `refresh_seconds`, by a separate task that no request waits for.
+If the server rejects them they are read again at once, and the rejected request waits. A new token applies
+from the next request on. A new CA or client certificate leads to a new pool for new requests. The old pool
+closes when its last request has ended, so no watch is interrupted. A failed renewal changes nothing and logs
+a warning.
 
 TLS and proxies come from the official client's configuration. Requests use a separate session on its
-connector. The client's own session looks up proxies and netrc in a thread for every request. That quadruples
-the CPU cost of a request, and netrc passwords are sent to the server.
+connector. The client's own session looks up proxies and netrc in a thread for every request. That would
+quadruple the CPU cost of a request, and send netrc passwords to the server.
 """
 
 from __future__ import annotations
@@ -178,7 +179,7 @@ class Session:
     reloads: int = 0
 
     def supersedes(self, rejected: Session) -> bool:
-        """Whether a retry after `rejected` is worthwhile: other credentials, or the same read again since."""
+        """Whether a retry after `rejected` makes sense: the credentials differ, or were read again since."""
         return self.reloads > rejected.reloads or self.config != rejected.config
 
 
@@ -241,7 +242,7 @@ class SessionManager:
         return self._current
 
     async def renew(self, rejected: Session) -> Session:
-        """Return the session to use after the server rejected `rejected`, a newer one if reading worked."""
+        """Return the session to use after the server rejected `rejected`: a newer one if the reload works."""
         if self._renewal is not None:
             await asyncio.wait([self._renewal])
         if not self._closed and not self._current.supersedes(rejected):
@@ -333,7 +334,7 @@ def _networks(no_proxy: str) -> list[ipaddress.IPv4Network | ipaddress.IPv6Netwo
 
 
 def _keep_alive(response: aiohttp.ClientResponse) -> None:
-    # Frees the socket of a vanished peer, also while no timeout of ours is running.
+    # Frees the socket of a vanished peer, even while none of our timeouts is running.
     connection = response.connection
     if connection is not None and connection.transport is not None:
         sock = connection.transport.get_extra_info("socket")

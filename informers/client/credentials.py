@@ -1,9 +1,9 @@
-"""Loads server address and credentials from a kubeconfig or a service account, by the official client.
+"""Loads server address and credentials from a kubeconfig or a service account, with the official client.
 
 Everything that may change while the process runs (token, certificates, CA) is read again by its
 `ConfigSource`. Invariant: a source returns a complete, usable `ClientConfig` or raises `ConfigurationError`.
-Half a rotation (a token file missing or empty for a moment) is such an error: the caller then keeps its
-current configuration.
+An incomplete rotation (a token file missing or empty for a moment) is such an error: the caller then keeps
+its current configuration.
 
 Not done here: deciding when to rotate (`informers.client.connection`), and writing refreshed OIDC tokens back
 to the kubeconfig.
@@ -42,7 +42,7 @@ DEFAULT_KUBECONFIG = "~/.kube/config"
 # Long enough for a plugin that opens a browser; the official client has no limit.
 LOGIN_SECONDS = 60.0
 
-# Errors of the official client for a malformed file or plugin response. Most have no type of its own.
+# Errors of the official client for a malformed file or plugin response. Most have no type of their own.
 _LOAD_ERRORS = (
     ConfigException,
     OSError,
@@ -169,7 +169,7 @@ class Kubeconfig:
 
 
 def _client_config(configuration: Configuration) -> ClientConfig:
-    # The client stores every scheme here, also basic authentication, and does not strip file contents.
+    # The client stores every scheme here, including basic authentication, and does not strip file contents.
     scheme, _, secret = str(configuration.api_key.get("BearerToken", "")).partition(" ")
     secret = secret.strip()
     if scheme and not secret:

@@ -1,9 +1,9 @@
-"""Validates a kubeconfig before the official client loads it, so that every mistake has one clear line.
+"""Validates a kubeconfig before the official client loads it, and reports every mistake in one clear line.
 
-The official client loads the file. For a faulty one it raises anything from a `KeyError` to nothing (an
-undefined user means anonymous requests). This module follows the same references, from context to cluster,
-user and their files. It raises `ConfigurationError` with file, field, value and allowed values. It never
-quotes secrets, connects to nothing and runs nothing.
+The official client loads the file. For a faulty one it may raise an obscure error such as `KeyError`, or none
+at all (an undefined user means anonymous requests). This module follows the same references, from context to
+cluster, user and their files. It raises `ConfigurationError` with file, field, value and allowed values. It
+never quotes secrets, opens connections or runs programs.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def _existing_files(kubeconfig: str) -> list[Path]:
 def _existing_file(name: str) -> Path | None:
     """Return the path of a file, `None` if it does not exist.
 
-    As in client-go, a file that cannot be looked up for another reason is an error, since it may exist.
+    As in client-go, any other failed lookup is an error, since the file may exist.
     """
     try:
         path = Path(name).expanduser()

@@ -1,8 +1,8 @@
 """Maps HTTP codes, `Status` objects and exceptions of the HTTP client to `informers.errors`.
 
-This is the only place that does. A response other than success is classified by its code and by the reason in
-its `Status` body. Without a response one question decides, whether the server can have received the request:
-`Unreachable` means certainly not, `OutcomeUnknown` that it may have acted on it.
+This is the only place that does so. A response other than success is classified by its code and by the reason
+in its `Status` body. Without a response, the class depends on whether the server may have received the
+request: `Unreachable` means that it has not, `OutcomeUnknown` that it may have acted on it.
 """
 
 from __future__ import annotations

@@ -41,8 +41,8 @@ class Timeouts:
 
     `request_seconds` bounds a get or a write and `list_seconds` one page of a list, end to end. An API server
     itself stops after 60 s. `connect_seconds` covers the wait for a free connection, name lookup, TCP, proxy
-    and TLS together. `refresh_seconds` is the maximum age of credentials from files: client-go's minute. The
-    kubelet renews a token when a fifth of its lifetime is left.
+    and TLS together. `refresh_seconds` is the maximum age of credentials from files: one minute, as in
+    client-go. The kubelet renews a token when a fifth of its lifetime is left.
     """
 
     request_seconds: float = 15.0
@@ -83,7 +83,7 @@ async def connect(
     """Open an API for `kubeconfig` (else `KUBECONFIG`), else in-cluster, else for the default kubeconfig.
 
     Sends nothing yet. `connections` limits concurrent requests, watches included. Raises `ConfigurationError`
-    with a message of one line.
+    with a one-line message.
     """
     source = choose_source(kubeconfig=kubeconfig, context=context, environ=environ)
     refresh_seconds = timeouts.refresh_seconds

@@ -91,7 +91,7 @@ class LineSplitter:
 
 
 class EventDecoder(Generic[T]):
-    """Decodes lines to events of one resource. Raises the error that an `ERROR` or invalid line means."""
+    """Decodes lines to events of one resource. Raises the error that an `ERROR` or invalid line indicates."""
 
     def __init__(self, resource: Resource[T], counts: WatchCounts) -> None:
         self._resource = resource

@@ -3,10 +3,11 @@
 A process frozen past its lease resumes in the middle of its work. The elector cancels that work, but another
 ready task may run first and write. So `may_write` is checked when a write is made, and again in the step that
 passes its bytes to the event loop. In between, a request may wait for a connection, TCP, TLS and its turn to
-be written. The check travels in the task's context: the `Api` in between is unaware of it.
+be written. The check is stored in the task's context, so the `Api` in between need not pass it on.
 
-Not covered: the rest of that event loop turn and the network path. Writes still need their preconditions.
-Reads pass, and so do writes of `unguarded` resources, which need no leader (Events, for example).
+Not covered: the rest of that event loop iteration, and the network path. Writes still need their
+preconditions. Reads pass, and so do writes of `unguarded` resources, which need no leader (Events, for
+example).
 """
 
 from __future__ import annotations

@@ -135,7 +135,7 @@ def series_body(count: int, last: datetime) -> dict[str, Any]:
 
 
 def event_name(event: EventBody, random_bits: int) -> str:
-    """Return `<object>.<time><random>`, so that kubectl, which lists by name, shows events in order of time.
+    """Return `<object>.<time><random>`, so that kubectl, which lists by name, shows events chronologically.
 
     The kind replaces an object name that is invalid for an event. `random_bits` has 32 bits.
     """

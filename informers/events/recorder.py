@@ -3,7 +3,7 @@
 `record` is synchronous and never fails, waits or blocks. It records a series: an event and its repeats within
 `finish_seconds`. The queue holds series whose state on the server is outdated, not single events. So any
 number of repeats costs one write per `refresh_seconds`, and events recorded while the server is unavailable
-are sent once it is back. A series is queued at most once, and at most `pending_max` are.
+are sent once it is back. A series is queued at most once, and at most `pending_max` series are queued.
 
 Events are best effort: events that cannot be sent are dropped and counted (`DropReason`), and a restart
 begins new series. Nothing may depend on them; whatever a user must act on belongs in the object's status.
@@ -166,8 +166,8 @@ class EventRecorder:
         """Record an event about `regarding`. Never raises; call it on the event loop.
 
         An event with the same object, type, reason, action, `related` and `distinct` within `finish_seconds`
-        is a repeat: it is counted, and its note is not shown. So `distinct` must name what makes two notes
-        different statements rather than different wordings.
+        is a repeat: it is counted, and its note is not shown. So `distinct` must identify what makes two
+        notes differ in substance, not just in wording.
         """
         try:
             event = EventBody(regarding, type_, reason, action, note, related, self._now())
@@ -219,7 +219,7 @@ class EventRecorder:
             self._stopped.set()
 
     async def aclose(self, deadline_seconds: float) -> bool:
-        """Stop recording, try once to send each pending series, and end `run` at the deadline at the latest.
+        """Stop recording, try once to send each pending series, and end `run` no later than the deadline.
 
         Returns true if every pending series was sent or rejected; the rest is dropped.
         """
@@ -314,7 +314,7 @@ class EventRecorder:
             case ApiError():
                 self._drop(series, DropReason.REJECTED, logging.DEBUG, error)
             case _:
-                logger.error("Failed to send event unexpectedly", exc_info=error)
+                logger.error("Unexpected error while sending event", exc_info=error)
                 self._drop(series, DropReason.UNFORESEEN, logging.DEBUG, error)
 
     def _retry(self, series: Series, error: ApiError) -> None:

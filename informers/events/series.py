@@ -1,7 +1,7 @@
 """State of an event recorder: the active series, and the rate limit of each object.
 
 Invariant: memory is bounded for any input. The least recently recorded entries are dropped first. A dropped
-series starts anew, a dropped object has its full burst again. Pure: callers pass times, in seconds of any
+series starts over, and a dropped object regains its full burst. Pure: callers pass times, in seconds of any
 monotonic clock.
 """
 

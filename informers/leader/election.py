@@ -283,7 +283,7 @@ class LeaderElector:
         return await self._send(self._api.patch(LEASES, self._name, body, self._namespace))
 
     async def _create(self) -> _Attempt:
-        """Create the missing lease; deleting it by hand does not end its holder's time."""
+        """Create the missing lease; a manual deletion does not end its holder's term."""
         if not self._leading and self._held_by_another():
             return _Attempt.NOT_OURS
         body = new_lease(self._name, self.identity, self._lease_seconds, self._wall_clock())
@@ -329,7 +329,7 @@ class LeaderElector:
                 lease = await self._api.patch(LEASES, self._name, body, self._namespace)
             self._observe(lease)
         except NotFound:
-            pass  # Deleted by hand: there is nothing to release.
+            pass  # Deleted manually: there is nothing to release.
         self._may_hold = False
         return _Attempt.NOT_OURS
 

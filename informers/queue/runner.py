@@ -34,8 +34,8 @@ K = TypeVar("K", bound=Hashable)
 class Result:
     """The result of a successful reconcile.
 
-    Without `requeue_after_seconds` the key runs again at its next change only. With it, the key runs after
-    that time at the latest. A change before that drops the request, so every reconcile must repeat it. Raises
+    Without `requeue_after_seconds` the key runs again only at its next change. With it, the key runs again
+    within that time. A change before that drops the request, so every reconcile must repeat it. Raises
     `ValueError` for NaN.
     """
 
@@ -47,7 +47,7 @@ class Result:
 
 
 class TerminalError(Exception):
-    """Raised by a reconcile if no retry can help: the key runs again at its next change only."""
+    """Raised by a reconcile if no retry can help: the key runs again only at its next change."""
 
 
 class ReconcileTimeout(Exception):

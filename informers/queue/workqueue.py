@@ -2,7 +2,7 @@
 
 client-go's queue with its layers (dedup, delay, rate limit, metrics) in one class. Guarantees:
 
-* A key added while it waits runs once. A key added while it runs, runs once more after `done`.
+* A key added while it waits runs once. A key added during its run is run once more after `done`.
 * A delayed key runs at the earliest of its times. An immediate add makes it run now and drops the delay, so a
   reconcile must request its next call every time.
 * The smallest (order, sequence) runs first: the caller's `order` (keys without one first), then first in,
@@ -147,7 +147,7 @@ class WorkQueue(Generic[K]):
         self._enqueue(key, order if delayed is None else min(order, delayed.order))
 
     def add_after(self, key: K, delay_seconds: float, *, order: Order | None = None) -> None:
-        """Run `key` after at most `delay_seconds`; a key that is due earlier stays so.
+        """Run `key` after at most `delay_seconds`; a key that is due earlier keeps its time.
 
         Without `order` a running key keeps that of its run. Delays over `DELAY_MAX_SECONDS` are clamped; a
         delay of 0 or less is an immediate add. Raises `ValueError` for NaN.
@@ -197,7 +197,7 @@ class WorkQueue(Generic[K]):
     def done(self, key: K) -> None:
         """Return `key`, which becomes ready now if it was added during its run.
 
-        Raises `RuntimeError` for a key that is not running, which is a defect of the caller.
+        Raises `RuntimeError` for a key that is not running, which is a bug in the caller.
         """
         run = self._running.pop(key, None)
         if run is None:
@@ -221,7 +221,7 @@ class WorkQueue(Generic[K]):
             self._notify_getter()
 
     async def drain(self, deadline_seconds: float) -> bool:
-        """Shut down and wait for the running keys; false if some are not done at the deadline."""
+        """Shut down and wait for the running keys; returns false if some are not done by the deadline."""
         self.shut_down()
         with anyio.move_on_after(deadline_seconds):
             while self._running:
@@ -305,7 +305,7 @@ class WorkQueue(Generic[K]):
             if delayed is not None and delayed.sequence == sequence:
                 del self._delayed[key]
                 self._enqueue(key, delayed.order)
-        # Also if it fired slightly early, which event loops may do by the resolution of their clock.
+        # This also applies if it fired slightly early: event loops may, within their clock's resolution.
         if self._delayed_heap:
             self._set_timer(self._delayed_heap[0][0])
 

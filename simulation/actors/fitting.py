@@ -1,4 +1,4 @@
-"""Node filters apart from devices: cordon, taints, affinity, and resources.
+"""Node filters other than devices: cordon, taints, affinity, and resources.
 
 The reasons are kube-scheduler's own texts; the first plugin that rejects a node gives the reason.
 """

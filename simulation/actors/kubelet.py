@@ -1,6 +1,6 @@
 """The kubelets of all nodes: they start bound Pods and stop deleted ones.
 
-A deleted Pod reaches a final phase before it is removed, as with real kubelets. Tests command here what a
+A deleted Pod reaches a final phase before it is removed, as with real kubelets. Tests determine here what a
 worker's process does: succeed, fail, or not start.
 """
 

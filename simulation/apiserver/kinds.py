@@ -27,7 +27,7 @@ class Kind:
     status: bool = True
     """Whether it has a status subresource, so that writes of status and of the rest are separate."""
     generation: bool = False
-    """Whether the server counts changes of the spec in `metadata.generation`."""
+    """Whether the server counts changes to the spec in `metadata.generation`."""
     unconditional_update: bool = True
     """Whether an update may omit the resource version that it replaces."""
     returns_deleted: bool = True

@@ -55,7 +55,7 @@ class Listing:
     def first_page(
         self, kind: Kind, namespace: str, selectors: Selectors, resource_version: str, limit: int
     ) -> ListPage:
-        """Return the first page: of the current objects, or with a version of those that a replica has seen.
+        """Return the first page of the current objects or, given a version, of those that a replica has seen.
 
         Raises `Refusal` 504 if no replica has reached that version.
         """
@@ -82,7 +82,7 @@ class Listing:
         return newest if replica is None else replica.revision(anyio.current_time(), newest)
 
     def next_page(self, token: str, limit: int) -> ListPage:
-        """Return the page of a token. Raises `Refusal` 410 if it has expired, 400 if it is invalid."""
+        """Return the page for a token. Raises `Refusal` 410 if it has expired, 400 if it is invalid."""
         continuation = self._continuations.get(token)
         if continuation is None:
             raise refusals.bad_request("continue key is not valid")

@@ -77,7 +77,7 @@ def carry_over(old: Record, document: Document) -> list[str]:
 
 
 def spec_changed(kind: Kind, old: Document, new: Document) -> bool:
-    """Whether a change increments the generation: any but of metadata and of a status subresource."""
+    """Whether a change increments the generation: any change except to metadata or a status subresource."""
     aside = ("metadata", "status") if kind.status else ("metadata",)
     return _without(old, aside) != _without(new, aside)
 

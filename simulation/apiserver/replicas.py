@@ -1,7 +1,7 @@
 """API server replicas on one store: writes and consistent reads agree, but each watch cache has its own lag.
 
-A client that connects to another replica may see an older state than before. The revision of one replica only
-grows. A stuck replica sees no changes for a while, and then all of them.
+A client that connects to another replica may see an older state than before. The revision of one replica
+never decreases. A stuck replica sees no changes for a while, and then all of them.
 """
 
 from __future__ import annotations

@@ -158,7 +158,7 @@ class ApiServer:
         subresource: str = "",
         strict: bool = False,
     ) -> Record:
-        """Change an object in one step, as a client does that retries after each conflict."""
+        """Change an object in one step, like a client that retries after each conflict."""
         old = self.get(kind, key.name, key.namespace)
         document = old.copy()
         change(document)
@@ -281,7 +281,7 @@ class ApiServer:
 
 
 def _check_address(kind: Kind, document: Document, namespace: str, name: str = "") -> None:
-    """Refuse a body that names another object than the request does."""
+    """Refuse a body that names a different object than the request."""
     metadata = document.setdefault("metadata", {})
     for field, expected in (("kind", kind.kind), ("apiVersion", kind.api_version)):
         found = document.setdefault(field, expected)

@@ -66,7 +66,7 @@ class Watches:
         return f"<Watches open={len(self._open)} opened={self._opened_total}>"
 
     def open(self, client: str, kind: Kind, namespace: str, selectors: Selectors, version: str) -> Watch:
-        """Open a watch of the changes after `version`; of existing objects, too, without a version or with 0.
+        """Open a watch of the changes after `version`. Without one, or with 0, existing objects come first.
 
         By default, a compacted version fails the watch with 410 inside the stream, as real servers do.
         """
@@ -219,7 +219,7 @@ class Watch:
         self._changed.set()
 
     def _events(self, change: Change) -> Iterator[tuple[WatchEventType, Record]]:
-        """Yield the events of a change. An object that starts to match is added; one that stops, deleted."""
+        """Yield the events of a change. An object that starts or stops matching is added or deleted."""
         if change.kind is not self.kind or self._namespace not in {"", change.record.key.namespace}:
             return
         deleted = change.type is WatchEventType.DELETED
@@ -237,7 +237,7 @@ class Watch:
 
 
 def _at(record: Record, revision: int) -> Record:
-    """Return the last matching state, with the revision at which it stopped to match."""
+    """Return the last matching state, with the revision at which it stopped matching."""
     document = record.copy()
     document["metadata"]["resourceVersion"] = str(revision)
     return Record(document)

@@ -19,7 +19,7 @@ from simulation.cluster.workloads import workload
 from simulation.engine.random_streams import Streams, happens
 
 CHAOS_SECONDS = 1500.0
-"""Users action and faults occur in the first 25 minutes of a run."""
+"""User actions and faults occur in the first 25 minutes of a run."""
 
 MEMORIES = ("24Gi", "40Gi", "80Gi", "141Gi")
 NEEDS = ("8Gi", "20Gi", "24Gi", "33Gi", "40Gi", "70Gi", "80Gi", "120Gi")

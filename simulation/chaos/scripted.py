@@ -5,7 +5,7 @@
     faults.add(Refuse(lambda: Forbidden("quota")), verb="create", kind=PODS, times=None)
     client = cluster.client("controller", interceptor=faults)
 
-The first added rule that matches a call and is not used up acts on it.
+The first rule added that matches a call and is not used up applies to it.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Hand-off order: a freed seat goes to the oldest waiting worker that fits (contract §6, contract §8.8).
 
-During faults a younger worker may rightly come first: the older one is in a back-off, its process was dead,
-or its answer was lost. At rest there is no such excuse. The check submits workers until some wait, then lets
-a worker on a full claim succeed. By the server's objects, the oldest waiting worker that fits must get the
-seat, well before the retry interval. The check passes where that worker was on the claim before, because it
-may be in a back-off from it (contract §5.7).
+During faults, a younger worker may legitimately get the seat: the older one may be in a back-off, its process
+may be dead, or its answer may be lost. At rest, none of these apply. The check submits workers until some
+wait, then lets a worker on a full claim succeed. According to the server's objects, the oldest waiting worker
+that fits must get the seat, well before the retry interval. The check passes if that worker was on the claim
+before, because it may be in a back-off for that claim (contract §5.7).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class _FreedSeat:
 
     ledger: str
     expected: list[str] = field(default_factory=list)
-    """The waiting workers that fitted at the release, oldest first."""
+    """The waiting workers that fit at the time of the release, oldest first."""
     booked: list[str] = field(default_factory=list)
     """The workers that booked a seat in the ledger, in order. If all fit, their order does not matter."""
     released: bool = False
@@ -70,7 +70,7 @@ class HandOffCheck:
         return f"<HandOffCheck rounds={self.rounds}>"
 
     async def run(self, *, limit: int) -> list[str]:
-        """Free up to `ROUNDS` seats, one after the other; return the violations."""
+        """Free up to `ROUNDS` seats, one at a time; return the violations."""
         self._limit = limit
         violations: list[str] = []
         await self._submit_until_some_wait()

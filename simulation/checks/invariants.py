@@ -27,7 +27,7 @@ TERMINAL = ("Succeeded", "Failed")
 class InvariantChecker:
     """Checks every write of one cluster on its own. `limit` 0 is no limit.
 
-    A test that breaks the rules on purpose does so inside `suspended()`. Where the server completes such a
+    A test that breaks the rules on purpose does so inside `suspended()`. If the server completes such a
     deletion later, `exempt` the object. `is_late_write` returns whether the current write takes effect long
     after its sender got an error.
     """
@@ -295,7 +295,7 @@ def _claim_violations(ledgers: list[Document], claims: list[Document], pods: lis
         owners = {owner["uid"] for owner in claim["metadata"].get("ownerReferences") or ()}
         if not owners & uids:
             yield f"{claim['metadata']['name']} has no ledger"
-        # A claim that was deleted by hand stays until the Pods on it have ended.
+        # A manually deleted claim stays until the Pods on it have ended.
         if "deletionTimestamp" in claim["metadata"] and claim["metadata"]["name"] not in used:
             yield f"{claim['metadata']['name']} is still terminating"
 

@@ -33,7 +33,7 @@ CLOCK_JUMP_SECONDS = 15 * 60.0
 
 
 class Liveness:
-    """The check of one cluster for rest after faults (contract §8.10)."""
+    """Checks that one cluster comes to rest after the faults (contract §8.10)."""
 
     def __init__(self, cluster: SimulatedCluster, network: Network, *, clocks_agree: bool) -> None:
         self._cluster = cluster

@@ -2,7 +2,7 @@
 
 A wrong order violates contract §8.3 or contract §8.4 only if a crash falls between the steps; this check
 finds it without the crash. It also finds a process that commits a seat that another process booked. Like
-`simulation.checks.invariants`, it reads only the server's objects. Seats that somebody removed by hand are
+`simulation.checks.invariants`, it reads only the server's objects. Seats that somebody removed manually are
 exempt by assignment ID.
 """
 
@@ -40,7 +40,7 @@ class WriteOrderChecker:
         self._is_external = is_external
         self._writer = writer
         self.violations: list[str] = []
-        # Assignments with a seat removed by hand, or with a Pod at any time: a repair may name them.
+        # Assignments with a manually removed seat, or with a Pod at any time: a repair may name them.
         self._exempt: set[str] = set()
         # The process that booked an assignment that no status has named yet, by assignment ID.
         self._booked_by: dict[str, str] = {}

@@ -37,7 +37,7 @@ IN_CLUSTER = {"service_host": "10.96.0.1", "pod_namespace": CONTROLLER_NAMESPACE
 """Settings that a Pod's environment provides besides its name; they locate the leader lease."""
 
 LEASE_SUFFIX = "/lease"
-"""The suffix of a process' second client, which its elector uses."""
+"""The suffix of a process's second client, which its elector uses."""
 
 
 class ProcessClock:
@@ -76,7 +76,7 @@ class Replica:
 
     @property
     def is_running(self) -> bool:
-        """Whether the replica neither ended nor was killed."""
+        """Whether the replica has neither ended nor been killed."""
         return self.process.is_alive and not self.ended.is_set()
 
 

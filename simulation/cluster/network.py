@@ -1,6 +1,6 @@
 """The network between processes and the API server, and the faults of single calls.
 
-A request is independent of its sender once it was sent: it arrives, takes effect and is answered, even if
+A request is independent of its sender once it is sent: it arrives, takes effect and is answered, even if
 the sender is frozen, dead or has given up. The fault of a call is drawn when the call is sent.
 """
 

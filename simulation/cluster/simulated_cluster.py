@@ -174,7 +174,7 @@ class SimulatedCluster(ControlPlane):
     async def wait_until(
         self, observe: Callable[[], T | None], what: str, *, limit_seconds: float = 60.0
     ) -> T:
-        """Return the first result of `observe` that is neither None nor False; call it after each change."""
+        """Call `observe` after each change; return its first result that is neither None nor False."""
         with anyio.move_on_after(limit_seconds):
             while True:
                 answer = observe()

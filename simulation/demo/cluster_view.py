@@ -1,6 +1,6 @@
 """Rows for display, computed from API objects without I/O.
 
-The lists behind a view are read one after the other, so a view may briefly be inconsistent. Nothing is
+The lists behind a view are read sequentially, so a view may briefly be inconsistent. Nothing is
 measured from views except the time at which a state is first seen.
 """
 

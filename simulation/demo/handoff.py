@@ -29,7 +29,7 @@ class Handoff:
 def find_handoff(revisions: Iterable[Revision], leaver: str) -> Handoff | None:
     """Return the last hand-off of a seat of `leaver`, or `None` if no other worker booked its seat.
 
-    If the ledger was deleted with its last seat, there was no hand-off: the GPU was allocated anew.
+    If the ledger was deleted with its last seat, there was no hand-off: the GPU was allocated again.
     """
     before: dict[str, tuple[str, ...]] = {}
     freed: Revision | None = None

@@ -1,4 +1,4 @@
-"""The Workloads of the demo: a mix that books every seat of the fleet, and then some more.
+"""The Workloads of the demo: a mix that books every seat of the fleet, and more.
 
 Exclusive workers are created first and get whole GPUs. Shared workers then fill all remaining seats. The late
 workers include at least one of each kind that must wait.

@@ -61,7 +61,7 @@ class Screen:
 
     @classmethod
     def on_standard_output(cls, *, devices: int, limit: int) -> Self:
-        """Create one as wide as the terminal, or of fixed width without one, even if colors are forced."""
+        """Create a screen as wide as the terminal. Without a terminal its width is fixed."""
         console = Console(highlight=False)
         live = sys.stdout.isatty() and not console.is_dumb_terminal
         if not live:

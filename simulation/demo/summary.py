@@ -146,7 +146,7 @@ def _milliseconds(start_seconds: float, end_seconds: float) -> str:
 
 
 def max_seats(revisions: Iterable[Revision]) -> int:
-    """Return the most seats of any ledger at any revision."""
+    """Return the maximum number of seats in any ledger at any revision."""
     return max((len(revision.seats) for revision in revisions), default=0)
 
 
@@ -163,7 +163,7 @@ def above_limit(limit: int, revisions: Iterable[Revision]) -> Iterator[str]:
 
 
 def _wrong_reasons(view: ClusterView) -> Iterator[str]:
-    """Yield wait reasons that name the limit for an exclusive worker, or do not for a shared one."""
+    """Yield wait reasons that name the limit for an exclusive worker, or omit it for a shared one."""
     for row in view.waiting:
         mentions_limit = LIMIT_WORDS in row.reason
         for name in row.workers:

@@ -44,7 +44,7 @@ class Workplace:
         await self._api.delete(WORKLOADS, name, self._namespace)
 
     async def view(self) -> ClusterView:
-        """Return the current view. The lists are read one after the other."""
+        """Return the current view. The lists are read sequentially."""
         return read_view(
             await self._list(WORKLOADS), await self._list(LEDGERS), await self._list(CLAIMS, MANAGED)
         )

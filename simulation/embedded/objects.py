@@ -38,7 +38,7 @@ _UNKNOWN_FIELDS = "strict decoding error: "
 
 
 class ObjectHandler:
-    """Handles all requests about objects except watches."""
+    """Handles all requests for objects except watches."""
 
     def __init__(self, server: ApiServer, now: Callable[[], datetime]) -> None:
         self._server = server

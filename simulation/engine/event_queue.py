@@ -52,7 +52,7 @@ class EventQueue:
         return EventQueueStatistics(len(self._pending), self._done)
 
     def schedule(self, seconds: float, key: EntryKey, action: Callable[[], None]) -> None:
-        """Run `action` after a delay. A pending action of the same key that is due no later wins."""
+        """Run `action` after a delay, unless one of the same key is pending and due no later."""
         due_seconds = anyio.current_time() + seconds
         known = self._pending.get(key)
         if known is not None and known.due_seconds <= due_seconds:

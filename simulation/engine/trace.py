@@ -63,5 +63,5 @@ class Trace:
         self._hash.update(text.encode())
 
     def update_digest(self, data: bytes) -> None:
-        """Add data to the digest that is no event of its own: the content of a write, a draw."""
+        """Add data to the digest that is not an event: the content of a write, a draw."""
         self._hash.update(data)

@@ -113,7 +113,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return self._now_seconds
 
     def block(self, seconds: float) -> None:
-        """Let time pass as a blocking call does: no callback runs meanwhile, and due timers fire late."""
+        """Let time pass as a blocking call does: no callback runs, and due timers fire late."""
         self._set_now(self._now_nanoseconds + round(seconds * 1e9))
 
     # Processes.
@@ -184,7 +184,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         *args: *Ts,
         context: Context | None = None,
     ) -> asyncio.TimerHandle:
-        """Run `callback` at a time on the current process' clock, as asyncio does."""
+        """Run `callback` at a time on the current process's clock, as asyncio does."""
         seconds = when
         if self._is_skewed:
             process = CURRENT_PROCESS.get()

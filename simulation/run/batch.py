@@ -1,8 +1,8 @@
 """Batches: many seeds on all cores, each run twice in two processes with different hash seeds.
 
-The worker processes (`simulation.run.worker`) are reused; half of them have one hash seed, half another. Both
-halves get the seeds in chunks; one half runs each chunk backwards. So a run that depends on earlier runs in
-its process has a different digest.
+The worker processes (`simulation.run.worker`) are reused; half of them use one hash seed, the other half
+another. Both halves get the seeds in chunks; one half runs each chunk backwards. A run that depends on
+earlier runs in its process therefore has a different digest.
 """
 
 from __future__ import annotations

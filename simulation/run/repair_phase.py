@@ -1,8 +1,8 @@
-"""Repair at rest: a seat or ledger that was removed by hand under running workers comes back soon.
+"""Repair at rest: a seat or ledger removed manually while its workers run is soon restored.
 
 During faults, a restart or the next event hides a missing wake-up. At rest nothing else happens, so only the
-removal itself can activate the Workload (contract §6). Its seat must come back under the Pod's assignment ID,
-without a restart of that Pod (contract §5.6).
+removal itself can activate the Workload (contract §6). Its seat must be restored under the Pod's assignment
+ID, without a restart of that Pod (contract §5.6).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`python -m simulation.run.worker`: run the seeds of a batch one after the other in one process.
+"""`python -m simulation.run.worker`: run the seeds of a batch sequentially in one process.
 
 Each input line is JSON: `{"seed": 7, "without": []}`. Each output line is a pickled `RunOutcome` in base 64.
 Everything else goes to standard error.

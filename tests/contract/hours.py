@@ -1,4 +1,4 @@
-"""Settings and pauses for tests without retries: the retry interval is hours."""
+"""Settings and pauses for tests without retries: the retry interval is several hours."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ async def test_pods_rejected_by_a_kubelet_are_replaced_with_doubling_delays(
 
 
 async def test_a_pod_bound_during_its_deletion_is_awaited_without_a_second_delete() -> None:
-    """An unbound Pod is gone after its delete. One bound meanwhile keeps its name until it has stopped."""
+    """An unbound Pod is gone after its delete. A bound one keeps its name until it has stopped."""
     faults = Faults()
     async with SimulatedCluster(delays=Delays(pod_stop_seconds=2 * WINDOW_SECONDS)) as cluster:
         cluster.fleet.add_nodes(1)

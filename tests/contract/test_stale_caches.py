@@ -1,7 +1,7 @@
 """A lagging cache leads to no removal and no booking: live reads come first.
 
-A controller whose watches lag by a minute runs beside one that is up to date, as after a network fault or a
-takeover. A single controller may also receive two changes of one object seconds apart.
+A controller whose watches lag by a minute runs alongside one that is up to date, as after a network fault or
+a takeover. A single controller may also receive two changes of one object seconds apart.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ async def test_a_finished_pod_whose_removal_is_not_seen_yet_is_read_once(cluster
 
 
 async def test_the_object_that_a_write_conflicted_with_is_read_at_once(cluster: SimulatedCluster) -> None:
-    """A label edit arrives late and triggers no reconcile; meanwhile its Pod must be replaced."""
+    """A label edit arrives late and triggers no reconcile, but its Pod must be replaced."""
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster, SETTINGS, identity="lagging"):
         await submit(cluster, "worker")
@@ -189,7 +189,7 @@ async def test_a_claim_is_repointed_despite_a_concurrent_label_edit(
 async def test_an_unused_own_claim_is_deleted_with_a_worker_that_has_a_seat_elsewhere(
     cluster: SimulatedCluster,
 ) -> None:
-    """Another process with a lagging cache created an own claim and crashed; then the worker is deleted."""
+    """Another process with a lagging cache created a claim for it and crashed; then the worker is deleted."""
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster, SETTINGS, identity="lagging"):
         await submit(cluster, "creator", "worker")

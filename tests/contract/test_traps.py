@@ -221,7 +221,7 @@ async def test_a_worker_that_kube_scheduler_never_handles_times_out(cluster: Sim
 async def test_a_worker_whose_claim_is_refused_by_a_quota_reports_it_and_times_out(
     cluster: SimulatedCluster,
 ) -> None:
-    """Repeated errors do not prevent the placement timeout, and no seat is held meanwhile."""
+    """Repeated errors do not prevent the placement timeout, and no seat is held."""
     cluster.fleet.add_nodes(1)
     faults = Faults()
     refuse = Refuse(partial(Forbidden, "exceeded quota: claims", status=403))

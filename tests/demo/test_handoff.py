@@ -1,4 +1,4 @@
-"""Hand-offs are found in the versions of the ledger that the leaver had a seat on."""
+"""Hand-offs are found in the revisions of the ledger on which the departing worker had a seat."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def test_a_fleet_too_large_to_display_is_refused_for_any_number_of_workers(worke
 
 
 def workers_min(nodes: int, gpus: int, limit: int) -> int:
-    """Return one worker for every seat, and one of each kind that must wait."""
+    """Return the minimum number of workers: one per seat, and one of each kind that must wait."""
     devices = nodes * gpus
     pair = gpus > 1 and devices > 3
     lora = devices > 1

@@ -31,7 +31,7 @@ def index_values(store: Store[Thing], index: str) -> tuple[str, ...]:
 
 
 def replace(store: Store[Thing], pending: PendingList[Thing], resource_version: str) -> None:
-    """Apply and report a list without pauses."""
+    """Apply and report a list without pausing between slices."""
     for _ in store.replace_in_slices(pending, resource_version):
         pass
 

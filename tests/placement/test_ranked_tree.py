@@ -64,7 +64,7 @@ def first_by_walk(buckets: dict[ClaimRank, ClaimBucket], query: Query) -> ClaimB
 
 
 def buckets_in_order(item: _Item | None) -> list[ClaimBucket]:
-    """Return the buckets of the subtree in order. Check its order, its heap and its extremes."""
+    """Return the buckets of the subtree in order. Check its key order, heap property and extremes."""
     if item is None:
         return []
     buckets = [*buckets_in_order(item.left), item.bucket, *buckets_in_order(item.right)]

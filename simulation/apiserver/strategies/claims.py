@@ -41,7 +41,7 @@ class ClaimStrategy(Strategy):
         return self.validate(document)
 
     def validate_update(self, old: Document, new: Document) -> Iterator[str]:
-        """Refuse changes of the spec."""
+        """Refuse changes to the spec."""
         if old.get("spec") != new.get("spec"):
             yield SPEC_IMMUTABLE
 

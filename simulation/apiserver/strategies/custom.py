@@ -63,7 +63,7 @@ class WorkloadStrategy(CustomStrategy):
                     yield f"spec.template.spec.{name}: Forbidden"
 
     def validate_update(self, old: Document, new: Document) -> Iterator[str]:
-        """Refuse changes of the spec, except of labels and annotations of the template."""
+        """Refuse changes to the spec, except to labels and annotations of the template."""
         yield from super().validate_update(old, new)
         before, after = _immutable_part(old), _immutable_part(new)
         for name in dict.fromkeys((*before, *after)):

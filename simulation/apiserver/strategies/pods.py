@@ -75,7 +75,7 @@ class PodStrategy(Strategy):
                 yield from _validate_container(container, f"spec.{kind}[{index}]", claims, names)
 
     def validate_update(self, old: Document, new: Document) -> Iterator[str]:
-        """Refuse changes of the spec, except of images and tolerations."""
+        """Refuse changes to the spec, except to images and tolerations."""
         if _immutable_part(old["spec"]) != _immutable_part(new["spec"]):
             yield "spec: Forbidden: pod updates may not change fields other than the image and tolerations"
 

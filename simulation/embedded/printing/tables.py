@@ -1,4 +1,4 @@
-"""ObjectHandler in the form that a client accepts: complete, as Table rows, or metadata only.
+"""Objects in the form that a client accepts: complete, as Table rows, or metadata only.
 
 Source: "Receiving resources as Tables" of the Kubernetes documentation.
 """

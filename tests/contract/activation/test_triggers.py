@@ -88,7 +88,7 @@ async def test_a_change_of_its_pod_triggers_a_reconcile(cluster: SimulatedCluste
                 cluster.server.delete(PODS, "orw-worker", NAMESPACE)
         await soon()
         assert reconciled[0] == "worker"
-        # Its end frees its seat, which also triggers the other worker on the claim.
+        # When it ends, its seat is freed, which also triggers the other worker on the claim.
         assert set(reconciled) == ({"worker", "other"} if what == "phase" else {"worker"})
 
 

@@ -206,7 +206,7 @@ async def test_a_terminating_claim_with_a_running_pod_keeps_its_seats(cluster: S
         assert row(cluster, "worker")[0] == "Running"
         assert_sound(cluster, "worker")
 
-        # No worker joins it meanwhile.
+        # No worker joins it in the meantime.
         await submit(cluster, "newcomer")
         assert claim_of(cluster, "newcomer") not in {"", claim}
 

@@ -194,7 +194,7 @@ async def test_a_ledger_with_a_seat_of_an_existing_workload_is_never_swept(clust
 
 
 async def test_an_object_that_stops_looking_orphaned_is_not_swept(cluster: SimulatedCluster) -> None:
-    """Suspicion is by UID and starts again: an object repaired within two minutes is no orphan."""
+    """Suspicion is tracked by UID and starts over: an object repaired within two minutes is no orphan."""
     cluster.garbage_collector.pause()
     uid = make_claim(cluster, owner="a-ledger-to-come")
     async with simulated_controller(cluster):

@@ -58,7 +58,7 @@ class Activations:
 
 
 async def seat_freed_for_two() -> tuple[Parts, Activations]:
-    """Two workers wait for a full device; a seat frees and the older one is activated for it."""
+    """Two workers wait for a full device; a seat is freed and the older one is activated for it."""
     parts = Parts(max_seats_per_claim=2)
     parts.host()
     parts.shared("claim-a", seat("stays"), seat("leaves"))
@@ -104,7 +104,7 @@ async def test_a_reconciled_worker_passes_no_seat_on_when_it_is_deleted() -> Non
 
 
 async def test_the_seat_goes_to_the_next_if_the_activated_worker_already_had_one() -> None:
-    """It was booking a seat when another one freed, and was still counted as waiting."""
+    """It was booking a seat when another seat was freed, and still counted as waiting."""
     parts = Parts()
     parts.host()
     parts.shared("claim-a", seat("a"))

@@ -49,7 +49,7 @@ async def test_an_adopted_seat_is_fenced_before_it_is_released() -> None:
     # The first patch of the ledger adopts the seat, the second releases it long after the commit.
     first_faults.add(Delay(before_seconds=10), verb="patch", kind=LEDGERS, skip=1)
     second_faults.add(Delay(before_seconds=3), verb="patch", kind=WORKLOADS, subresource="status")
-    # Its repair comes too late.
+    # Its repair is too late.
     second_faults.add(Delay(before_seconds=12), verb="patch", kind=LEDGERS)
     async with SimulatedCluster() as cluster:
         cluster.fleet.add_nodes(1)

@@ -32,7 +32,7 @@ def anyio_backend() -> VirtualBackend:
 
 @dataclass
 class Failing(Recorder):
-    """Raises on each third change."""
+    """Raises on every third change."""
 
     calls: int = 0
 

@@ -234,7 +234,7 @@ class Process:
         self.finished.set()
 
     def start(self) -> Process:
-        """Start, or start again after the process has finished."""
+        """Start the process, or restart it after it has finished."""
         self.scope, self.finished = anyio.CancelScope(), anyio.Event()
         self.client.server.tasks.start_soon(self.run)
         return self

@@ -1,4 +1,4 @@
-"""Plants in `informers`: in the caches and in leader election."""
+"""Bugs planted in `informers`: in the caches and in leader election."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plants in the seat protocol: `ledger`, its port, and the steps that book and release seats."""
+"""Bugs planted in the seat protocol: `ledger`, its port, and the steps that book and release seats."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plants in the order of steps: seat, status, Pod on setup; Pod, status, seat on teardown."""
+"""Bugs planted in the order of steps: seat, status, Pod on setup; Pod, status, seat on teardown."""
 
 from __future__ import annotations
 

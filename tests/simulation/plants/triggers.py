@@ -1,4 +1,4 @@
-"""Plants in the queue: which events activate which Workloads, and in which order."""
+"""Bugs planted in the queue: which events activate which Workloads, and in which order."""
 
 from __future__ import annotations
 
