@@ -162,7 +162,7 @@ async def _repoint(context: ReconcileContext, claim: ResourceClaim, ledger: Clai
 
 
 async def _release_unrecorded_seat(context: ReconcileContext, workload: Workload) -> Workload:
-    """Release a seat that the status does not name, after a write that fences its booker."""
+    """Release a seat that the status does not name, after a fencing write against the booking process."""
     claim_name = workload.status.claim_name
     seats = context.seats(workload)
     unrecorded = [(claim, ref) for claim, refs in seats.items() for ref in refs if claim != claim_name]
