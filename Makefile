@@ -68,7 +68,7 @@ demo: $(if $(filter local,$(CLUSTER)),go,$(STAMP)) ## Demo on an in-memory clust
 	@case "$(CLUSTER)" in ""|embedded|local) ;; *) echo "error: CLUSTER=$(CLUSTER): use embedded (the default) or local" >&2; exit 2;; esac
 	$(BIN)/$(if $(filter local,$(CLUSTER)),python -m e2e.demo,open-rl-scheduler demo)
 
-bench: go ## Benchmarks on a real control plane, compared with a bare writer (minutes)
+bench: go ## Benchmarks on a real control plane, compared with a baseline that decides nothing (20 minutes)
 	$(BIN)/python -m bench
 
 docs: $(STAMP) ## Generate the tables of settings, metrics and events in docs/

@@ -7,6 +7,7 @@ start. An error is one line. The last lines of a component's log may precede it.
 import re
 import shlex
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -75,7 +76,12 @@ def clean() -> None:
 @click.option("--host-memory", type=QUANTITY, default="512Gi", show_default=True, help="Memory of each node")
 @click.option("--cpu", type=QUANTITY, default="64", show_default=True, help="CPUs of each node")
 @click.option("--pods", type=WholeNumber(1), default=110, show_default=True, help="Pod slots of each node")
-@click.option("--install/--no-install", default=True, show_default=True, help="Apply the project's manifests")
+@click.option(
+    "--install/--no-install",
+    default=True,
+    show_default=True,
+    help="Apply the manifests: CRDs, namespaces, rights. No controller runs",
+)
 @click.option(
     "--kubeconfig-out",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -152,10 +158,11 @@ def _instructions(plane: ControlPlane, kubeconfig: Path, fleet: str, *, installe
     ]
     if installed:
         controller = shlex.quote(str(plane.controller_kubeconfig))
+        program = shlex.quote(str(Path(sys.executable).with_name("open-rl-scheduler")))
         lines += [
-            "The controller, with the rights of its ServiceAccount:",
+            "No Deployment starts Pods here. To run the controller with the rights of its ServiceAccount:",
             "",
-            f"  open-rl-scheduler --leader-elect=false --kubeconfig={controller}",
+            f"  {program} --leader-elect=false --kubeconfig={controller}",
             "",
         ]
     return "\n".join([*lines, "Ctrl-C stops everything."])
