@@ -225,7 +225,7 @@ def _text(value: object) -> str:
     """Return a value of a text record. References become `namespace/name`; quotes appear only if needed."""
     match value:
         case {"name": str() as name, **rest} if not rest.keys() - {"namespace"}:
-            value = "/".join([*map(str, rest.values()), name])
+            value = "/".join(filter(None, [*map(str, rest.values()), name]))
         case list() if all(isinstance(item, str) for item in value):
             value = ",".join(value)
     if isinstance(value, str) and value.isprintable() and value and not _NEEDS_QUOTES.search(value):

@@ -252,6 +252,13 @@ def test_text_without_colors_is_plain() -> None:
         )
 
 
+@pytest.mark.parametrize("node", [{"name": "n"}, {"name": "n", "namespace": ""}])
+def test_text_shows_a_cluster_scoped_reference_by_its_name_alone(node: dict[str, str]) -> None:
+    stream = configured(LogFormat.TEXT)
+    logs.get_logger("controller").info("Message", node=node)
+    assert stream.getvalue().endswith("Message node=n (controller)\n")
+
+
 def test_text_shows_a_traceback_below_the_line() -> None:
     stream = configured(LogFormat.TEXT)
     try:
