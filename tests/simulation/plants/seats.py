@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import ledger.booking
+from controller.api.core import OwnedObject
 from controller.api.dra import ResourceClaim
 from controller.api.status import Assignment
 from controller.api.workload import Workload
@@ -46,10 +47,14 @@ def limit_for_joiners_only() -> AbstractContextManager[None]:
 def claim_adopted_by_name() -> AbstractContextManager[None]:
     """A claim belongs to any ledger, whatever UID its owner reference has."""
 
-    def owned_by(claim: ResourceClaim, _uid: str) -> bool:
-        return any(owner.kind == CLAIM_LEDGERS.kind for owner in claim.metadata.owner_references)
+    correct = OwnedObject.owned_by
 
-    return replaced(ResourceClaim, "owned_by", owned_by)
+    def owned_by(owned: OwnedObject, uid: str) -> bool:
+        if not isinstance(owned, ResourceClaim):
+            return correct(owned, uid)
+        return any(owner.kind == CLAIM_LEDGERS.kind for owner in owned.metadata.owner_references)
+
+    return replaced(OwnedObject, "owned_by", owned_by)
 
 
 def seats_written_without_version() -> AbstractContextManager[None]:
