@@ -150,7 +150,7 @@ def book(
 def _check_ledger(
     ledger: ClaimLedger | None, request: SeatRequest, purpose: BookingPurpose
 ) -> Refusal | None:
-    """Refuse a missing, dying or empty ledger."""
+    """Refuse a missing, terminating or empty ledger."""
     if ledger is None:
         if purpose is BookingPurpose.JOIN:
             return Refusal(RefusalReason.NO_LEDGER, "the claim has no ledger and is being deleted")
