@@ -32,7 +32,7 @@ class RefusalReason(Enum):
     """Why a ledger refuses a booking."""
 
     NO_LEDGER = "NoLedger"
-    """A joiner found no ledger: the claim is dying."""
+    """A joiner found no ledger: the claim is about to be deleted."""
     DYING = "Dying"
     """The ledger is terminating, or does not own the claim: garbage collection deletes the claim."""
     EMPTY = "Empty"

@@ -47,7 +47,7 @@ class Seat(BaseModel):
     owner_id: str = Field(default="", alias="ownerID")
     """Unit of fairness, see `owner_key`."""
     exclusive: bool = False
-    """Whether this worker shares with nobody. If absent it is false: serializers omit zero values."""
+    """Whether this worker never shares its claim. If absent it is false: serializers omit zero values."""
     host_request: str | int | float = Field(default="", alias="hostRequest")
     """Memory that the Pod requests, as a canonical quantity. Empty if the writer did not know the field.
 

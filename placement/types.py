@@ -151,7 +151,7 @@ class PodUse:
     owner_key: str = ""
     """Unit of fairness of its worker, as in a seat; empty for foreign Pods."""
     exclusive: bool = False
-    """Whether its worker shares with nobody. A Pod without a seat counts as a seat (contract §4)."""
+    """Whether its worker never shares a claim. A Pod without a seat counts as a seat (contract §4)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ TERMINAL_PHASES = frozenset({Phase.SUCCEEDED.value, Phase.FAILED.value})
 
 
 class ReasonCode(Enum):
-    """First words of `status.reason`, and reasons of condition `Placed`."""
+    """First words of `status.reason`, and reasons of the condition `Placed`."""
 
     CREATED_CLAIM = "CreatedClaim"
     JOINED_CLAIM = "JoinedClaim"

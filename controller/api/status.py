@@ -18,7 +18,7 @@ from ledger.state import Seat
 
 @dataclass(frozen=True)
 class PlacedUpdate:
-    """The new content of condition `Placed`."""
+    """The new content of the condition `Placed`."""
 
     placed: bool
     code: ReasonCode
@@ -61,7 +61,7 @@ class StatusUpdate:
     assignment: Assignment | None = None
     details: PlacementDetails | None = None
     note: str | None = None
-    """A message for condition `Placed` if nothing else changes. It does not cause a write."""
+    """A message for the condition `Placed` if nothing else changes. It does not cause a write."""
 
 
 def status_patch(
@@ -154,7 +154,7 @@ def _updated(workload: Workload, update: PlacedUpdate, now: datetime) -> Workloa
 
 
 def _with_message(workload: Workload, message: str, now: datetime) -> WorkloadCondition:
-    """Return condition `Placed` with another message. A missing condition becomes Unknown."""
+    """Return the condition `Placed` with another message. A missing condition becomes Unknown."""
     before = workload.placed_condition or WorkloadCondition(
         type=PLACED_CONDITION,
         status="Unknown",

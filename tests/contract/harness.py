@@ -37,7 +37,7 @@ async def submit(cluster: SimulatedCluster, *names: str, **spec: Any) -> None:
 
 
 def placed(cluster: SimulatedCluster, name: str) -> tuple[str, str]:
-    """Return status and reason of condition `Placed`; empty if it was never written."""
+    """Return status and reason of the condition `Placed`; empty if it was never written."""
     conditions = cluster.workloads.status(name).get("conditions") or []
     return next(((c["status"], c["reason"]) for c in conditions if c["type"] == "Placed"), ("", ""))
 
