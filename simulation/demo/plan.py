@@ -95,7 +95,7 @@ OPTIONS = (
         help="The controller's --max-seats-per-claim (the demo needs a limit)",
     ),
     click.option(
-        "--workers", type=WholeNumber(1), help="Number of Workloads  [default: a few more than fit]"
+        "--workers", type=WholeNumber(1), help="Number of Workloads, more than fit  [default: a few more]"
     ),
     click.option(
         "--seed",
