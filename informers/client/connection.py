@@ -2,9 +2,9 @@
 
 Credentials are read again at most once per `refresh_seconds`, by a separate task that no request waits for.
 If the server rejects them they are read again at once, and the rejected request waits. A new token applies
-from the next request on. A new CA or client certificate leads to a new pool for new requests. The old pool
-closes when its last request has ended, so no watch is interrupted. A failed renewal changes nothing and logs
-a warning.
+from the next request on. A new CA, client certificate, server or impersonated user leads to a new pool. The
+old pool closes when its last request has ended, so no watch is interrupted. A failed renewal changes nothing
+and logs a warning.
 
 TLS and proxies come from the official client's configuration. Requests use a separate session on its
 connector. The client's own session looks up proxies and netrc in a thread for every request. That would
@@ -14,16 +14,15 @@ quadruple the CPU cost of a request, and send netrc passwords to the server.
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import logging
+import os
 import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 import anyio
@@ -32,6 +31,7 @@ from kubernetes_asyncio.client import ApiClient
 from yarl import URL
 
 from informers.client.credentials import ClientConfig, ConfigSource
+from informers.client.proxies import environment_proxy
 from informers.client.responses import mapped_errors
 from informers.client.sockets import use_unowned_sockets
 from informers.client.write_guard import GuardedBody, raise_denial
@@ -82,7 +82,7 @@ class HttpPool:
         configuration.connection_pool_maxsize = connections
         self.base = str(configuration.host).rstrip("/")
         self.server = urlsplit(self.base).netloc.rpartition("@")[2]
-        self._proxy = configuration.proxy or environment_proxy(self.base)
+        self._proxy = configuration.proxy or environment_proxy(self.base, os.environ)
         self._server_hostname = configuration.tls_server_name
         try:
             self._client = ApiClient(configuration)
@@ -94,7 +94,7 @@ class HttpPool:
             connector=connector,
             connector_owner=False,
             cookie_jar=aiohttp.DummyCookieJar(),
-            headers={"Accept": "application/json", "User-Agent": user_agent},
+            headers=[("Accept", "application/json"), ("User-Agent", user_agent), *config.headers],
             read_bufsize=_READ_BYTES,
         )
         self.requests = 0
@@ -140,7 +140,8 @@ class HttpPool:
         started = anyio.current_time()
         code = "<error>"
         try:
-            with mapped_errors(str(request)), raise_denial(body):
+            is_unsent = body.is_unsent if body is not None else lambda: False
+            with mapped_errors(str(request), is_unsent), raise_denial(body):
                 response = await self._session.request(
                     request.method,
                     URL(f"{self.base}{request.path}?{request.query}", encoded=True),
@@ -283,10 +284,10 @@ class SessionManager:
     async def _use(self, config: ClientConfig, reloads: int) -> None:
         old = self._current
         pool = old.pool
-        if config.tls_digest != old.config.tls_digest:
+        if config.pool_digest != old.config.pool_digest:
             pool = self._make_pool(config)
             self._pools = [*(known for known in self._pools if not known.closed), pool]
-            logger.info("Opened connections with renewed TLS certificates", extra={"server": self.server})
+            logger.info("Opened connections with renewed settings", extra={"server": self.server})
         self._current = Session(pool, config, old.reloads + reloads)
         self._renewals += 1
         if pool is not old.pool:
@@ -302,35 +303,6 @@ async def open_sessions(
     return SessionManager(
         source, Session(make_pool(config), config), make_pool, refresh_seconds=refresh_seconds
     )
-
-
-def environment_proxy(url: str) -> str | None:
-    """Return the proxy for `url` by `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY`.
-
-    `NO_PROXY` may contain networks in CIDR notation, which is common for in-cluster addresses; the standard
-    library supports names and suffixes only.
-    """
-    parts = urlsplit(url)
-    proxies = getproxies()
-    proxy = proxies.get(parts.scheme)
-    if proxy is None or parts.hostname is None:
-        return None
-    if proxy_bypass(parts.netloc.rpartition("@")[2]):
-        return None
-    excluded = _networks(proxies.get("no", ""))
-    try:
-        address = ipaddress.ip_address(parts.hostname)
-    except ValueError:
-        return proxy
-    return None if any(address in network for network in excluded) else proxy
-
-
-def _networks(no_proxy: str) -> list[ipaddress.IPv4Network | ipaddress.IPv6Network]:
-    networks = []
-    for entry in no_proxy.split(","):
-        with suppress(ValueError):  # a host name
-            networks.append(ipaddress.ip_network(entry.strip(), strict=False))
-    return networks
 
 
 def _keep_alive(response: aiohttp.ClientResponse) -> None:

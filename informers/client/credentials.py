@@ -1,28 +1,27 @@
-"""Loads server address and credentials from a kubeconfig or a service account, with the official client.
+"""Loads server address and credentials from a kubeconfig or a service account.
 
 Everything that may change while the process runs (token, certificates, CA) is read again by its
 `ConfigSource`. Invariant: a source returns a complete, usable `ClientConfig` or raises `ConfigurationError`.
 An incomplete rotation (a token file missing or empty for a moment) is such an error: the caller then keeps
-its current configuration.
+its current configuration. For a server without TLS no credentials are read and no plugin runs, as in kubectl.
 
-Not done here: deciding when to rotate (`informers.client.connection`), and writing refreshed OIDC tokens back
-to the kubeconfig.
+Not done here: deciding when to rotate (`informers.client.connection`).
 """
 
 from __future__ import annotations
 
+import base64
 import hashlib
+import logging
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Protocol
+from urllib.parse import quote
 
-import aiohttp
 import anyio
-import yaml
 from anyio import to_thread
 from kubernetes_asyncio.client import Configuration
 from kubernetes_asyncio.config import ConfigException
@@ -32,37 +31,39 @@ from kubernetes_asyncio.config.incluster_config import (
     SERVICE_TOKEN_FILENAME,
     InClusterConfigLoader,
 )
+from kubernetes_asyncio.config.kube_config import FileOrData
 
-from informers.client.exec_plugin import Loader, utc_now
-from informers.client.kubeconfig import SelectedContext, select_context
+from informers.client.exec_plugin import ExecCredential, run_plugin
+from informers.client.kubeconfig import TRUE, SelectedContext, User, select_context
 from informers.errors import ConfigurationError
+
+logger = logging.getLogger(__name__)
 
 DEFAULT_KUBECONFIG = "~/.kube/config"
 
 # Long enough for a plugin that opens a browser; the official client has no limit.
 LOGIN_SECONDS = 60.0
 
-# Errors of the official client for a malformed file or plugin response. Most have no type of their own.
-_LOAD_ERRORS = (
-    ConfigException,
-    OSError,
-    ValueError,
-    LookupError,
-    TypeError,
-    AttributeError,
-    AssertionError,
-    yaml.YAMLError,
-    aiohttp.ClientError,
-)
+# A new credential is requested this long before the old one expires: clocks differ, and plugins are slow.
+RENEW_AHEAD = timedelta(minutes=5)
+
+_LOAD_ERRORS = (ConfigException, OSError, ValueError, RecursionError, OverflowError)
+
+# What Go accepts unescaped in the name of a header.
+_HEADER_NAME = "!#$&'*+-.^_`|~"
 
 
 @dataclass(frozen=True)
 class ClientConfig:
-    """Everything a connection needs. `tls_digest` changes exactly when CA, certificate or key change."""
+    """Everything a connection needs. `pool_digest` changes exactly when a new pool is needed.
+
+    `headers` are sent with each request: the impersonated user, and whether responses may be compressed.
+    """
 
     configuration: Configuration = field(repr=False, compare=False)
     authorization: str = field(repr=False)
-    tls_digest: str
+    pool_digest: str
+    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
 
 class ConfigSource(Protocol):
@@ -119,68 +120,132 @@ class ServiceAccount:
         )
         try:
             loader.load_and_set(configuration)
-            return _client_config(configuration)
+            return _client_config(configuration, _bearer(loader.token.removeprefix("Bearer ")))
         except _LOAD_ERRORS as error:
             files = f"token {self._token_file}, CA {self._ca_file}"
             raise ConfigurationError(f"in-cluster configuration ({files}): {_one_line(error)}") from error
 
 
 class Kubeconfig:
-    """One context of a kubeconfig: a token, token file, certificate, credential plugin or OIDC login."""
+    """One context of a kubeconfig: a token, token file, password, certificate or credential plugin."""
 
-    def __init__(self, selected: SelectedContext, *, now: Callable[[], datetime] = utc_now) -> None:
+    def __init__(self, selected: SelectedContext) -> None:
         self._selected = selected
-        self._now = now
-        self._loader: Loader | None = None
+        self._credential: ExecCredential | None = None
 
     def __repr__(self) -> str:
         return f"<Kubeconfig {self._selected}>"
 
     async def load(self) -> ClientConfig:
         """Read the kubeconfig and run its credential plugin, if any."""
-        with self._mapped_errors():
-            loader = Loader(self._selected, self._now)
-            config = await self._load_with(loader)
-        self._loader = loader
+        selected = await to_thread.run_sync(self._selected.read_again)
+        config = await self._login(selected, None)
+        if not selected.cluster.is_tls and (selected.user.exec or selected.user.has_static_credentials):
+            server = {"server": selected.cluster.server}
+            logger.warning("Withheld credentials from a server without TLS", extra=server)
         return config
 
     async def refresh(self) -> ClientConfig:
         """Read the files that it names; run the plugin if its credential is about to expire."""
-        if self._loader is None:
-            return await self.load()
-        with self._mapped_errors():
-            return await self._load_with(self._loader)
+        return await self._login(self._selected, self._credential)
 
-    async def _load_with(self, loader: Loader) -> ClientConfig:
-        configuration = Configuration()
-        with anyio.fail_after(LOGIN_SECONDS):
-            await loader.load_and_set(configuration)
-        return _client_config(configuration)
-
-    @contextmanager
-    def _mapped_errors(self) -> Iterator[None]:
+    async def _login(self, selected: SelectedContext, credential: ExecCredential | None) -> ClientConfig:
+        cluster, user = selected.cluster, selected.user
+        # Adding to the present cannot overflow, subtracting from an expiry at the end of its range can.
+        is_due = credential is None or datetime.now(UTC) + RENEW_AHEAD >= credential.expires_at()
         try:
-            yield
+            if is_due and cluster.is_tls and user.exec is not None and not user.has_static_credentials:
+                with anyio.fail_after(LOGIN_SECONDS):
+                    credential = await run_plugin(user.exec, cluster)
+            config = await to_thread.run_sync(_configure, selected, credential or ExecCredential())
         except TimeoutError as error:
-            reason = f"the login by credential plugin or OIDC took more than {LOGIN_SECONDS:g} s"
-            raise ConfigurationError(f"kubeconfig {self._selected}: {reason}") from error
+            reason = f"the login by credential plugin took more than {LOGIN_SECONDS:g} s"
+            raise ConfigurationError(f"kubeconfig {selected}: {reason}") from error
         except _LOAD_ERRORS as error:
-            raise ConfigurationError(f"kubeconfig {self._selected}: {_one_line(error)}") from error
+            raise ConfigurationError(f"kubeconfig {selected}: {_one_line(error)}") from error
+        self._selected, self._credential = selected, credential
+        return config
 
 
-def _client_config(configuration: Configuration) -> ClientConfig:
-    # The client stores every scheme here, including basic authentication, and does not strip file contents.
-    scheme, _, secret = str(configuration.api_key.get("BearerToken", "")).partition(" ")
-    secret = secret.strip()
-    if scheme and not secret:
+def _configure(selected: SelectedContext, credential: ExecCredential) -> ClientConfig:
+    """Read the files of `selected` and combine them with a plugin's credential."""
+    cluster, user = selected.cluster, selected.user
+    configuration = Configuration()
+    configuration.host = cluster.url
+    configuration.proxy = cluster.proxy_url or None
+    authorization = ""
+    if cluster.is_tls:
+        configuration.verify_ssl = cluster.insecure_skip_tls_verify not in TRUE
+        configuration.tls_server_name = cluster.tls_server_name or None
+        authority, authority_data = cluster.certificate_authority, cluster.certificate_authority_data
+        configuration.ssl_ca_cert = _pem_file(authority, authority_data)
+        certificate, key = credential.client_certificate_data, credential.client_key_data
+        if certificate and key:
+            configuration.cert_file = _pem_file("", certificate, base64_encoded=False)
+            configuration.key_file = _pem_file("", key, base64_encoded=False)
+        else:
+            configuration.cert_file = _pem_file(user.client_certificate, user.client_certificate_data)
+            configuration.key_file = _pem_file(user.client_key, user.client_key_data)
+        authorization = _authorization(user, credential)
+    headers = _impersonation(user)
+    if cluster.disable_compression in TRUE:
+        headers += (("Accept-Encoding", "identity"),)
+    return _client_config(configuration, authorization, headers)
+
+
+def _authorization(user: User, credential: ExecCredential) -> str:
+    if user.username:
+        pair = f"{user.username}:{user.password}".encode()
+        return f"Basic {base64.b64encode(pair).decode()}"
+    token = user.token or credential.token
+    if user.token_file:
+        try:
+            token = Path(user.token_file).read_text().strip() or token
+        except (OSError, ValueError):
+            if not token:
+                raise
+    return _bearer(token) if token or user.token_file else ""
+
+
+def _bearer(token: str | None) -> str:
+    secret = (token or "").strip()
+    if not secret:
         raise ConfigException("the token is empty")
     if not secret.isprintable():
         raise ConfigException("the token is not a single line of text")
-    return ClientConfig(configuration, f"{scheme} {secret}".strip(), _digest(configuration))
+    return f"Bearer {secret}"
 
 
-def _digest(configuration: Configuration) -> str:
-    digest = hashlib.sha256()
+def _impersonation(user: User) -> tuple[tuple[str, str], ...]:
+    headers = [("Impersonate-User", user.as_user)] if user.as_user else []
+    headers += [("Impersonate-Uid", user.as_uid)] if user.as_uid else []
+    headers += [("Impersonate-Group", group or "") for group in user.as_groups]
+    for key, values in user.as_user_extra.items():
+        name = f"Impersonate-Extra-{quote(key, safe=_HEADER_NAME)}"
+        headers += [(name, value or "") for value in values]
+    return tuple(headers)
+
+
+def _pem_file(path: str, data: str, *, base64_encoded: bool = True) -> str | None:
+    if not data:
+        return path or None
+    # TLS contexts are loaded from files; the client keeps such files until the process ends.
+    content = FileOrData({"data": data}, "", data_key_name="data", base64_file_content=base64_encoded)
+    return str(content.as_file())
+
+
+def _client_config(
+    configuration: Configuration, authorization: str, headers: tuple[tuple[str, str], ...] = ()
+) -> ClientConfig:
+    # Go has no such checks, and many clusters have CAs without the extensions that they ask for.
+    configuration.disable_strict_ssl_verification = True
+    return ClientConfig(configuration, authorization, _digest(configuration, headers), headers)
+
+
+def _digest(configuration: Configuration, headers: object) -> str:
+    host, server_name, proxy = configuration.host, configuration.tls_server_name, configuration.proxy
+    settings = (host, server_name, proxy, configuration.verify_ssl, headers)
+    digest = hashlib.sha256(repr(settings).encode())
     for file in (configuration.ssl_ca_cert, configuration.cert_file, configuration.key_file):
         content = Path(file).read_bytes() if file else b""
         digest.update(b"%d:" % len(content) + content)
@@ -188,5 +253,4 @@ def _digest(configuration: Configuration) -> str:
 
 
 def _one_line(error: BaseException) -> str:
-    text = " ".join(str(error).split())
-    return f"{type(error).__name__}: {text}" if isinstance(error, LookupError) or not text else text
+    return " ".join(str(error).split()) or type(error).__name__

@@ -1,96 +1,74 @@
 """Runs the credential plugin of a kubeconfig user (client.authentication.k8s.io), cancellable.
 
 The official client cannot cancel a plugin without leaking its process, and blocks forever if the plugin fills
-the error pipe first. Its loader therefore uses this module instead. Invariant: when `run_plugin` returns,
-raises or is cancelled, the plugin's process has ended.
-
-Cluster information (`provideClusterInfo`) is not passed on; the terminal is.
+the error pipe first. Invariant: when `run_plugin` returns, raises or is cancelled, the plugin's process has
+ended. A plugin gets what kubectl gives it: the cluster if asked for, the terminal, and a command found by the
+controller's own `PATH`.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
-import sys
-from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from datetime import UTC, datetime
 
 import anyio
 import msgspec
 from kubernetes_asyncio.config import ConfigException
-from kubernetes_asyncio.config.dateutil import parse_rfc3339
-from kubernetes_asyncio.config.kube_config import FileOrData, KubeConfigLoader, KubeConfigMerger
 
-from informers.client.kubeconfig import ExecConfig, SelectedContext
-
-# A new credential is requested this long before the old one expires: clocks differ, and plugins are slow.
-RENEW_AHEAD = timedelta(minutes=5)
+from informers.client.kubeconfig import TRUE, Cluster, ExecConfig
+from informers.client.yaml_reader import read_yaml
 
 _STDERR_CHARACTERS = 300
+_ALWAYS_EXPIRED = datetime.min.replace(tzinfo=UTC)
+_NEVER_EXPIRES = datetime.max.replace(tzinfo=UTC)
 
 
 class ExecCredential(msgspec.Struct, frozen=True, rename="camel"):
     """`status` of an `ExecCredential`: a token, or a certificate with its key, and its expiry."""
 
-    token: str = ""
-    client_certificate_data: str = ""
-    client_key_data: str = ""
-    expiration_timestamp: str = ""
+    token: str | None = None
+    client_certificate_data: str | None = None
+    client_key_data: str | None = None
+    expiration_timestamp: str | None = None
+
+    def expires_at(self) -> datetime:
+        """Return the expiry, the end of time if there is none. Raises `ConfigException`."""
+        text = self.expiration_timestamp
+        if not text:
+            return _NEVER_EXPIRES
+        if text.startswith("0000-"):  # Python has no year 0
+            return _ALWAYS_EXPIRED
+        try:
+            time = datetime.fromisoformat(text)
+        except ValueError as error:
+            raise ConfigException(f"exec plugin returned an invalid expirationTimestamp {text!r}") from error
+        return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
 class _ExecCredentialObject(msgspec.Struct, frozen=True, rename="camel"):
     api_version: str
-    status: ExecCredential
+    status: ExecCredential | None = None
 
 
-class Loader(KubeConfigLoader):
-    """The official client's loader of one context, with the plugin run by `run_plugin`."""
-
-    def __init__(self, selected: SelectedContext, now: Callable[[], datetime]) -> None:
-        files = KubeConfigMerger(os.pathsep.join(map(str, selected.paths)))
-        super().__init__(config_dict=files.config, active_context=selected.context, config_base_path=None)
-        self._now = now
-        self._expires_at: datetime | None = None
-        self._has_run = False
-
-    async def load_from_exec_plugin(self) -> bool:
-        """Run the plugin unless its last credential is still valid; one without an expiry always is."""
-        if self._has_run and (self._expires_at is None or self._now() < self._expires_at - RENEW_AHEAD):
-            return True
-        user = self._user
-        if user is None:
-            return False
-        try:
-            config = msgspec.convert(user["exec"].value, ExecConfig)
-        except msgspec.ValidationError as error:
-            raise ConfigException(f"exec: {error}") from error
-        credential = await run_plugin(config, Path(user.path or ".").parent)
-        expiry = credential.expiration_timestamp
-        self._expires_at = parse_rfc3339(expiry) if expiry else None
-        if credential.token:
-            self.token = f"Bearer {credential.token}"
-        if credential.client_certificate_data:
-            self.cert_file: str | None = _file(credential, "client_certificate_data")
-            self.key_file: str | None = _file(credential, "client_key_data")
-        self._has_run = True
-        return True
-
-
-async def run_plugin(config: ExecConfig, folder: Path) -> ExecCredential:
-    """Run a plugin. A path in its command is relative to `folder`. Raises `ConfigException`."""
-    command = str(folder / config.command) if os.sep in config.command else config.command
-    info = {
-        "apiVersion": config.api_version,
-        "kind": "ExecCredential",
-        "spec": {"interactive": sys.stdin.isatty()},
-    }
-    environment = {variable.name: variable.value for variable in config.env or ()}
-    environment["KUBERNETES_EXEC_INFO"] = msgspec.json.encode(info).decode()
+async def run_plugin(config: ExecConfig, cluster: Cluster) -> ExecCredential:
+    """Run a plugin, which may ask for information about `cluster`. Raises `ConfigException`."""
+    command = config.command
+    interactive = config.interactive_mode != "Never" and os.isatty(0)
+    if config.interactive_mode == "Always" and not interactive:
+        raise ConfigException(f"exec plugin {command!r} has interactiveMode Always and there is no terminal")
+    spec: dict[str, object] = {"interactive": interactive}
+    if config.provide_cluster_info in TRUE:
+        spec["cluster"] = cluster.exec_info()
+    info = {"apiVersion": config.api_version, "kind": "ExecCredential", "spec": spec}
+    environment = {item["name"]: item.get("value", "") for item in config.env if item}
+    environment["KUBERNETES_EXEC_INFO"] = msgspec.json.encode(info, enc_hook=str).decode()
     try:
         done = await anyio.run_process(
-            [command, *(config.args or ())],
-            stdin=None if sys.stdin.isatty() else subprocess.DEVNULL,
+            # By our own PATH: a plugin's env may have another one, for the plugin only.
+            [shutil.which(command) or command, *(arg or "" for arg in config.args)],
+            stdin=None if interactive else subprocess.DEVNULL,
             env={**os.environ, **environment},
             check=False,
         )
@@ -105,25 +83,22 @@ async def run_plugin(config: ExecConfig, folder: Path) -> ExecCredential:
 
 def _read(command: str, api_version: str, output: bytes) -> ExecCredential:
     try:
-        answer = msgspec.json.decode(output, type=_ExecCredentialObject)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        answer = _decode(output)
+    except (msgspec.MsgspecError, ValueError) as error:
         raise ConfigException(f"exec plugin {command!r} returned no ExecCredential: {error}") from error
     if answer.api_version != api_version:
         raise ConfigException(f"exec plugin {command!r} returned {answer.api_version}, not {api_version}")
-    credential = answer.status
-    if not credential.token and not credential.client_certificate_data:
+    credential = answer.status or ExecCredential()
+    if not credential.token and not credential.client_certificate_data and not credential.client_key_data:
         raise ConfigException(f"exec plugin {command!r} returned neither a token nor a client certificate")
     if bool(credential.client_certificate_data) != bool(credential.client_key_data):
         raise ConfigException(f"exec plugin {command!r} returned only one of certificate and key")
+    credential.expires_at()
     return credential
 
 
-def _file(credential: ExecCredential, field: str) -> str:
-    # TLS contexts are loaded from files; the client keeps such files until the process ends.
-    data = {field: getattr(credential, field)}
-    return str(FileOrData(data, "", data_key_name=field, base64_file_content=False).as_file())
-
-
-def utc_now() -> datetime:
-    """Return the wall clock time, which the expiry of credentials refers to."""
-    return datetime.now(UTC)
+def _decode(output: bytes) -> _ExecCredentialObject:
+    try:
+        return msgspec.json.decode(output, type=_ExecCredentialObject)
+    except (msgspec.DecodeError, UnicodeDecodeError):  # kubectl takes YAML as well
+        return msgspec.convert(read_yaml(output), _ExecCredentialObject)

@@ -7,7 +7,7 @@ request: `Unreachable` means that it has not, `OutcomeUnknown` that it may have 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http import HTTPStatus
 
@@ -40,6 +40,7 @@ _NOT_SENT = (
     aiohttp.ClientConnectorError,
     aiohttp.ConnectionTimeoutError,
     aiohttp.ClientHttpProxyError,
+    aiohttp.InvalidURL,
     aiohttp.ServerFingerprintMismatch,
 )
 # Everything else that the HTTP client raises: disconnects, resets, timeouts, malformed HTTP.
@@ -97,14 +98,18 @@ def error_for_status(status: Status) -> ApiError:
 
 
 @contextmanager
-def mapped_errors(request: str) -> Iterator[None]:
-    """Map exceptions of the HTTP client to `Unreachable` and `OutcomeUnknown`."""
+def mapped_errors(request: str, is_unsent: Callable[[], bool] = lambda: False) -> Iterator[None]:
+    """Map exceptions of the HTTP client to `Unreachable` and `OutcomeUnknown`.
+
+    `is_unsent` reports whether no byte was sent. The error of a proxy alone does not decide that.
+    """
     try:
         yield
     except _NOT_SENT as error:
         raise errors.Unreachable(f"{request}: {_describe(error)}") from error
     except _PERHAPS_SENT as error:
-        raise errors.OutcomeUnknown(f"{request}: {_describe(error)}") from error
+        cls = errors.Unreachable if is_unsent() else errors.OutcomeUnknown
+        raise cls(f"{request}: {_describe(error)}") from error
 
 
 def _error(status: Status, code: int, message: str, retry_after_seconds: float | None) -> ApiError:

@@ -91,6 +91,11 @@ class GuardedBody(aiohttp.BytesPayload):
     """
 
     denial: ApiError | None = None
+    _started = False
+
+    def is_unsent(self) -> bool:
+        """Whether not a byte of the request was written."""
+        return not self._started
 
     async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
         """Write the bytes. Raises what the write check raises."""
@@ -101,6 +106,7 @@ class GuardedBody(aiohttp.BytesPayload):
         except ApiError as denial:
             self.denial = denial
             raise
+        self._started = True
         await super().write_with_length(writer, content_length)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from functools import partial
@@ -13,6 +14,7 @@ import pytest
 import yaml
 
 from informers.client.transport import KubeApi, Timeouts, connect
+from tests.informers.client.certificates import Authority, make_authority
 from tests.informers.client.server import ScriptedServer, serve
 
 SHORT = Timeouts(request_seconds=0.3, list_seconds=0.3, connect_seconds=0.1)
@@ -45,7 +47,9 @@ def kubeconfig(
     user: dict[str, Any] | None = None,
     cluster: Mapping[str, object] = MappingProxyType({}),
 ) -> Path:
-    """Write a kubeconfig with one context, `here`."""
+    """Write a kubeconfig with one context, `here`; without a CA it accepts any certificate."""
+    if server.startswith("https:") and not any(key.startswith("certificate-authority") for key in cluster):
+        cluster = {"insecure-skip-tls-verify": True, **cluster}
     document = {
         "apiVersion": "v1",
         "kind": "Config",
@@ -61,6 +65,21 @@ def kubeconfig(
 @pytest.fixture
 async def server() -> AsyncIterator[ScriptedServer]:
     async with serve() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    """A CA for the tests that only need a server with TLS."""
+    if shutil.which("openssl") is None:
+        pytest.skip("makes certificates with openssl")
+    return make_authority(tmp_path_factory.mktemp("authority") / "ca")
+
+
+@pytest.fixture
+async def secure_server(authority: Authority) -> AsyncIterator[ScriptedServer]:
+    """A server with TLS: no credentials are sent to one without."""
+    async with serve(authority.server()) as running:
         yield running
 
 

@@ -27,6 +27,7 @@ class Received:
     query: Mapping[str, str]
     headers: Mapping[str, str]
     body: bytes
+    header_items: list[tuple[str, str]] = field(default_factory=list)
 
     @property
     def json(self) -> Any:
@@ -56,6 +57,7 @@ class ScriptedServer:
                 dict(request.query),
                 dict(request.headers),
                 body,
+                list(request.headers.items()),
             )
         )
         answer = self.script.popleft() if len(self.script) > 1 else self.script[0]

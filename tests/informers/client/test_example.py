@@ -40,7 +40,7 @@ async def test_the_example_prints_changes_of_pods_until_interrupted(
             then=forever,
         ),
     )
-    environment = {**os.environ, "KUBECONFIG": str(kubeconfig(tmp_path / "config", server.url))}
+    environment = {**os.environ, "KUBECONFIG": str(kubeconfig(tmp_path / "config", server.url, user={}))}
     process = await anyio.open_process([sys.executable, str(EXAMPLE), "ns"], cwd=ROOT, env=environment)
     async with process:
         assert process.stdout is not None

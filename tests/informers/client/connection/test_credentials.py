@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -213,32 +214,34 @@ async def test_the_certificate_is_verified_for_the_tls_server_name(
                         await api.get(THINGS, "a", "ns")
 
 
-async def test_a_token_file_is_stripped_and_reloaded(server: ScriptedServer, tmp_path: Path) -> None:
+async def test_a_token_file_is_stripped_and_reloaded(secure_server: ScriptedServer, tmp_path: Path) -> None:
     (tmp_path / "tok").write_text("one\n")
-    server.answers(reply(thing()))
-    file = kubeconfig(tmp_path / "config", server.url, user={"tokenFile": "tok"})
+    secure_server.answers(reply(thing()))
+    file = kubeconfig(tmp_path / "config", secure_server.url, user={"tokenFile": "tok"})
     async with connect(kubeconfig=str(file), timeouts=ALWAYS_REFRESH) as api:
         await api.get(THINGS, "a", "ns")
         (tmp_path / "tok").write_text("two\n")
-        await until(lambda: tokens(server)[-1] == "two", api)
-    assert tokens(server)[0] == "one"
+        await until(lambda: tokens(secure_server)[-1] == "two", api)
+    assert tokens(secure_server)[0] == "one"
 
 
-async def test_w15_an_edited_kubeconfig_applies_after_a_401(server: ScriptedServer, tmp_path: Path) -> None:
-    server.answers(only("second"))
-    file = kubeconfig(tmp_path / "config", server.url)
+async def test_w15_an_edited_kubeconfig_applies_after_a_401(
+    secure_server: ScriptedServer, tmp_path: Path
+) -> None:
+    secure_server.answers(only("second"))
+    file = kubeconfig(tmp_path / "config", secure_server.url)
     async with connect(kubeconfig=str(file)) as api:
-        kubeconfig(file, server.url, user={"token": "second"})
+        kubeconfig(file, secure_server.url, user={"token": "second"})
         await api.get(THINGS, "a", "ns")
-    assert tokens(server) == ["first", "second"]
+    assert tokens(secure_server) == ["first", "second"]
 
 
-async def test_basic_authentication(server: ScriptedServer, tmp_path: Path) -> None:
-    server.answers(reply(thing()))
-    file = kubeconfig(tmp_path / "config", server.url, user={"username": "me", "password": "pass"})
+async def test_basic_authentication(secure_server: ScriptedServer, tmp_path: Path) -> None:
+    secure_server.answers(reply(thing()))
+    file = kubeconfig(tmp_path / "config", secure_server.url, user={"username": "me", "password": "pass"})
     async with connect(kubeconfig=str(file)) as api:
         await api.get(THINGS, "a", "ns")
-    assert server.received[0].headers["Authorization"] == "Basic bWU6cGFzcw=="
+    assert secure_server.received[0].headers["Authorization"] == "Basic bWU6cGFzcw=="
 
 
 @pytest.mark.parametrize(
@@ -293,3 +296,44 @@ def test_the_repr_of_a_source_contains_no_secrets(tmp_path: Path) -> None:
     source = choose_source(kubeconfig=str(kubeconfig(tmp_path / "c", "http://x")), context=None, environ={})
     assert isinstance(source, Kubeconfig)
     assert "first" not in repr(source)
+
+
+async def test_credentials_are_withheld_from_a_server_without_tls(
+    server: ScriptedServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.answers(reply(thing()))
+    users: list[dict[str, Any]] = [
+        {"token": "SECRET"},
+        {"tokenFile": os.devnull},
+        {"username": "me", "password": "SECRET"},
+        {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "false"}},
+        {},
+    ]
+    for user in users:
+        caplog.clear()
+        file = kubeconfig(tmp_path / "config", server.url, user=user)
+        async with connect(kubeconfig=str(file)) as api:
+            await api.get(THINGS, "a", "ns")
+        assert "Authorization" not in server.received[-1].headers
+        assert ("Withheld credentials" in caplog.text) == bool(user)
+        assert "SECRET" not in caplog.text
+
+
+async def test_an_edited_user_to_act_as_gets_connections_of_its_own(
+    secure_server: ScriptedServer, tmp_path: Path
+) -> None:
+    secure_server.answers(only("second"))
+    file = kubeconfig(tmp_path / "config", secure_server.url, user={"token": "first", "as": "a"})
+    async with connect(kubeconfig=str(file)) as api:
+        kubeconfig(file, secure_server.url, user={"token": "second", "as": "b"})
+        await api.get(THINGS, "a", "ns")
+    assert [request.headers["Impersonate-User"] for request in secure_server.received] == ["a", "b"]
+
+
+async def test_an_empty_token_file_leaves_the_token(secure_server: ScriptedServer, tmp_path: Path) -> None:
+    secure_server.answers(reply(thing()))
+    (tmp_path / "empty").write_text("\n")
+    file = kubeconfig(tmp_path / "config", secure_server.url, user={"token": "t", "tokenFile": "empty"})
+    async with connect(kubeconfig=str(file)) as api:
+        await api.get(THINGS, "a", "ns")
+    assert tokens(secure_server) == ["t"]

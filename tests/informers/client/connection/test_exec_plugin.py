@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -43,30 +44,32 @@ def runs(folder: Path) -> int:
 
 
 async def test_a_credential_plugin_runs_once_and_again_after_a_401(
-    server: ScriptedServer, tmp_path: Path
+    secure_server: ScriptedServer, tmp_path: Path
 ) -> None:
-    server.answers(only("token-1"))
-    file = kubeconfig(tmp_path / "config", server.url, user=plugin(tmp_path, "give(token=f'token-{run}')\n"))
+    secure_server.answers(only("token-1"))
+    file = kubeconfig(
+        tmp_path / "config", secure_server.url, user=plugin(tmp_path, "give(token=f'token-{run}')\n")
+    )
     async with connect(kubeconfig=str(file), timeouts=ALWAYS_REFRESH) as api:
         for _ in range(5):
             await api.get(THINGS, "a", "ns")
         assert runs(tmp_path) == 1
-        server.answers(only("token-2"))
+        secure_server.answers(only("token-2"))
         await api.get(THINGS, "a", "ns")
         assert runs(tmp_path) == 2
 
 
 async def test_a_credential_plugin_runs_again_before_its_token_expires(
-    server: ScriptedServer, tmp_path: Path
+    secure_server: ScriptedServer, tmp_path: Path
 ) -> None:
-    server.answers(reply(thing()))
+    secure_server.answers(reply(thing()))
     body = (
         "year = 2001 if run < 2 else 2999\n"
         "give(token=f'token-{run}', expirationTimestamp=f'{year}-01-01T00:00:00Z')\n"
     )
-    file = kubeconfig(tmp_path / "config", server.url, user=plugin(tmp_path, body))
+    file = kubeconfig(tmp_path / "config", secure_server.url, user=plugin(tmp_path, body))
     async with connect(kubeconfig=str(file), timeouts=ALWAYS_REFRESH) as api:
-        await until(lambda: bool(server.received) and tokens(server)[-1] == "token-2", api)
+        await until(lambda: bool(secure_server.received) and tokens(secure_server)[-1] == "token-2", api)
         for _ in range(5):
             await api.get(THINGS, "a", "ns")
     assert runs(tmp_path) == 2
@@ -85,7 +88,7 @@ async def test_a_credential_plugin_runs_again_before_its_token_expires(
 async def test_a_failing_credential_plugin_gives_a_one_line_error(
     tmp_path: Path, body: str, message: str
 ) -> None:
-    file = kubeconfig(tmp_path / "config", "http://127.0.0.1:1", user=plugin(tmp_path, body))
+    file = kubeconfig(tmp_path / "config", "https://127.0.0.1:1", user=plugin(tmp_path, body))
     with pytest.raises(ConfigurationError, match=message) as caught:
         async with connect(kubeconfig=str(file)):
             pass
@@ -98,7 +101,7 @@ async def test_a_hanging_credential_plugin_is_bounded(
 ) -> None:
     monkeypatch.setattr("informers.client.credentials.LOGIN_SECONDS", 0.5)
     user = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "sleep", "args": ["5"]}}
-    file = kubeconfig(tmp_path / "config", "http://127.0.0.1:1", user=user)
+    file = kubeconfig(tmp_path / "config", "https://127.0.0.1:1", user=user)
     with pytest.raises(ConfigurationError, match=r"took more than 0\.5 s"):
         async with connect(kubeconfig=str(file)):
             pass
@@ -106,27 +109,27 @@ async def test_a_hanging_credential_plugin_is_bounded(
 
 async def test_a_missing_credential_plugin_is_named(tmp_path: Path) -> None:
     user = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "no-such-plugin"}}
-    file = kubeconfig(tmp_path / "config", "http://127.0.0.1:1", user=user)
+    file = kubeconfig(tmp_path / "config", "https://127.0.0.1:1", user=user)
     with pytest.raises(ConfigurationError, match="no-such-plugin"):
         async with connect(kubeconfig=str(file)):
             pass
 
 
 async def test_requests_do_not_wait_for_a_refresh_and_closing_ends_it(
-    server: ScriptedServer, tmp_path: Path
+    secure_server: ScriptedServer, tmp_path: Path
 ) -> None:
-    server.answers(reply(thing()))
+    secure_server.answers(reply(thing()))
     body = (
         "if run > 1:\n"
         "    import time; time.sleep(50)\n"
         "give(token='t', expirationTimestamp='2001-01-01T00:00:00Z')\n"
     )
-    file = kubeconfig(tmp_path / "config", server.url, user=plugin(tmp_path, body))
+    file = kubeconfig(tmp_path / "config", secure_server.url, user=plugin(tmp_path, body))
     with anyio.fail_after(20):
         async with connect(kubeconfig=str(file), timeouts=ALWAYS_REFRESH) as api:
             for _ in range(5):
                 await api.get(THINGS, "a", "ns")
-    assert len(server.received) == 5
+    assert len(secure_server.received) == 5
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="makes certificates with openssl")
@@ -146,3 +149,56 @@ async def test_a_credential_plugin_may_return_a_client_certificate(tmp_path: Pat
                 await api.get(THINGS, "a", "ns")
             assert api.statistics().session.pools == 1
     assert runs(tmp_path) == 1
+
+
+async def test_a_credential_plugin_is_asked_again_if_its_token_has_always_been_expired(
+    secure_server: ScriptedServer, tmp_path: Path
+) -> None:
+    secure_server.answers(reply(thing()))
+    body = (
+        "year = '0001' if run < 3 else '2999'\n"
+        "give(token=f'token-{run}', expirationTimestamp=f'{year}-01-01T00:00:00Z')\n"
+    )
+    file = kubeconfig(tmp_path / "config", secure_server.url, user=plugin(tmp_path, body))
+    async with connect(kubeconfig=str(file), timeouts=ALWAYS_REFRESH) as api:
+        await until(lambda: bool(secure_server.received) and tokens(secure_server)[-1] == "token-3", api)
+
+
+@pytest.mark.parametrize("expiry", ["soon", "10000-01-01T00:00:00Z", "2024-13-01T00:00:00Z", "1e9"])
+async def test_an_expiry_that_is_no_time_gives_a_one_line_error(tmp_path: Path, expiry: str) -> None:
+    user = plugin(tmp_path, f"give(token='t', expirationTimestamp={expiry!r})\n")
+    file = kubeconfig(tmp_path / "config", "https://127.0.0.1:1", user=user)
+    with pytest.raises(ConfigurationError, match=f"invalid expirationTimestamp {expiry!r}"):
+        async with connect(kubeconfig=str(file)):
+            pass
+
+
+async def test_the_command_is_found_by_our_own_path(
+    secure_server: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secure_server.answers(reply(thing()))
+    user = plugin(tmp_path, "give(token=os.environ['PATH'])\n")
+    command = tmp_path / "bin" / "my-login"
+    command.parent.mkdir()
+    command.symlink_to(sys.executable)
+    monkeypatch.setenv("PATH", str(command.parent), prepend=os.pathsep)
+    user["exec"] |= {"command": "my-login", "env": [{"name": "PATH", "value": "/nowhere"}]}
+    file = kubeconfig(tmp_path / "config", secure_server.url, user=user)
+    async with connect(kubeconfig=str(file)) as api:
+        await api.get(THINGS, "a", "ns")
+    assert tokens(secure_server) == ["/nowhere"]
+
+
+async def test_a_plugin_that_is_missing_or_not_executable_is_named_with_its_hint(tmp_path: Path) -> None:
+    (tmp_path / "login").write_text("#!/bin/sh\n")
+    for command, reason in (
+        ("./login", "Permission denied"),
+        ("./none", "No such file"),
+        ("none", "No such file"),
+    ):
+        user = plugin(tmp_path, "")
+        user["exec"] |= {"command": command, "installHint": "Run this:\n  get login"}
+        file = kubeconfig(tmp_path / "config", "https://127.0.0.1:1", user=user)
+        with pytest.raises(ConfigurationError, match=f"{reason}.*; Run this: get login"):
+            async with connect(kubeconfig=str(file)):
+                pass

@@ -14,6 +14,8 @@ import yaml
 from informers.client.kubeconfig import select_context
 from informers.errors import ConfigurationError
 
+EXEC_VERSION = "client.authentication.k8s.io/v1"
+EXEC_VERSIONS = f"use {EXEC_VERSION} or {EXEC_VERSION}beta1"
 GOOD: dict[str, Any] = {
     "apiVersion": "v1",
     "kind": "Config",
@@ -90,13 +92,17 @@ def test_an_unknown_home_directory() -> None:
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
-        ("a: b: c\n", "is not YAML: mapping values are not allowed here at line 1"),
+        ("a: b: c\n", "is not YAML: mapping values are not allowed in this context at line 1"),
         ("token: 'SECRET\nb: [", "is not YAML: found unexpected end of stream at line 2"),
         ("\0", "is not YAML: ReaderError"),
-        ("", "is not a mapping with contexts, clusters and users"),
+        ("", "current-context is not set; none is defined"),
+        ("hello", "is not a mapping with contexts, clusters and users"),
         ("- a\n", "is not a mapping with contexts, clusters and users"),
-        ("contexts: nonsense\n", "Expected `array | null`, got `str` - at `$.contexts`"),
-        ("contexts: [{name: a}]\n", "Object missing required field `context` - at `$.contexts[0]`"),
+        ("contexts: nonsense\n", "Expected `array`, got `str` - at `$.contexts`"),
+        (
+            "current-context: a\ncontexts: [{name: a}]\n",
+            "context 'a': cluster '' is not defined; none is defined",
+        ),
         ("current-context: a\n", "context 'a' is not defined; none is defined"),
         ("contexts: []\n", "current-context is not set; none is defined"),
     ],
@@ -123,7 +129,29 @@ def test_an_undefined_name_lists_the_defined_names(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("cluster", "expected"),
     [
-        ({"server": "10.0.0.1"}, "server '10.0.0.1' is not an http:// or https:// URL"),
+        ({}, "server '' is not an http:// or https:// URL"),
+        ({"server": "10.0.0.1/path"}, "server '10.0.0.1/path' is not an http:// or https:// URL"),
+        ({"server": "ftp://h"}, "server 'ftp://h' is not an http:// or https:// URL"),
+        ({"server": "https://u:SECRET@h"}, "server must not contain a user name: set username"),
+        ({"server": ["https://h"]}, "Expected `str`, got `array` - at `$.server`"),
+        (
+            {"server": "https://h", "insecure-skip-tls-verify": "maybe"},
+            "Invalid enum value 'maybe' - at `$.insecure-skip-tls-verify`",
+        ),
+        (
+            {"server": "https://h", "insecure-skip-tls-verify": True, "certificate-authority-data": "QQ=="},
+            "certificate-authority and insecure-skip-tls-verify cannot both be set",
+        ),
+        (
+            {"server": "https://h", "certificate-authority": "ca.crt", "certificate-authority-data": "QQ=="},
+            "certificate-authority and certificate-authority-data cannot both be set",
+        ),
+        (
+            {"server": "https://h", "proxy-url": "socks5://u:SECRET@h:1080"},
+            "proxy-url with scheme 'socks5' is not supported: use http:// or https://",
+        ),
+        ({"server": "https://h", "proxy-url": "h:3128"}, "proxy-url is not an http:// or https:// URL"),
+        ({"server": "https://h", "proxy-url": "http://"}, "proxy-url is not an http:// or https:// URL"),
         ({"server": "https://"}, "server 'https://' is not an http:// or https:// URL"),
         ({"server": "https://h:99999"}, "server 'https://h:99999' is not an http:// or https:// URL"),
         (
@@ -136,7 +164,7 @@ def test_an_undefined_name_lists_the_defined_names(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_invalid_clusters(tmp_path: Path, cluster: dict[str, str], expected: str) -> None:
+def test_invalid_clusters(tmp_path: Path, cluster: dict[str, Any], expected: str) -> None:
     bad = copy.deepcopy(GOOD)
     bad["clusters"][0]["cluster"] = cluster
     file = write(tmp_path / "config", bad)
@@ -153,9 +181,37 @@ def test_invalid_clusters(tmp_path: Path, cluster: dict[str, str], expected: str
             "client-key '{folder}/k' cannot be read: No such file or directory",
         ),
         ({"token": "SECRET\nx"}, "token must be a single line"),
+        ({"as": "a\nb"}, "as must be a single line"),
+        ({"as": "a", "as-uid": "\0"}, "as must be a single line"),
+        ({"as": "a", "as-groups": ["g", "h\r"]}, "as-groups must be a single line"),
+        ({"as": "a", "as-user-extra": {"k": ["b\nc"]}}, "as-user-extra 'k' must be a single line"),
+        ({"as-groups": ["g"]}, "as-uid, as-groups and as-user-extra need as"),
+        ({"as-uid": "1"}, "as-uid, as-groups and as-user-extra need as"),
+        ({"as-user-extra": {"k": ["v"]}}, "as-uid, as-groups and as-user-extra need as"),
+        ({"password": "SECRET"}, "password is set without username"),
+        ({"username": "u", "tokenFile": os.devnull}, "token and username cannot both be set"),
+        (
+            {"auth-provider": {"name": "oidc"}},
+            "auth-provider is not supported: use a credential plugin (exec)",
+        ),
+        ({"auth-provider": {}}, "auth-provider is not supported: use a credential plugin (exec)"),
+        ({"exec": {"command": "x"}}, f"exec: apiVersion '' is not supported: {EXEC_VERSIONS}"),
+        (
+            {"exec": {"command": "x", "apiVersion": "client.authentication.k8s.io/v1alpha1"}},
+            f"exec: apiVersion 'client.authentication.k8s.io/v1alpha1' is not supported: {EXEC_VERSIONS}",
+        ),
+        ({"exec": {"apiVersion": EXEC_VERSION}}, "exec: command is not set"),
+        (
+            {"exec": {"command": "x", "apiVersion": EXEC_VERSION, "env": [{"value": "SECRET"}]}},
+            "exec: env needs a name without '=' in each entry",
+        ),
+        (
+            {"exec": {"command": "x", "apiVersion": EXEC_VERSION, "interactiveMode": "Sometimes"}},
+            "Invalid enum value 'Sometimes' - at `$.exec.interactiveMode`",
+        ),
     ],
 )
-def test_invalid_users(tmp_path: Path, user: dict[str, str], expected: str) -> None:
+def test_invalid_users(tmp_path: Path, user: dict[str, Any], expected: str) -> None:
     bad = copy.deepcopy(GOOD)
     bad["users"][0]["user"] = user
     file = write(tmp_path / "config", bad)
@@ -163,18 +219,11 @@ def test_invalid_users(tmp_path: Path, user: dict[str, str], expected: str) -> N
     assert select_context(file, "two").context == "two"
 
 
-def test_a_numeric_token_and_a_plugin_without_a_version(tmp_path: Path) -> None:
-    for user, expected in (
-        ({"token": 5}, "Expected `str | null`, got `int` - at `$.users[0].user.token`"),
-        (
-            {"exec": {"command": "x"}},
-            "Object missing required field `apiVersion` - at `$.users[0].user.exec`",
-        ),
-    ):
-        bad = copy.deepcopy(GOOD)
-        bad["users"][0]["user"] = user
-        file = write(tmp_path / "config", bad)
-        assert error_of(file) == f"kubeconfig {file}: {expected}"
+def test_a_name_that_one_file_defines_twice(tmp_path: Path) -> None:
+    bad = copy.deepcopy(GOOD)
+    bad["users"] *= 2
+    file = write(tmp_path / "config", bad)
+    assert error_of(file) == f"kubeconfig {file}: user 'u' is defined twice"
 
 
 def test_several_files_are_merged_and_the_first_definition_wins(tmp_path: Path) -> None:
