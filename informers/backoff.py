@@ -33,9 +33,6 @@ class Backoff:
         self._base_seconds = RECONNECT_BASE_SECONDS
         self._delayed_until = -math.inf
 
-    def __repr__(self) -> str:
-        return f"<Backoff base={self._base_seconds:g}s>"
-
     def next_seconds(self, now_seconds: float, *, at_least_seconds: float = 0.0) -> float:
         """Return the delay after a failure at `now_seconds`, at least `at_least_seconds` (a Retry-After)."""
         if now_seconds - self._delayed_until >= RECONNECT_RESET_SECONDS:
@@ -85,9 +82,6 @@ class ExponentialBackoff(Generic[K]):
         self._doublings_max = math.ceil(math.log2(limit_seconds / base_seconds))
         self._failures: dict[K, int] = {}
 
-    def __repr__(self) -> str:
-        return f"<ExponentialBackoff keys={len(self._failures)}>"
-
     def __len__(self) -> int:
         return len(self._failures)
 
@@ -121,9 +115,6 @@ class TokenBucket:
         self._burst_seconds = burst / rate_per_second
         self._full_at = -math.inf
 
-    def __repr__(self) -> str:
-        return f"<TokenBucket full at {self._full_at:g}>"
-
     def take(self, now: float) -> float:
         """Take one token and return the seconds until it is available, 0 within the burst."""
         self._full_at = max(self._full_at, now) + self._interval_seconds
@@ -141,9 +132,6 @@ class RetryLimiter(Generic[K]):
     def with_defaults(cls, rng: Random) -> RetryLimiter[K]:
         """Return a limiter with client-go's defaults; `rng` is the source of its jitter."""
         return cls(ExponentialBackoff(rng), TokenBucket())
-
-    def __repr__(self) -> str:
-        return f"<RetryLimiter {self.backoff!r} {self._bucket!r}>"
 
     def fail(self, key: K, now: float) -> float:
         """Count a failure of `key` and return the delay in seconds before the next attempt."""

@@ -208,9 +208,6 @@ class Fleet:
             reservations=sum(len(state.reservations) for state in self._claims.values()),
         )
 
-    def __repr__(self) -> str:
-        return f"<Fleet {self._driver} {self.statistics()}>"
-
     # Propagation of an event: facts, then the derived state of claims, then the free resources of nodes.
 
     def _refresh_devices(self, nodes: Iterable[str]) -> bool:

@@ -146,9 +146,6 @@ class Inventory:
         """Return sizes, for metrics and `repr`."""
         return InventoryStatistics(len(self._slices), len(self._devices), len(self._incomplete))
 
-    def __repr__(self) -> str:
-        return f"<Inventory {self._driver} {self.statistics()}>"
-
 
 def _pool_id(slice_: DeviceSlice) -> PoolID:
     return PoolID(slice_.node, slice_.pool)

@@ -49,9 +49,6 @@ class ClaimBucket:
         """Position in the tree: the rank and the first name."""
         return (*self.rank, self.names[0])
 
-    def __repr__(self) -> str:
-        return f"<ClaimBucket {self.key}: {len(self.names)} claims, {self.free}>"
-
 
 @dataclass(frozen=True, slots=True)
 class Query:
@@ -183,9 +180,6 @@ class RankedTree:
 
     def __len__(self) -> int:
         return self._size
-
-    def __repr__(self) -> str:
-        return f"<RankedTree: {self._size} buckets>"
 
 
 def _first(item: _Item | None, query: Query, start: tuple[int | str, ...]) -> _Item | None:

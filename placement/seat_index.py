@@ -135,9 +135,6 @@ class SeatIndex:
             buckets=sum(len(group.tree) for group in self.groups()),
         )
 
-    def __repr__(self) -> str:
-        return f"<SeatIndex {self.statistics()}>"
-
 
 def _count_key(derived: DerivedState) -> CountKey:
     return CountKey(derived.check, derived.rank.size_bytes, derived.rank.seats)

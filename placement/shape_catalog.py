@@ -132,6 +132,3 @@ class ShapeCatalog:
         """Return sizes, for metrics and `repr`. The cost grows with the number of profiles."""
         devices = sum(len(names) * profile.device_count for profile, names in self._nodes.items())
         return ShapeCatalogStatistics(len(self._profile_by_node), len(self._nodes), devices)
-
-    def __repr__(self) -> str:
-        return f"<ShapeCatalog {self.statistics()}>"

@@ -66,9 +66,6 @@ class ClaimLocks:
         # Only claims whose lock has a holder or a waiter.
         self._locks: dict[str, _ClaimLock] = {}
 
-    def __repr__(self) -> str:
-        return f"<ClaimLocks claims={len(self._locks)}>"
-
     @asynccontextmanager
     async def hold(self, claim: str) -> AsyncIterator[None]:
         """Hold the lock of a claim while the block runs."""

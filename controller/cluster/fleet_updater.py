@@ -40,9 +40,6 @@ class FleetUpdater:
         self.on_capacity_freed: Callable[[], None] = lambda: None
         """Called after a Pod released its resources on an enabled node."""
 
-    def __repr__(self) -> str:
-        return f"<FleetUpdater {self.fleet!r}>"
-
     def subscribe(self) -> None:
         """Subscribe to the caches. Call it before any reader of the fleet subscribes."""
         self._caches.workloads.on_change(self._on_workload, inline=True)

@@ -44,9 +44,6 @@ class LedgerClient:
         self._live = live
         self._namespace = namespace
 
-    def __repr__(self) -> str:
-        return f"<LedgerClient namespace={self._namespace}>"
-
     def cached(self, name: str) -> ClaimLedger | None:
         """Return the cached ledger."""
         return self._caches.ledgers.store.get(ObjectKey(self._namespace, name))

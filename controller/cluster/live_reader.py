@@ -28,9 +28,6 @@ class LiveReader:
         self._caches = caches
         self._namespace = namespace
 
-    def __repr__(self) -> str:
-        return f"<LiveReader namespace={self._namespace}>"
-
     async def workload(self, name: str) -> Workload | None:
         """Read a Workload."""
         return await self._refresh(WORKLOADS, self._caches.workloads.store, name)

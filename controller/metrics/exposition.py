@@ -40,9 +40,6 @@ class Metrics:
         prometheus_client.ProcessCollector(registry=self.registry)
         prometheus_client.GCCollector(registry=self.registry)
 
-    def __repr__(self) -> str:
-        return f"<Metrics sources={self._sources}>"
-
     def add(self, families: Families) -> None:
         """Add a source, which is called on the event loop for every scrape."""
         self.registry.register(_Source(families))

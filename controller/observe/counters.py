@@ -98,9 +98,6 @@ class Counters:
         self._repairs = dict.fromkeys(RepairKind, 0)
         self._wait_seconds = Histogram(WAIT_BUCKETS_SECONDS)
 
-    def __repr__(self) -> str:
-        return f"<Counters assignments={self._assignments.total()} ended={self._ended.total()}>"
-
     def record_status_write(self, before: Workload, after: Workload) -> None:
         """Count a status write that changed `before` into `after`."""
         code = code_of(after.status.reason)

@@ -151,9 +151,6 @@ class WorkloadEvents:
     def __init__(self, recorder: EventRecorder) -> None:
         self._recorder = recorder
 
-    def __repr__(self) -> str:
-        return f"<WorkloadEvents {self._recorder!r}>"
-
     def record_status_write(self, before: Workload, after: Workload) -> None:
         """Record the Event of a status write that changed `before` into `after`. Never raises or waits."""
         event = event_for(before, after)

@@ -98,10 +98,6 @@ class Gauges:
         self._waiting: dict[ObjectKey, tuple[str, datetime]] = {}
         self._causes: Counter[str] = Counter()
 
-    def __repr__(self) -> str:
-        workloads, ledgers = self._workloads.counts.total(), self._ledgers.counts.total()
-        return f"<Gauges workloads={workloads} waiting={len(self._waiting)} ledgers={ledgers}>"
-
     def subscribe(self, caches: Caches) -> None:
         """Subscribe to the caches. Waiting workers are set through `set_waiting` and `clear_waiting`."""
         caches.workloads.on_change(self._workloads.update, name="gauges", inline=True)

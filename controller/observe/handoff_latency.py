@@ -29,10 +29,6 @@ class HandOffLatency:
         self._pending: dict[ObjectKey, float] = {}
         self._seconds = Histogram(HAND_OFF_BUCKETS_SECONDS)
 
-    def __repr__(self) -> str:
-        done = self._seconds.statistics().count
-        return f"<HandOffLatency freed={len(self._freed)} pending={len(self._pending)} done={done}>"
-
     def statistics(self) -> HistogramStatistics:
         """Return the distribution of completed hand-offs, in seconds."""
         return self._seconds.statistics()

@@ -63,9 +63,6 @@ class ActivationPlanner:
         self._requests = requests
         self._refused = refused
 
-    def __repr__(self) -> str:
-        return f"<ActivationPlanner {self._scheduling_queue!r}>"
-
     def plan(self, skipped: Collection[ObjectKey] = ()) -> list[ObjectKey]:
         """Return the workers that would each book a seat now, if all chose in creation order."""
         classes = self._scheduling_queue.by_equivalence_class()

@@ -38,9 +38,6 @@ class SelfWriteFilter:
         self._activate_later = activate_later
         self._reconciling: dict[ObjectKey, _Held] = {}
 
-    def __repr__(self) -> str:
-        return f"<SelfWriteFilter reconciling={len(self._reconciling)}>"
-
     @contextmanager
     def reconciling(self, key: ObjectKey) -> Iterator[None]:
         """Hold events about this Workload while the block runs; drop them if it raises."""

@@ -62,9 +62,6 @@ class QueueTriggers:
         # it.
         self._skipped: dict[ObjectKey, None] = {}
 
-    def __repr__(self) -> str:
-        return f"<QueueTriggers {self._scheduling_queue!r} planned={self._planned is not None}>"
-
     def subscribe(self, fleet_updater: FleetUpdater) -> None:
         """Subscribe to the caches, after the fleet updater has: the handlers read its fleet."""
         fleet_updater.on_inventory_changed = self._activate_all

@@ -39,9 +39,6 @@ class Probe:
         self._checks: dict[str, Check] = {"ping": lambda: None, **checks}
         self._failures: dict[str, str] = {}
 
-    def __repr__(self) -> str:
-        return f"<Probe {self._path} checks={list(self._checks)} failing={list(self._failures)}>"
-
     def routes(self) -> list[web.RouteDef]:
         """Return the routes: the endpoint and one path per check."""
         return [web.get(self._path, self._all), web.get(f"{self._path}/{{check}}", self._one)]
@@ -101,9 +98,6 @@ class LoopMonitor:
         self._tolerance_seconds = tolerance_seconds
         self._due = -math.inf
         self._lag = Histogram(LAG_BUCKETS_SECONDS)
-
-    def __repr__(self) -> str:
-        return f"<LoopMonitor beats={self._lag.statistics().count} due={self._due:.3f}>"
 
     def lag_seconds(self) -> HistogramStatistics:
         """Return the lags of all beats since the start."""

@@ -42,9 +42,6 @@ class Leadership:
                 ),
             )
 
-    def __repr__(self) -> str:
-        return f"<Leadership leading={self._leading} elector={self.elector!r}>"
-
     @property
     def leading(self) -> bool:
         """Whether the leader's work is running."""

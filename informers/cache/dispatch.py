@@ -55,12 +55,6 @@ class Registration(ABC, Generic[T]):
         self._delivered = 0
         self._failures = 0
 
-    def __repr__(self) -> str:
-        return (
-            f"<{type(self).__name__} {self} synced={self.has_synced} backlog={self.backlog} "
-            f"delivered={self._delivered} failures={self._failures}>"
-        )
-
     def __str__(self) -> str:
         return f"{self.name} of {self._subject}"
 

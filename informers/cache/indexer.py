@@ -55,10 +55,6 @@ class Indexer(Generic[T]):
         self._functions = dict(functions)
         self._buckets: dict[str, dict[str, _Bucket[T]]] = {index: {} for index in functions}
 
-    def __repr__(self) -> str:
-        sizes = ", ".join(f"{index}={count}" for index, count in self.bucket_counts().items())
-        return f"<Indexer objects={len(self.objects)} buckets: {sizes or 'none'}>"
-
     def empty_copy(self) -> Indexer[T]:
         """Return an empty indexer with the same indexes."""
         return Indexer(self._functions)

@@ -122,10 +122,6 @@ class ReflectorCounters:
         self.last_event_at: float | None = None
         self._last_step_at: float | None = None
 
-    def __repr__(self) -> str:
-        lists = sum(self.lists_by_cause.values())
-        return f"<ReflectorCounters lists={lists} watches={self.watches} events={self.events}>"
-
     def observe_step(self) -> None:
         """Record that the reflector begins a step."""
         self._last_step_at = anyio.current_time()

@@ -42,9 +42,6 @@ class Tombstones:
     def __contains__(self, key: Key) -> bool:
         return key in self._by_key
 
-    def __repr__(self) -> str:
-        return f"<Tombstones {len(self)} of at most {TOMBSTONES_MAX}>"
-
     def add(self, deleted: Object, until: int) -> None:
         """Record a deletion: events of `deleted` up to version `until` are outdated."""
         key, seen = ObjectKey.of(deleted), version_of(deleted)

@@ -67,9 +67,6 @@ class EventSeriesCache:
         # Ordered by `observed_at`, the oldest first.
         self._series: OrderedDict[SeriesKey, Series] = OrderedDict()
 
-    def __repr__(self) -> str:
-        return f"<EventSeriesCache {len(self._series)}/{self._series_max}>"
-
     def __len__(self) -> int:
         return len(self._series)
 
@@ -99,9 +96,6 @@ class ObjectRateLimits:
         self._objects_max = objects_max
         # Per object, the time at which its bucket is full again; a burst of refills before that it is empty.
         self._full_at: OrderedDict[str, float] = OrderedDict()
-
-    def __repr__(self) -> str:
-        return f"<ObjectRateLimits {len(self._full_at)}/{self._objects_max}>"
 
     def __len__(self) -> int:
         return len(self._full_at)
