@@ -82,9 +82,6 @@ class ExponentialBackoff(Generic[K]):
         self._doublings_max = math.ceil(math.log2(limit_seconds / base_seconds))
         self._failures: dict[K, int] = {}
 
-    def __len__(self) -> int:
-        return len(self._failures)
-
     def fail(self, key: K) -> float:
         """Count a failure and return the delay in seconds before the next attempt."""
         failures = self._failures.get(key, 0)

@@ -39,17 +39,6 @@ from placement.types import (
 )
 
 
-class FleetStatistics(NamedTuple):
-    """Number of objects in a `Fleet`."""
-
-    nodes: int
-    """Nodes that count: enabled, with a complete pool."""
-    pods: int
-    claims: int
-    seats: int
-    reservations: int
-
-
 class Capacity(NamedTuple):
     """The total capacity, whether in use or free."""
 
@@ -132,14 +121,10 @@ class Fleet:
         self._refresh_claim(state)
 
     def set_seats(self, claim_name: str, seats: tuple[SeatInfo, ...]) -> None:
-        """Set the seats of a claim's ledger. Reservations among them are fulfilled."""
+        """Set the seats of a claim's ledger, none if it is deleted. Reservations among them are fulfilled."""
         state = self._claim(claim_name)
         state.set_seats(seats)
         self._refresh_claim(state)
-
-    def remove_seats(self, claim_name: str) -> None:
-        """Remove the seats of a deleted ledger."""
-        self.set_seats(claim_name, ())
 
     def reserve(self, claim_name: str, reservation: SeatInfo) -> None:
         """Count a booking as a seat until `set_seats` shows its assignment or worker, or it is canceled.
@@ -195,18 +180,8 @@ class Fleet:
 
     def capacity(self) -> Capacity:
         """Return the total capacity. The cost grows with the distinct node profiles, not with the nodes."""
-        catalog = self._catalog.statistics()
-        return Capacity(catalog.nodes, catalog.devices, self._inventory.statistics().incomplete_pools)
-
-    def statistics(self) -> FleetStatistics:
-        """Return sizes, for metrics and `repr`. Walks the fleet."""
-        return FleetStatistics(
-            nodes=sum(info.node_class is not None for info in self._nodes.values()),
-            pods=len(self._pods),
-            claims=sum(state.claim is not None for state in self._claims.values()),
-            seats=sum(len(state.seats) for state in self._claims.values()),
-            reservations=sum(len(state.reservations) for state in self._claims.values()),
-        )
+        incomplete_pools = len(self._inventory.incomplete_pools())
+        return Capacity(self._catalog.node_count, self._catalog.device_count, incomplete_pools)
 
     # Propagation of an event: facts, then the derived state of claims, then the free resources of nodes.
 

@@ -40,14 +40,6 @@ class DeviceSize(NamedTuple):
     device_count: int
 
 
-class InventoryStatistics(NamedTuple):
-    """Number of objects in an `Inventory`."""
-
-    slices: int
-    pools: int
-    incomplete_pools: int
-
-
 class Inventory:
     """The pools of one driver, by node.
 
@@ -141,10 +133,6 @@ class Inventory:
             for slice_ in current
             for device in slice_.devices
         }
-
-    def statistics(self) -> InventoryStatistics:
-        """Return sizes, for metrics and `repr`."""
-        return InventoryStatistics(len(self._slices), len(self._devices), len(self._incomplete))
 
 
 def _pool_id(slice_: DeviceSlice) -> PoolID:

@@ -28,13 +28,9 @@ class NodeClass:
         taints = sorted(blocking(node.taints), key=lambda taint: (taint.key, taint.value, taint.effect.value))
         return cls(roles=node.roles, ready=node.ready, cordoned=node.cordoned, taints=tuple(taints))
 
-    def accepts(self, role: Role) -> bool:
-        """Return whether nodes of this class accept workers of the role (contract §2.4)."""
-        return role in self.roles
-
     def check(self, request: PlacementRequest) -> JoinCheck | None:
         """Return the first condition that these nodes fail for this worker, None if they accept it."""
-        if not self.accepts(request.role):
+        if request.role not in self.roles:
             return JoinCheck.ROLE_REFUSED
         if not self.ready:
             return JoinCheck.NODE_NOT_READY

@@ -102,7 +102,6 @@ class RankedTree:
 
     def __init__(self) -> None:
         self._root: _Item | None = None
-        self._size = 0
         self._priority = 0
 
     def insert(self, bucket: ClaimBucket) -> None:
@@ -118,13 +117,11 @@ class RankedTree:
         new.left, new.right = _split(item, new.key)
         new.update()
         self._attach(path, new.key, new)
-        self._size += 1
 
     def remove(self, bucket: ClaimBucket) -> None:
         """Remove a bucket that is in the tree."""
         *path, item = self._path(bucket.key)
         self._attach(path, item.key, _join(item.left, item.right))
-        self._size -= 1
 
     def add_name(self, bucket: ClaimBucket, name: str) -> None:
         """Add a claim to a bucket of the tree."""
@@ -177,9 +174,6 @@ class RankedTree:
         else:
             path[-1].right = subtree
         _update_path(path)
-
-    def __len__(self) -> int:
-        return self._size
 
 
 def _first(item: _Item | None, query: Query, start: tuple[int | str, ...]) -> _Item | None:

@@ -67,14 +67,6 @@ class ClaimGroup:
     counts: Counter[CountKey] = field(default_factory=Counter, repr=False)
 
 
-class SeatIndexStatistics(NamedTuple):
-    """Number of objects in a `SeatIndex`."""
-
-    groups: int
-    claims: int
-    buckets: int
-
-
 class SeatIndex:
     """All claims on nodes that count, by node class. Groups are never empty."""
 
@@ -126,14 +118,6 @@ class SeatIndex:
         for bucket in info.buckets.values():
             if bucket.free != free:
                 self._groups[info.node_class].tree.set_free(bucket, free)
-
-    def statistics(self) -> SeatIndexStatistics:
-        """Return sizes, for metrics and `repr`."""
-        return SeatIndexStatistics(
-            groups=len(self._groups),
-            claims=sum(group.counts.total() for group in self.groups()),
-            buckets=sum(len(group.tree) for group in self.groups()),
-        )
 
 
 def _count_key(derived: DerivedState) -> CountKey:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from heapq import merge
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import Final
 
 from placement.device_request import MAX_ALTERNATIVES
 from placement.inventory import DeviceSize
@@ -50,15 +50,6 @@ class NodeProfile:
         """Return the sizes, in GiB ascending, of which one node has enough devices for the request."""
         counts = self.counts_by_gib(request.memory_bytes)
         return sorted(gib for gib, count in counts.items() if count >= request.device_count)
-
-
-class ShapeCatalogStatistics(NamedTuple):
-    """Number of objects in a `ShapeCatalog`."""
-
-    nodes: int
-    profiles: int
-    devices: int
-    """Devices with memory on these nodes."""
 
 
 class ShapeCatalog:
@@ -121,14 +112,19 @@ class ShapeCatalog:
                 yield PreferredNode(name, weight)
 
     def accepting(self, role: Role) -> Iterator[NodeProfile]:
-        """Return the profiles of the nodes that accept the role."""
-        return (profile for profile in self._nodes if profile.node_class.accepts(role))
+        """Return the profiles of the nodes that accept the role (contract §2.4)."""
+        return (profile for profile in self._nodes if role in profile.node_class.roles)
 
     def __bool__(self) -> bool:
         """Return whether any enabled node has a device."""
         return bool(self._nodes)
 
-    def statistics(self) -> ShapeCatalogStatistics:
-        """Return sizes, for metrics and `repr`. The cost grows with the number of profiles."""
-        devices = sum(len(names) * profile.device_count for profile, names in self._nodes.items())
-        return ShapeCatalogStatistics(len(self._profile_by_node), len(self._nodes), devices)
+    @property
+    def node_count(self) -> int:
+        """Number of enabled nodes with devices."""
+        return len(self._profile_by_node)
+
+    @property
+    def device_count(self) -> int:
+        """Number of devices with memory on these nodes. The cost grows with the number of profiles."""
+        return sum(len(names) * profile.device_count for profile, names in self._nodes.items())

@@ -93,7 +93,7 @@ class FleetUpdater:
         if new is not None:
             self._set_seats(new)
         elif old is not None:
-            self.fleet.remove_seats(old.claim_name)
+            self.fleet.set_seats(old.claim_name, ())
             self._refresh_claim(old.claim_name)
 
     def _announce_inventory(self, changed: bool) -> None:

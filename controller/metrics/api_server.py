@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from prometheus_client.core import Metric
 
 from controller.metrics import definitions as m
-from controller.metrics.exposition import LabelValues, by, histograms, numbers
+from controller.metrics.exposition import LabelValues, histograms, numbers
 from informers.api import version_number
 from informers.cache.informer import InformerStatistics
 from informers.cache.reflector_state import ReflectorStatistics
@@ -70,7 +70,6 @@ def _reflectors(informers: Sequence[InformerStatistics]) -> Iterator[Metric]:
 
 def _informers(informers: Sequence[InformerStatistics]) -> Iterator[Metric]:
     yield numbers(m.INFORMER_SYNCED, {(one.resource,): int(one.store.synced) for one in informers})
-    failures = {one.resource: sum(handler.failures_total for handler in one.handlers) for one in informers}
-    yield numbers(m.HANDLER_FAILURES, by(failures))
+    yield numbers(m.HANDLER_FAILURES, {(one.resource,): one.handler_failures_total for one in informers})
     yield numbers(m.STORE_OBJECTS, {(one.resource,): one.store.objects for one in informers})
     yield numbers(m.STORE_UNREADABLE, {(one.resource,): one.store.unreadable for one in informers})

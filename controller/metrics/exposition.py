@@ -36,14 +36,12 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self._sources = 0
         prometheus_client.ProcessCollector(registry=self.registry)
         prometheus_client.GCCollector(registry=self.registry)
 
     def add(self, families: Families) -> None:
         """Add a source, which is called on the event loop for every scrape."""
         self.registry.register(_Source(families))
-        self._sources += 1
 
     def application(self) -> web.Application:
         """Return the application that serves the endpoint."""

@@ -5,7 +5,6 @@ Leader election only saves work. All writes are conditional, so two active contr
 
 from __future__ import annotations
 
-import math
 import socket
 from collections.abc import Awaitable, Callable
 
@@ -51,7 +50,7 @@ class Leadership:
         """Return the statistics of the election. Without one, all counters are 0."""
         if self.elector is not None:
             return self.elector.statistics()
-        return ElectionStatistics("", "", self._leading, 0, 0, 0, math.inf)
+        return ElectionStatistics(self._leading, 0, 0, 0)
 
     def may_write(self) -> bool:
         """Return whether a write is allowed. A leader with a late renewal may have lost its lease."""

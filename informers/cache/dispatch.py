@@ -15,7 +15,6 @@ from __future__ import annotations
 import logging
 from abc import ABC, abstractmethod
 from collections import deque
-from dataclasses import dataclass
 from typing import Final, Generic, NoReturn
 
 import anyio
@@ -30,20 +29,6 @@ BACKLOG_WARNING: Final = 1024
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class HandlerStatistics:
-    """Counts of one handler."""
-
-    name: str
-    has_synced: bool
-    backlog: int
-    """Changes not delivered yet."""
-    delivered_total: int
-    """Changes delivered, including those on which the handler raised."""
-    failures_total: int
-    """Changes on which the handler raised."""
-
-
 class Registration(ABC, Generic[T]):
     """One handler of one informer. `name` and `subject` (the resource) appear in logs and errors."""
 
@@ -52,8 +37,8 @@ class Registration(ABC, Generic[T]):
         self._subject = subject
         self._callback = callback
         self._synced = anyio.Event()
-        self._delivered = 0
-        self._failures = 0
+        self.failures = 0
+        """Changes on which the handler raised."""
 
     def __str__(self) -> str:
         return f"{self.name} of {self._subject}"
@@ -76,19 +61,14 @@ class Registration(ABC, Generic[T]):
         """Return once `has_synced` is true."""
         await self._synced.wait()
 
-    def statistics(self) -> HandlerStatistics:
-        """Return the current counts."""
-        return HandlerStatistics(self.name, self.has_synced, self.backlog, self._delivered, self._failures)
-
     def _deliver(self, change: Change[T]) -> None:
         if isinstance(change, Synced):
             self._synced.set()
             return
-        self._delivered += 1
         try:
             self._callback(change.old, change.new)
         except Exception:
-            self._failures += 1
+            self.failures += 1
             logger.exception("Handler failed", extra={"handler": str(self)} | _describe(change))
 
 

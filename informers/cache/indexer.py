@@ -87,10 +87,6 @@ class Indexer(Generic[T]):
         bucket = self._buckets[index].get(value)
         return bucket.ordered() if bucket is not None else ()
 
-    def bucket_counts(self) -> dict[str, int]:
-        """Return the number of buckets by index."""
-        return {index: len(buckets) for index, buckets in self._buckets.items()}
-
     def _leave_buckets(self, key: Key, old: T, kept: Mapping[str, tuple[str, ...]]) -> None:
         for index, function in self._functions.items():
             buckets = self._buckets[index]

@@ -29,7 +29,7 @@ from anyio.abc import TaskGroup
 
 from informers.api import EVERYTHING, Api, Resource, Selectors, T
 from informers.cache.changes import Change, ChangeCallback, Synced, Transition
-from informers.cache.dispatch import HandlerStatistics, InlineRegistration, QueuedRegistration, Registration
+from informers.cache.dispatch import InlineRegistration, QueuedRegistration, Registration
 from informers.cache.indexer import IndexFunction
 from informers.cache.reflector import Reflector
 from informers.cache.reflector_state import BackingOff, Problem, ReflectorStatistics
@@ -61,7 +61,8 @@ class InformerStatistics:
     resource: str
     store: StoreStatistics
     reflector: ReflectorStatistics
-    handlers: tuple[HandlerStatistics, ...]
+    handler_failures_total: int
+    """Changes on which a handler raised."""
 
 
 class SharedInformer(Generic[T]):
@@ -142,7 +143,7 @@ class SharedInformer(Generic[T]):
             resource=str(self._resource),
             store=self.store.statistics(),
             reflector=self._reflector.statistics(),
-            handlers=tuple(registration.statistics() for registration in self._registrations),
+            handler_failures_total=sum(registration.failures for registration in self._registrations),
         )
 
     def on_change(

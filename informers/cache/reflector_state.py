@@ -94,7 +94,6 @@ class ReflectorStatistics:
     """From the request for a watch to its end, successful or not."""
     items_per_watch: HistogramStatistics
     """Events received from one watch, bookmarks included."""
-    events_total: int
     decode_errors_total: int
     failures_total: int
     last_resource_version: str
@@ -161,7 +160,6 @@ class ReflectorCounters:
             short_watches_total=self.short_watches,
             watch_duration_seconds=self.watch_seconds.statistics(),
             items_per_watch=self.items_per_watch.statistics(),
-            events_total=self.events,
             decode_errors_total=self.decode_errors,
             failures_total=self.failures,
             last_resource_version=resource_version,

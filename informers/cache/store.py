@@ -52,10 +52,6 @@ class StoreStatistics:
     unreadable: int
     tombstones: int
     """Deletions not confirmed by the watch yet."""
-    buckets: Mapping[str, int]
-    """Values with objects, by index."""
-    resource_version: str
-    """Version that list and watch have reached; writes do not move it."""
     synced: bool
     unreported: int
     """Objects changed by the last list whose change has not been reported yet."""
@@ -138,8 +134,6 @@ class Store(Generic[T]):
             objects=len(self),
             unreadable=len(self._unreadable),
             tombstones=len(self._tombstones),
-            buckets=self._contents.bucket_counts(),
-            resource_version=self._resource_version,
             synced=self._synced,
             unreported=len(self._list_changes),
             stale_total=self._stale_total,

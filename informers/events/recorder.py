@@ -90,8 +90,6 @@ class RecorderStatistics:
     refreshed_total: int
     dropped_total: Mapping[DropReason, int]
     pending: int
-    series: int
-    objects: int
 
 
 class EventRecorder:
@@ -246,8 +244,6 @@ class EventRecorder:
             refreshed_total=self._refreshed,
             dropped_total=dict(self._dropped),
             pending=self._pending(),
-            series=len(self._series),
-            objects=len(self._rate_limits),
         )
 
     async def _step(self) -> bool:

@@ -97,9 +97,6 @@ class ObjectRateLimits:
         # Per object, the time at which its bucket is full again; a burst of refills before that it is empty.
         self._full_at: OrderedDict[str, float] = OrderedDict()
 
-    def __len__(self) -> int:
-        return len(self._full_at)
-
     def take(self, subject: str, now: float) -> bool:
         """Take a token of an object; false, without effect, if none is left."""
         full_at = max(self._full_at.get(subject, now), now) + self._refill_seconds

@@ -65,16 +65,11 @@ class ElectionSettings:
 class ElectionStatistics:
     """The state of one elector; `leading` is `leader_election_master_status`."""
 
-    identity: str
-    holder: str
-    """Last known holder of the lease, empty if it is free or was never read."""
     leading: bool
     terms_total: int
     slowpath_total: int
     """Renewals that had to read the lease first."""
     failed_attempts_total: int
-    seconds_since_renewal: float
-    """Infinite before the first renewal."""
 
 
 class _Attempt(Enum):
@@ -153,13 +148,10 @@ class LeaderElector:
     def statistics(self) -> ElectionStatistics:
         """Return counters since the start and current gauges."""
         return ElectionStatistics(
-            identity=self.identity,
-            holder=self._holder,
             leading=self._leading,
             terms_total=self._terms,
             slowpath_total=self._slowpath,
             failed_attempts_total=self._failed_attempts,
-            seconds_since_renewal=anyio.current_time() - self._renewed_at,
         )
 
     async def run(self, lead: Callable[[], Awaitable[None]]) -> None:

@@ -58,8 +58,6 @@ class WorkQueueStatistics:
 
     depth: int
     delayed: int
-    running: int
-    failing: int
     adds_total: int
     """Keys that became due for a run; merged adds are not counted."""
     retries_total: int
@@ -70,7 +68,6 @@ class WorkQueueStatistics:
     unfinished_seconds: float
     """Sum over the running keys of the time since they were taken."""
     longest_running_seconds: float
-    shut_down: bool
 
 
 @dataclass(slots=True)
@@ -236,15 +233,12 @@ class WorkQueue(Generic[K]):
         return WorkQueueStatistics(
             depth=len(self._ready),
             delayed=len(self._delayed),
-            running=len(self._running),
-            failing=len(self._limiter.backoff),
             adds_total=self._adds,
             retries_total=self._retries,
             queue_seconds=self._queue_seconds.statistics(),
             work_seconds=self._work_seconds.statistics(),
             unfinished_seconds=math.fsum(ages),
             longest_running_seconds=max(ages, default=0.0),
-            shut_down=self._shut_down,
         )
 
     def _enqueue(self, key: K, order: Order) -> None:

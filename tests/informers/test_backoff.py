@@ -56,7 +56,7 @@ def test_Q16_a_forgotten_key_takes_no_memory() -> None:
     for number in range(1000):
         limiter.fail(str(number))
         limiter.forget(str(number))
-    assert len(limiter) == 0
+    assert len(limiter._failures) == 0
 
 
 @pytest.mark.parametrize(("base", "limit", "jitter"), [(0, 1, 0), (2, 1, 0), (1, 2, 1), (1, 2, -0.1)])
@@ -102,7 +102,7 @@ def test_Q9_the_longer_of_backoff_and_bucket_applies() -> None:
     for _ in range(15):
         limiter.fail("a", now=1000.0)
     assert limiter.fail("a", now=2000.0) == pytest.approx(327.68)
-    assert len(limiter.backoff) == 2
+    assert len(limiter.backoff._failures) == 2
     limiter.backoff.forget("b")
     failures = limiter.backoff.failures
-    assert (len(limiter.backoff), failures("a"), failures("b")) == (1, 17, 0)
+    assert (len(limiter.backoff._failures), failures("a"), failures("b")) == (1, 17, 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from placement.fleet import Fleet
 from placement.host_resources import HostResources
@@ -127,6 +127,28 @@ def gpus(*sizes_gib: float | None) -> tuple[Device, ...]:
     return tuple(
         Device(f"gpu-{number}", None if size is None else int(size * GIB))
         for number, size in enumerate(sizes_gib)
+    )
+
+
+class FleetSizes(NamedTuple):
+    """Number of facts in a fleet, by kind."""
+
+    nodes: int
+    """Nodes that count: enabled, with a complete pool."""
+    pods: int
+    claims: int
+    seats: int
+    reservations: int
+
+
+def sizes_of(fleet: Fleet) -> FleetSizes:
+    """Return the number of facts in a fleet."""
+    return FleetSizes(
+        nodes=sum(info.node_class is not None for info in fleet._nodes.values()),
+        pods=len(fleet._pods),
+        claims=sum(state.claim is not None for state in fleet._claims.values()),
+        seats=sum(len(state.seats) for state in fleet._claims.values()),
+        reservations=sum(len(state.reservations) for state in fleet._claims.values()),
     )
 
 

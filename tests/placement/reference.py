@@ -83,9 +83,6 @@ class ReferenceFleet:
             if name != claim_name or not {reservation.worker_uid, reservation.assignment_id} & shown
         ]
 
-    def remove_seats(self, claim_name: str) -> None:
-        self.seats.pop(claim_name, None)
-
     def reserve(self, claim_name: str, reservation: SeatInfo) -> None:
         if any(reservation.assignment_id == seat.assignment_id for seat in self.seats.get(claim_name, ())):
             return

@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 from placement.types import GIB, Amounts, JoinCheck
-from tests.placement.builders import CPU, Scene, amounts, claim, free_on, one_claim, pod, request, seat
+from tests.placement.builders import (
+    CPU,
+    Scene,
+    amounts,
+    claim,
+    free_on,
+    one_claim,
+    pod,
+    request,
+    seat,
+    sizes_of,
+)
 
 BOOKING = seat("joiner")
 
@@ -49,7 +60,7 @@ def test_a_reservation_ends_when_the_ledger_shows_its_assignment() -> None:
     scene = one_claim()
     scene.fleet.reserve("claim", BOOKING)
     scene.fleet.set_seats("claim", (seat("claim-creator"), BOOKING))
-    assert scene.fleet.statistics().reservations == 0
+    assert sizes_of(scene.fleet).reservations == 0
     assert scene.choice(seat_limit=3) == "claim"
     scene.fleet.set_seats("claim", (seat("claim-creator"),))
     assert scene.choice(seat_limit=2) == "claim"
@@ -59,14 +70,14 @@ def test_a_reservation_ends_when_its_assignment_is_shown_under_a_corrected_uid()
     scene = one_claim()
     scene.fleet.reserve("claim", BOOKING)
     scene.fleet.set_seats("claim", (seat("claim-creator"), seat("joiner", worker_uid="corrected")))
-    assert scene.fleet.statistics().reservations == 0
+    assert sizes_of(scene.fleet).reservations == 0
 
 
 def test_a_reservation_ends_when_the_ledger_shows_its_worker() -> None:
     scene = one_claim()
     scene.fleet.reserve("claim", BOOKING)
     scene.fleet.set_seats("claim", (seat("claim-creator"), seat("joiner", assignment_id="adopted")))
-    assert scene.fleet.statistics().reservations == 0
+    assert sizes_of(scene.fleet).reservations == 0
 
 
 def test_a_reservation_survives_a_ledger_that_does_not_show_it_yet() -> None:
@@ -74,14 +85,14 @@ def test_a_reservation_survives_a_ledger_that_does_not_show_it_yet() -> None:
     scene.fleet.reserve("claim", BOOKING)
     scene.fleet.set_seats("claim", (seat("claim-creator"), seat("another")))
     assert scene.choice(seat_limit=3) is None
-    scene.fleet.remove_seats("claim")
-    assert scene.fleet.statistics().reservations == 1
+    scene.fleet.set_seats("claim", ())
+    assert sizes_of(scene.fleet).reservations == 1
 
 
 def test_a_seat_in_the_ledger_is_not_reserved_again() -> None:
     scene = one_claim()
     scene.fleet.reserve("claim", seat("claim-creator"))
-    assert scene.fleet.statistics().reservations == 0
+    assert sizes_of(scene.fleet).reservations == 0
 
 
 def test_a_worker_has_one_reservation_on_a_claim() -> None:
@@ -95,7 +106,7 @@ def test_a_worker_has_one_reservation_on_a_claim() -> None:
 
 def test_a_reservation_does_not_make_an_empty_ledger_joinable() -> None:
     scene = one_claim()
-    scene.fleet.remove_seats("claim")
+    scene.fleet.set_seats("claim", ())
     scene.fleet.reserve("claim", BOOKING)
     assert scene.fleet.check(request(), "claim") is JoinCheck.NO_SEATS
 

@@ -280,5 +280,5 @@ def _with_slice(scene: Scene, **changes: Any) -> Scene:
 
 
 def _without_seats(scene: Scene) -> Scene:
-    scene.fleet.remove_seats("claim")
+    scene.fleet.set_seats("claim", ())
     return scene

@@ -9,6 +9,7 @@ import pytest
 from controller.api.workload import Workload
 from placement.types import PlacementRequest
 from tests.controller.build import Parts, pod, workload
+from tests.placement.builders import sizes_of
 
 
 def parts_with_an_unseated_pod(*pods: Any) -> Parts:
@@ -96,4 +97,4 @@ def test_an_ended_pod_frees_nothing_again_when_its_workload_appears() -> None:
     parts.fleet_updater.on_capacity_freed = lambda: freed.append(None)
     parts.put(workload("unseated"))
     assert freed == []
-    assert parts.fleet.statistics().pods == 0
+    assert sizes_of(parts.fleet).pods == 0

@@ -47,15 +47,12 @@ NONE = Histogram((0.1, 1.0)).statistics()
 QUEUE = WorkQueueStatistics(
     depth=0,
     delayed=0,
-    running=0,
-    failing=0,
     adds_total=0,
     retries_total=0,
     queue_seconds=NONE,
     work_seconds=NONE,
     unfinished_seconds=0.0,
     longest_running_seconds=0.0,
-    shut_down=False,
 )
 RUNNER = RunnerStatistics(
     reconciles_total=dict.fromkeys(ResultLabel, 0),
@@ -68,13 +65,10 @@ RUNNER = RunnerStatistics(
 
 
 ELECTION = ElectionStatistics(
-    identity="",
-    holder="",
     leading=False,
     terms_total=0,
     slowpath_total=0,
     failed_attempts_total=0,
-    seconds_since_renewal=0.0,
 )
 
 

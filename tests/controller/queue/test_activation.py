@@ -22,7 +22,7 @@ from tests.controller.build import (
     template,
     workload,
 )
-from tests.placement.builders import free_on
+from tests.placement.builders import free_on, sizes_of
 
 
 def names(keys: Iterable[ObjectKey]) -> list[str]:
@@ -122,9 +122,9 @@ def test_a_plan_leaves_the_fleet_unchanged() -> None:
         parts.waiting(f"w{age}", age)
     request = parts.requests.of(workload("another"))
     assert request is not None
-    before = (parts.fleet.statistics(), free_on(parts.fleet, "node"), parts.fleet.select(request))
+    before = (sizes_of(parts.fleet), free_on(parts.fleet, "node"), parts.fleet.select(request))
     assert len(parts.activation_planner.plan()) == 2
-    assert (parts.fleet.statistics(), free_on(parts.fleet, "node"), parts.fleet.select(request)) == before
+    assert (sizes_of(parts.fleet), free_on(parts.fleet, "node"), parts.fleet.select(request)) == before
     assert names(parts.activation_planner.plan()) == ["w0", "w1"]
 
 

@@ -179,7 +179,7 @@ async def test_statistics_show_the_parts_and_the_repr_is_one_line() -> None:
     statistics = informer.statistics()
     assert statistics.store.objects == 1
     assert (statistics.reflector.lists_total, statistics.reflector.watches_total) == (1, 1)
-    assert [handler.name for handler in statistics.handlers] == ["books"]
+    assert [registration.name for registration in informer._registrations] == ["books"]
     assert repr(informer) == (
         "<SharedInformer things.example.com handlers=1 "
         "<Store objects=1 unreadable=0 resource_version=2 synced=True>>"

@@ -186,7 +186,7 @@ async def test_R3_cancelling_the_runner_is_not_an_error_and_returns_the_key(
         await runner.run()
     assert results(runner)["error"] == 0
     assert not errors(caplog)
-    assert queue.statistics().running == 0
+    assert not queue._running
     assert runner.statistics().active_workers == 0
 
 
@@ -363,7 +363,7 @@ async def test_Q14_stop_cancels_reconciles_at_the_deadline(
         assert cleaned_up
         assert anyio.current_time() == pytest.approx(5)
     assert not errors(caplog)
-    assert queue.statistics().running == 0
+    assert not queue._running
 
 
 async def test_Q13_stop_before_run_or_twice_is_safe(queue: WorkQueue[str]) -> None:

@@ -129,7 +129,7 @@ class RandomRound:
         self.queue.done(key)
 
     async def work_with_cancellation(self) -> None:
-        while not self.queue.statistics().shut_down:
+        while not self.queue._shut_down:
             with anyio.move_on_after(self.rng.random() * 0.01):
                 await self.work()
 
