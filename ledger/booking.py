@@ -125,9 +125,6 @@ class SeatBook:
         """Return a copy of the counts."""
         return replace(self._statistics)
 
-    def __repr__(self) -> str:
-        return f"<SeatBook {self._statistics}>"
-
     async def join(
         self, claim: str, request: SeatRequest, *, recheck: Recheck
     ) -> Booked | Refused | Contended:

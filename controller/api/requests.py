@@ -46,9 +46,6 @@ class PlacementRequests:
         self._seat_limit_is_set = max_seats_per_claim > 0
         self._by_uid: dict[str, PlacementRequest | None] = {}
 
-    def __repr__(self) -> str:
-        return f"<PlacementRequests built={len(self._by_uid)}>"
-
     def of(self, workload: Workload) -> PlacementRequest | None:
         """Return the request of a Workload; `None` if its spec is invalid."""
         if workload.uid not in self._by_uid:

@@ -167,4 +167,4 @@ def test_a_request_is_built_once_per_workload() -> None:
     assert built is not None
     assert built.owner_key == "b"
     requests.forget(first)
-    assert repr(requests) == "<PlacementRequests built=1>"
+    assert list(requests._by_uid) == [namesake.uid]
