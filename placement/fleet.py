@@ -17,7 +17,7 @@ from typing import NamedTuple
 from placement.claim_state import ClaimState, DerivedState
 from placement.explain import explain_wait
 from placement.host_resources import requested
-from placement.inventory import IncompletePool, Inventory
+from placement.inventory import IgnoredPool, Inventory
 from placement.node_class import NodeClass
 from placement.seat_index import NodeInfo, SeatIndex
 from placement.select import check_claim, select_seat
@@ -46,8 +46,8 @@ class Capacity(NamedTuple):
     """Enabled nodes that have devices."""
     devices: int
     """Devices with memory on these nodes."""
-    incomplete_pools: int
-    """Device pools that do not count because slices are missing."""
+    ignored_pools: int
+    """Device pools that do not count because they are incomplete or invalid."""
 
 
 class Fleet:
@@ -174,14 +174,14 @@ class Fleet:
             return JoinCheck.UNALLOCATED
         return check_claim(state, self._node_of(state), request, refused)
 
-    def incomplete_pools(self) -> tuple[IncompletePool, ...]:
-        """Return the device pools that do not count until they are complete. The caller logs each once."""
-        return self._inventory.incomplete_pools()
+    def ignored_pools(self) -> tuple[IgnoredPool, ...]:
+        """Return the device pools that do not count now. The caller logs each once."""
+        return self._inventory.ignored_pools()
 
     def capacity(self) -> Capacity:
         """Return the total capacity. The cost grows with the distinct node profiles, not with the nodes."""
-        incomplete_pools = len(self._inventory.incomplete_pools())
-        return Capacity(self._catalog.node_count, self._catalog.device_count, incomplete_pools)
+        ignored_pools = len(self._inventory.ignored_pools())
+        return Capacity(self._catalog.node_count, self._catalog.device_count, ignored_pools)
 
     # Propagation of an event: facts, then the derived state of claims, then the free resources of nodes.
 
@@ -197,7 +197,7 @@ class Fleet:
         for state in states:
             self._unindex(state)
         node = info.node
-        counts = node is not None and node.enabled and self._inventory.has_complete_pool(info.name)
+        counts = node is not None and node.enabled and self._inventory.has_valid_pool(info.name)
         info.node_class = NodeClass.of(node) if counts and node is not None else None
         self._catalog.set_node(info.name, info.node_class, self._inventory.sizes(info.name))
         devices = self._devices(info.name)

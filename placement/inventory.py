@@ -1,8 +1,9 @@
 """The devices of each node, assembled from ResourceSlices.
 
 Slices arrive one by one and in any order, and a driver publishes a new generation of a pool slice by slice.
-So a pool counts only by its highest generation, and only while all slices of that generation are present. The
-inventory does not decide whether a node takes part in placement.
+So a pool counts only by its highest generation, and only while all slices of that generation are present. A
+pool also counts only while its device names are unique: driver, pool and device name identify a device in the
+whole cluster. The inventory does not decide whether a node takes part in placement.
 
 Source: contract §2.4; `ResourcePool` of `resource.k8s.io/v1`.
 """
@@ -15,22 +16,23 @@ from typing import NamedTuple
 
 from placement.types import Device, DeviceID, DeviceSlice
 
+_SLICES_MISSING = "slices are missing"
 
-class PoolID(NamedTuple):
-    """The identity of a node-local pool: pools with the same name on two nodes are two pools."""
 
-    node: str
+class IgnoredPool(NamedTuple):
+    """A pool that does not count."""
+
     pool: str
-
-
-class IncompletePool(NamedTuple):
-    """A pool that does not count because slices are missing."""
-
-    node: str
-    pool: str
+    nodes: tuple[str, ...]
     generation: int
+    cause: str
     slices_present: int
     slices_expected: int
+
+    @property
+    def incomplete(self) -> bool:
+        """Whether slices are missing. They may still arrive."""
+        return self.cause == _SLICES_MISSING
 
 
 class DeviceSize(NamedTuple):
@@ -41,22 +43,22 @@ class DeviceSize(NamedTuple):
 
 
 class Inventory:
-    """The pools of one driver, by node.
+    """The pools of one driver, by name and by node.
 
-    `_devices[pool]` exists exactly while the pool is complete. It holds every device of the highest
-    generation.
+    `_devices[pool]` exists exactly while the pool counts. It holds every device of the highest generation.
     """
 
     def __init__(self, driver: str) -> None:
         self._driver = driver
         self._slices: dict[str, DeviceSlice] = {}
-        self._slices_by_pool: dict[PoolID, dict[str, DeviceSlice]] = {}
-        self._devices: dict[PoolID, dict[DeviceID, Device]] = {}
-        self._incomplete: dict[PoolID, IncompletePool] = {}
+        self._slices_by_pool: dict[str, dict[str, DeviceSlice]] = {}
+        self._devices: dict[str, dict[DeviceID, Device]] = {}
+        self._ignored: dict[str, IgnoredPool] = {}
+        self._node_by_pool: dict[str, str] = {}
         self._pools_by_node: dict[str, set[str]] = {}
 
     def set_slice(self, slice_: DeviceSlice) -> tuple[str, ...]:
-        """Store a slice. Return the nodes whose devices changed, at most two."""
+        """Store a slice. Return the nodes whose devices changed."""
         if slice_.driver != self._driver or not slice_.node:
             # A slice with this name may have counted before.
             return self.remove_slice(slice_.name)
@@ -64,31 +66,31 @@ class Inventory:
         if old == slice_:
             return ()
         changed: set[str] = set()
-        if old is not None and _pool_id(old) != _pool_id(slice_):
+        if old is not None and old.pool != slice_.pool:
             changed.update(self.remove_slice(slice_.name))
         self._slices[slice_.name] = slice_
-        self._slices_by_pool.setdefault(_pool_id(slice_), {})[slice_.name] = slice_
-        changed.update(self._refresh_pool(_pool_id(slice_)))
+        self._slices_by_pool.setdefault(slice_.pool, {})[slice_.name] = slice_
+        changed.update(self._refresh_pool(slice_.pool))
         return tuple(sorted(changed))
 
     def remove_slice(self, name: str) -> tuple[str, ...]:
-        """Remove a slice. Return the node whose devices changed, if any."""
+        """Remove a slice. Return the nodes whose devices changed."""
         old = self._slices.pop(name, None)
         if old is None:
             return ()
-        del self._slices_by_pool[_pool_id(old)][name]
-        return self._refresh_pool(_pool_id(old))
+        del self._slices_by_pool[old.pool][name]
+        return self._refresh_pool(old.pool)
 
     def devices(self, node: str) -> Mapping[DeviceID, Device]:
-        """Return the devices of the node's complete pools, including devices without memory."""
-        pools = self._complete_pools(node)
+        """Return the devices of the node's valid pools, including devices without memory."""
+        pools = sorted(self._pools_by_node.get(node, ()))
         if len(pools) == 1:
             return self._devices[pools[0]]
         return {key: device for pool in pools for key, device in self._devices[pool].items()}
 
-    def has_complete_pool(self, node: str) -> bool:
-        """Return whether the node has a complete pool. A node without one does not count."""
-        return bool(self._complete_pools(node))
+    def has_valid_pool(self, node: str) -> bool:
+        """Return whether the node has a complete, valid pool. A node without one does not count."""
+        return node in self._pools_by_node
 
     def sizes(self, node: str) -> tuple[DeviceSize, ...]:
         """Return the sizes of the node's devices, ascending. Devices without memory do not count."""
@@ -97,43 +99,48 @@ class Inventory:
         )
         return tuple(DeviceSize(memory_bytes, counts[memory_bytes]) for memory_bytes in sorted(counts))
 
-    def incomplete_pools(self) -> tuple[IncompletePool, ...]:
-        """Return the pools that do not count now, sorted by node and name."""
-        return tuple(self._incomplete[pool] for pool in sorted(self._incomplete))
+    def ignored_pools(self) -> tuple[IgnoredPool, ...]:
+        """Return the pools that do not count now, sorted by name."""
+        return tuple(self._ignored[pool] for pool in sorted(self._ignored))
 
-    def _complete_pools(self, node: str) -> list[PoolID]:
-        names = sorted(self._pools_by_node.get(node, ()))
-        return [PoolID(node, name) for name in names if (node, name) in self._devices]
-
-    def _refresh_pool(self, pool: PoolID) -> tuple[str, ...]:
-        """Recompute a pool's devices. Return its node if they changed."""
-        before = self._devices.pop(pool, None)
-        self._incomplete.pop(pool, None)
-        slices = self._slices_by_pool[pool]
-        if slices:
-            self._pools_by_node.setdefault(pool.node, set()).add(pool.pool)
+    def _refresh_pool(self, pool: str) -> tuple[str, ...]:
+        """Recompute a pool's devices. Return the nodes whose devices changed."""
+        node_before, before = self._node_by_pool.pop(pool, None), self._devices.pop(pool, None)
+        self._ignored.pop(pool, None)
+        if node_before is not None:
+            self._pools_by_node[node_before].discard(pool)
+            if not self._pools_by_node[node_before]:
+                del self._pools_by_node[node_before]
+        if slices := self._slices_by_pool[pool]:
             self._collect_devices(pool, slices)
         else:
             del self._slices_by_pool[pool]
-            self._pools_by_node[pool.node].discard(pool.pool)
-            if not self._pools_by_node[pool.node]:
-                del self._pools_by_node[pool.node]
-        return () if self._devices.get(pool) == before else (pool.node,)
+        node = self._node_by_pool.get(pool)
+        if node == node_before and self._devices.get(pool) == before:
+            return ()
+        return tuple(sorted({name for name in (node_before, node) if name is not None}))
 
-    def _collect_devices(self, pool: PoolID, slices: Mapping[str, DeviceSlice]) -> None:
+    def _collect_devices(self, pool: str, slices: Mapping[str, DeviceSlice]) -> None:
         newest = max(slice_.generation for slice_ in slices.values())
-        # Sort by name, so that a device listed twice resolves the same way in any event order.
+        # Slices in order of their names make the devices independent of the order of events.
         current = [slices[name] for name in sorted(slices) if slices[name].generation == newest]
         expected = max(slice_.slice_count for slice_ in current)
-        if any(slice_.slice_count != len(current) for slice_ in current):
-            self._incomplete[pool] = IncompletePool(pool.node, pool.pool, newest, len(current), expected)
+        nodes = sorted({slice_.node for slice_ in slices.values()})
+        names = Counter(device.name for slice_ in current for device in slice_.devices)
+        cause = ""
+        if len(nodes) > 1:
+            cause = "several nodes have a pool of this name"
+        elif any(slice_.slice_count != len(current) for slice_ in current):
+            cause = _SLICES_MISSING
+        elif len(names) < names.total():
+            cause = f"device {names.most_common(1)[0][0]} is listed twice"
+        if cause:
+            self._ignored[pool] = IgnoredPool(pool, tuple(nodes), newest, cause, len(current), expected)
             return
+        (self._node_by_pool[pool],) = nodes
+        self._pools_by_node.setdefault(nodes[0], set()).add(pool)
         self._devices[pool] = {
-            DeviceID(self._driver, pool.pool, device.name): device
+            DeviceID(self._driver, pool, device.name): device
             for slice_ in current
             for device in slice_.devices
         }
-
-
-def _pool_id(slice_: DeviceSlice) -> PoolID:
-    return PoolID(slice_.node, slice_.pool)

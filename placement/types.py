@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 GIB = 1 << 30
+MIB = 1 << 20
 
 MAX_SEATS = 256
 """DRA's maximum number of consumers per claim. It is the effective limit if the setting is 0."""

@@ -34,7 +34,7 @@ class FleetUpdater:
         self._requests = requests
         self._namespace = namespace
         self.fleet = fleet
-        self._incomplete_pools: frozenset[tuple[str, str, int]] = frozenset()
+        self._ignored_pools: frozenset[tuple[str, int, str]] = frozenset()
         self.on_inventory_changed: Callable[[], None] = lambda: None
         """Called after nodes or devices changed in a way that decisions depend on."""
         self.on_capacity_freed: Callable[[], None] = lambda: None
@@ -75,6 +75,7 @@ class FleetUpdater:
         elif old is None or old.spec != new.spec:
             device_slice = convert.device_slice(new)
             self._announce_inventory(device_slice is not None and self.fleet.set_slice(device_slice))
+            self._log_ignored_pools(incomplete=False)
 
     def _on_pod(self, old: AnyPod | None, new: AnyPod | None) -> None:
         if new is not None:
@@ -99,22 +100,20 @@ class FleetUpdater:
     def _announce_inventory(self, changed: bool) -> None:
         if changed:
             self.on_inventory_changed()
-            self._log_incomplete_pools()
+            self._log_ignored_pools()
 
-    def _log_incomplete_pools(self) -> None:
-        """Log each pool that is ignored because slices are missing, once per generation."""
-        pools = {(pool.node, pool.pool, pool.generation): pool for pool in self.fleet.incomplete_pools()}
+    def _log_ignored_pools(self, *, incomplete: bool = True) -> None:
+        """Log each ignored pool once per generation and cause.
+
+        Only an inventory change logs `incomplete` pools, because slices arrive one by one.
+        """
+        pools = {(pool.pool, pool.generation, pool.cause): pool for pool in self.fleet.ignored_pools()}
+        known = self._ignored_pools & pools.keys()
         for key, pool in pools.items():
-            if key not in self._incomplete_pools:
-                _log.warning(
-                    "Ignored incomplete device pool",
-                    node=pool.node,
-                    pool=pool.pool,
-                    generation=pool.generation,
-                    slices_present=pool.slices_present,
-                    slices_expected=pool.slices_expected,
-                )
-        self._incomplete_pools = frozenset(pools)
+            if key not in known and (incomplete or not pool.incomplete):
+                known |= {key}
+                _log.warning("Ignored device pool", **pool._asdict())
+        self._ignored_pools = known
 
     def _set_claim(self, claim: ResourceClaim) -> None:
         """Store a claim and whether its ledger owns it. Claims that merely carry our label are ignored."""

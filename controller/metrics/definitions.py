@@ -94,7 +94,7 @@ DEVICES = _gauge(
 )
 NODES = _gauge(f"{PREFIX}_nodes", "Enabled nodes with devices in a complete pool")
 INCOMPLETE_POOLS = _gauge(
-    f"{PREFIX}_incomplete_device_pools", "Device pools ignored because ResourceSlices are missing"
+    f"{PREFIX}_incomplete_device_pools", "Device pools ignored because they are incomplete or invalid"
 )
 
 GROUPS.append(MetricGroup("Placement activity of this process"))

@@ -36,7 +36,7 @@ def gauge_metrics(
     yield numbers(m.CLAIMS, by(claims))
     yield numbers(m.DEVICES, by({"present": capacity.devices, "allocated": gauges.allocated_devices}))
     yield number(m.NODES, capacity.nodes)
-    yield number(m.INCOMPLETE_POOLS, capacity.incomplete_pools)
+    yield number(m.INCOMPLETE_POOLS, capacity.ignored_pools)
 
 
 def counter_metrics(counters: CountersStatistics, hand_offs: HistogramStatistics) -> Iterator[Metric]:

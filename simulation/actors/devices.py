@@ -37,24 +37,33 @@ class Allocation:
     rank: int
 
 
-Inventory = Mapping[str, tuple[Device, ...]]
-"""The devices of each node."""
+@dataclass(frozen=True)
+class Inventory:
+    """The devices of each node, and the nodes with a pool that lists a device twice."""
+
+    devices: Mapping[str, tuple[Device, ...]]
+    invalid_nodes: frozenset[str]
 
 
 def read_inventory(slices: Iterable[Record]) -> Inventory:
-    """Return the devices of complete pools in their newest generation, ordered by node, pool and slice."""
+    """Return the devices of complete, valid pools in their newest generation, by node, pool and slice."""
     by_pool: dict[tuple[str, str, str], list[ResourceSlice]] = {}
     for record in slices:
         resource_slice = SLICE_RESOURCE.decode(record.data)
         spec = resource_slice.spec
         by_pool.setdefault((spec.node_name or "", spec.driver, spec.pool.name), []).append(resource_slice)
     inventory: dict[str, list[Device]] = {}
+    invalid_nodes = set()
     for (node, _, _), pool in sorted(by_pool.items(), key=lambda item: item[0]):
         newest = max(resource_slice.spec.pool.generation for resource_slice in pool)
         current = [resource_slice for resource_slice in pool if resource_slice.spec.pool.generation == newest]
         if len(current) == current[0].spec.pool.resource_slice_count:
-            inventory.setdefault(node, []).extend(d for each in current for d in _devices(each))
-    return {node: tuple(devices) for node, devices in inventory.items()}
+            devices = [device for each in current for device in _devices(each)]
+            if len({device.identity for device in devices}) < len(devices):
+                invalid_nodes.add(node)
+            else:
+                inventory.setdefault(node, []).extend(devices)
+    return Inventory({node: tuple(found) for node, found in inventory.items()}, frozenset(invalid_nodes))
 
 
 def _devices(resource_slice: ResourceSlice) -> Iterator[Device]:

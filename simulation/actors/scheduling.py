@@ -30,6 +30,7 @@ from simulation.apiserver.kinds import CLAIMS, DEVICE_CLASSES, NODES, PODS
 from simulation.apiserver.store import Store
 
 CANNOT_ALLOCATE = "cannot allocate all claims"
+INVALID_POOLS = "invalid resource pools were encountered"
 PINNED = "resourceclaim not available on the node"
 
 
@@ -156,7 +157,8 @@ class Attempt:
                 reasons = [PINNED] if pinned else []
             allocations = None if reasons else self._allocate(name, claims, classes, allocated)
             if allocations is None:
-                totals.reasons.update(reasons or [CANNOT_ALLOCATE])
+                invalid = name in self._inventory.invalid_nodes
+                totals.reasons.update(reasons or [INVALID_POOLS if invalid else CANNOT_ALLOCATE])
                 continue
             rank = sum(allocation.rank for allocation in allocations.values())
             score = (-preference(self._pod.document, node), rank, use.memory_bytes, name)
@@ -174,7 +176,8 @@ class Attempt:
         allocations: dict[ObjectKey, Allocation] = {}
         for claim in claims:
             if _allocation(claim) is None:
-                found = allocate(claim.document, self._inventory.get(node, ()), classes, allocated)
+                devices = self._inventory.devices.get(node, ())
+                found = allocate(claim.document, devices, classes, allocated)
                 if found is None:
                     return None
                 allocations[claim.key] = found

@@ -51,11 +51,11 @@ class IdleCapacity:
         self._claims = {record.key: record for record in store.all(CLAIMS)}
         self._pods = {record.key: record for record in store.all(PODS)}
         self._nodes = {record.key.name: record for record in store.all(NODES)}
-        self._inventory = read_inventory(store.all(SLICES))
+        self._devices = read_inventory(store.all(SLICES)).devices
         self._allocated = allocated_devices(self._claims.values())
         self._memory = {
             device.identity: device.cel.capacity_of(DRIVER).get("memory", 0)
-            for devices in self._inventory.values()
+            for devices in self._devices.values()
             for device in devices
         }
         self._uses = uses(self._pods.values())
@@ -121,7 +121,7 @@ class IdleCapacity:
     def _has_devices(self, node: Record, need: Need) -> bool:
         free = [
             device
-            for device in self._inventory.get(node.key.name, ())
+            for device in self._devices.get(node.key.name, ())
             if device.identity not in self._allocated and self._memory[device.identity] >= need.memory_bytes
         ]
         return len(free) >= need.devices and self._fits_node(node, need)

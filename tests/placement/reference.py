@@ -103,13 +103,15 @@ class ReferenceFleet:
     # Inventory
 
     def pools(self, node: str) -> dict[str, dict[DeviceID, Device]]:
-        """Return the complete pools of a node."""
-        mine = [s for s in self.slices.values() if s.driver == self.driver and s.node == node and node]
+        """Return the complete and valid pools of a node."""
+        known = [s for s in self.slices.values() if s.driver == self.driver and s.node]
+        mine = [s for s in known if s.node == node]
         pools = {}
-        for pool in {s.pool for s in mine}:
+        for pool in {s.pool for s in mine} - {s.pool for s in known if s.node != node}:
             newest = max(s.generation for s in mine if s.pool == pool)
             current = [s for s in mine if s.pool == pool and s.generation == newest]
-            if all(s.slice_count == len(current) for s in current):
+            names = [device.name for s in current for device in s.devices]
+            if all(s.slice_count == len(current) for s in current) and len(names) == len(set(names)):
                 pools[pool] = {
                     DeviceID(self.driver, pool, device.name): device
                     for s in sorted(current, key=lambda s: s.name)

@@ -48,7 +48,8 @@ from tests.placement.builders import (
 from tests.placement.reference import ReferenceFleet
 
 NODES = ("node-a", "node-b", "node-c")
-POOLS = ("pool-1", "pool-2")
+POOLS = {"pool-a": "node-a", "pool-a-2": "node-a", "pool-b": "node-b", "pool-c": "node-c"}
+"""The node of each pool. Sometimes another node publishes a pool of that name."""
 DEVICES = ("gpu-0", "gpu-1", "gpu-2")
 CLAIMS = tuple(f"claim-{number}" for number in range(7))
 WORKERS = tuple(f"worker-{number}" for number in range(8))
@@ -98,11 +99,11 @@ devices = st.lists(
     unique_by=lambda device: device.name,
 ).map(tuple)
 slices = st.builds(
-    DeviceSlice,
+    lambda pool, node, **fields: DeviceSlice(pool=pool, node=POOLS[pool] if node is None else node, **fields),
     name=st.sampled_from([f"slice-{number}" for number in range(6)]),
     driver=st.sampled_from((DRIVER, DRIVER, DRIVER, DRIVER, "nic.example.com")),
-    node=st.sampled_from((*NODES, *NODES, "")),
-    pool=st.sampled_from(POOLS),
+    node=st.sampled_from((*[None] * 12, *NODES, "")),
+    pool=st.sampled_from(list(POOLS)),
     generation=st.sampled_from((1, 1, 2)),
     slice_count=st.sampled_from((1, 1, 2)),
     devices=devices,
@@ -112,7 +113,7 @@ allocated = st.builds(
     id=st.builds(
         DeviceID,
         st.sampled_from((DRIVER, DRIVER, DRIVER, DRIVER, "nic.example.com")),
-        st.sampled_from(POOLS),
+        st.sampled_from(list(POOLS)),
         st.sampled_from(DEVICES),
     ),
     admin_access=mostly_false,

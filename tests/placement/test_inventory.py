@@ -27,10 +27,12 @@ def test_a_pool_counts_once_all_its_slices_are_present() -> None:
     fleet = fleet_with_node()
     assert not fleet.set_slice(numbered_slice(1, 2, *gpus(80)))
     assert shape_names(fleet) == []
-    assert [pool[:2] + pool[3:] for pool in fleet.incomplete_pools()] == [("node", "node", 1, 2)]
+    (pool,) = fleet.ignored_pools()
+    assert (pool.pool, pool.nodes, pool.slices_present, pool.slices_expected) == ("node", ("node",), 1, 2)
+    assert pool.incomplete
     assert fleet.set_slice(numbered_slice(2, 2, Device("gpu-1", 141 << 30)))
     assert shape_names(fleet) == ["t1x80", "t1x141"]
-    assert fleet.incomplete_pools() == ()
+    assert fleet.ignored_pools() == ()
 
 
 def test_a_newer_generation_hides_the_older_until_it_is_complete() -> None:
@@ -67,12 +69,47 @@ def test_a_slice_that_moves_to_another_node_moves_its_devices() -> None:
     assert shape_names(fleet) == ["t1x141"]
 
 
-def test_pools_of_one_name_on_two_nodes_are_two_pools() -> None:
+def test_a_pool_that_lists_a_device_twice_does_not_count() -> None:
+    """For kube-scheduler, such a pool is invalid, and nothing of it is allocated."""
+    fleet = fleet_with_node()
+    fleet.set_slice(numbered_slice(1, 2, Device("gpu-0", 141 << 30)))
+    fleet.set_slice(numbered_slice(2, 2, Device("gpu-0", 80 << 30)))
+    assert shape_names(fleet) == []
+    (pool,) = fleet.ignored_pools()
+    assert (pool.pool, pool.nodes, pool.cause) == ("node", ("node",), "device gpu-0 is listed twice")
+    assert not pool.incomplete
+    assert fleet.capacity().ignored_pools == 1
+    assert fleet.set_slice(numbered_slice(2, 2, Device("gpu-1", 80 << 30)))
+    assert shape_names(fleet) == ["t1x80", "t1x141"]
+    assert fleet.ignored_pools() == ()
+
+
+def test_one_slice_that_lists_a_device_twice_does_not_count() -> None:
+    fleet = fleet_with_node()
+    assert not fleet.set_slice(numbered_slice(1, 1, *gpus(80), *gpus(80)))
+    assert shape_names(fleet) == []
+
+
+def test_an_old_generation_with_the_same_device_does_not_invalidate_a_pool() -> None:
+    fleet = fleet_with_node()
+    fleet.set_slice(numbered_slice(1, 1, *gpus(80)))
+    fleet.set_slice(numbered_slice(2, 1, *gpus(141), generation=2))
+    assert shape_names(fleet) == ["t1x141"]
+
+
+def test_pools_of_one_name_on_two_nodes_do_not_count() -> None:
+    """An allocation names driver, pool and device, so the devices of such pools cannot be told apart."""
     fleet = fleet_with_node()
     fleet.set_node(node("other"))
     fleet.set_slice(numbered_slice(1, 1, *gpus(80), pool="gpus"))
-    fleet.set_slice(slice_of("other", gpus(141), pool="gpus", generation=7))
-    assert shape_names(fleet) == ["t1x80", "t1x141"]
+    assert shape_names(fleet) == ["t1x80"]
+    assert fleet.set_slice(slice_of("other", gpus(141), pool="gpus", generation=7))
+    assert shape_names(fleet) == []
+    (pool,) = fleet.ignored_pools()
+    assert (pool.pool, pool.nodes) == ("gpus", ("node", "other"))
+    assert pool.cause == "several nodes have a pool of this name"
+    assert fleet.remove_slice("other-slice")
+    assert shape_names(fleet) == ["t1x80"]
 
 
 def test_devices_without_memory_do_not_count() -> None:

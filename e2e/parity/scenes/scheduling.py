@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from e2e.parity.objects import CLAIMS, DEVICE_CLASSES, DRIVER, NODES, PODS
+from e2e.parity.objects import CLAIMS, DEVICE_CLASSES, DRIVER, NODES, PODS, SLICES
 from e2e.parity.stage import Document, Stage
 
 
@@ -145,6 +145,44 @@ async def a_device_without_memory_is_skipped_by_the_guard(stage: Stage) -> None:
         await stage.make(CLAIMS, claim("claim-a"))
         await stage.make(PODS, pod("a", "claim-a"))
         await stage.running("a")
+
+
+def _slice(name: str, node: str, pool: Document, device: str) -> Document:
+    devices = [{"name": device, "capacity": {"memory": {"value": "80Gi"}}}]
+    spec = {"driver": DRIVER, "nodeName": node, "pool": pool, "devices": devices}
+    return {"metadata": {"name": name}, "spec": spec}
+
+
+async def a_pool_that_lists_a_device_twice_is_skipped(stage: Stage) -> None:
+    await stage.node("gpu-node-0")
+    await stage.remove(SLICES, f"gpu-node-0-{DRIVER}")
+    pool = {"name": "gpu-node-0", "generation": 2, "resourceSliceCount": 2}
+    for number in range(2):
+        await stage.make(SLICES, _slice(f"twice-{number}", "gpu-node-0", pool, "gpu-0"))
+    async with stage.recording():
+        await stage.make(CLAIMS, claim("claim-a"))
+        await stage.make(PODS, pod("a", "claim-a"))
+        await stage.unschedulable("a", "0/1 nodes are available")
+        await stage.change(SLICES, "twice-1", {"spec": {"devices": [{"name": "gpu-1"}]}})
+        await stage.running("a")
+    for number in range(2):
+        await stage.remove(SLICES, f"twice-{number}")
+
+
+async def devices_of_equal_pool_names_on_two_nodes_are_one_device(stage: Stage) -> None:
+    await stage.node("gpu-node-0", "80Gi")
+    async with stage.recording():
+        await stage.make(CLAIMS, claim("claim-a"))
+        await stage.make(PODS, pod("a", "claim-a"))
+        await stage.running("a")
+        await stage.node("gpu-node-1")
+        await stage.remove(SLICES, f"gpu-node-1-{DRIVER}")
+        pool = {"name": "gpu-node-0", "generation": 1, "resourceSliceCount": 1}
+        await stage.make(SLICES, _slice("equal", "gpu-node-1", pool, "gpu-0"))
+        await stage.make(CLAIMS, claim("claim-b"))
+        await stage.make(PODS, pod("b", "claim-b"))
+        await stage.unschedulable("b", "2 cannot allocate all claims")
+    await stage.remove(SLICES, "equal")
 
 
 async def a_cordoned_node_is_skipped_until_it_is_uncordoned(stage: Stage) -> None:
