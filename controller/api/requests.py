@@ -17,7 +17,7 @@ from controller.api.template_rules import InvalidTemplateError, check_template
 from controller.api.workload import Workload
 from ledger.seat_rules import SeatRequest
 from placement.quantity import canonical_bytes, parse_bytes
-from placement.types import MAX_SEATS, Amounts, PlacementRequest, Role
+from placement.types import MAX_SEATS, MIB, Amounts, PlacementRequest, Role
 
 T = TypeVar("T")
 
@@ -149,6 +149,8 @@ def _memory_bytes(quantity: object) -> int:
         raise _invalid(f"accelerator.memory: {error}") from error
     if memory_bytes <= 0:
         raise _invalid(f"accelerator.memory: {quantity!r} must be more than 0")
+    if memory_bytes < MIB:
+        raise _invalid(f"accelerator.memory: {quantity}: below 1Mi; write a unit, e.g. 60Gi")
     return memory_bytes
 
 

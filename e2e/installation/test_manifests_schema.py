@@ -49,6 +49,7 @@ ACCEPTED: Mapping[str, Edit] = {
     "a TPU, which the controller fails": lambda spec: spec["accelerator"].update(type="TPU"),
     "no memory, which the controller fails": lambda spec: spec["accelerator"].update(memory="0"),
     "memory as a number": lambda spec: spec["accelerator"].update(memory=64424509440),
+    "memory of one mebibyte": lambda spec: spec["accelerator"].update(memory="1Mi"),
     "a template without the named container": lambda spec: spec.update(workerContainerName="other"),
     "an empty owner": lambda spec: spec.update(ownerID=""),
     "nulls for absent fields": lambda spec: spec.update(
@@ -79,6 +80,14 @@ REFUSED: Mapping[str, tuple[Edit, str]] = {
     "memory that is not a quantity": (
         lambda spec: spec["accelerator"].update(memory="60 GB"),
         "spec.accelerator.memory: Invalid value",
+    ),
+    "memory without a unit": (
+        lambda spec: spec["accelerator"].update(memory=60),
+        "spec.accelerator.memory: Invalid value: 60: below 1Mi; write a unit, e.g. 60Gi",
+    ),
+    "memory without a unit, as text": (
+        lambda spec: spec["accelerator"].update(memory="60"),
+        'spec.accelerator.memory: Invalid value: "60": below 1Mi; write a unit, e.g. 60Gi',
     ),
     "another type": (
         lambda spec: spec["accelerator"].update(type="NPU"),
@@ -285,6 +294,7 @@ def store_in_etcd(plane: ControlPlane, body: Object) -> None:
 
 
 STORED: Mapping[str, Edit] = {
+    "memory without a unit": lambda spec: spec["accelerator"].update(memory=60),
     "no memory": lambda spec: spec["accelerator"].clear(),
     "a node name": lambda spec: pod_spec(spec).update(nodeName="node-1"),
     "devices without a mode": lambda spec: spec["accelerator"].update(devices=2),

@@ -29,6 +29,11 @@ async def invalid_workloads_are_refused(script: Script) -> None:
         {"accelerator": {"memory": "20Gi", "mode": "MultiGPU"}},
         {"accelerator": {"memory": "20Gi", "mode": "MultiGPU", "devices": 1}},
         {"accelerator": {"memory": "20Gi", "devices": 2}},
+        {"accelerator": {"memory": 60}},
+        {"accelerator": {"memory": "60"}},
+        {"accelerator": {"memory": "60000m"}},
+        {"accelerator": {"memory": "1023Ki", "unknown": 1}},
+        {"accelerator": {"memory": 1048575, "mode": "MultiGPU", "devices": 2}},
         {"trainingKind": "guess"},
         {"template": None},
         {"template": {}},
@@ -40,6 +45,11 @@ async def invalid_workloads_are_refused(script: Script) -> None:
     ]
     for spec in invalid:
         await script.create(WORKLOADS, workload(**spec))
+
+
+async def memory_between_zero_and_one_mebibyte_is_refused(script: Script) -> None:
+    for number, memory in enumerate(("1Mi", 1048576, "1M", "1.5e9", "8E", "1e30", "0", 0, "-60", "")):
+        await script.create(WORKLOADS, workload(f"worker-{number}", accelerator={"memory": memory}))
 
 
 async def unknown_fields_are_pruned_or_refused_or_kept(script: Script) -> None:

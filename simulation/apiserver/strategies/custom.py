@@ -9,6 +9,8 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from placement.quantity import parse_bytes
+from placement.types import MIB
 from simulation.apiserver.documents import Document
 from simulation.apiserver.refusals import bad_request
 from simulation.apiserver.schema import read_schema
@@ -84,11 +86,21 @@ class LedgerStrategy(CustomStrategy):
 
 
 def _validate_accelerator(accelerator: Document) -> Iterator[str]:
+    memory = json.dumps(accelerator["memory"])
+    if _is_below_one_mebibyte(accelerator["memory"]):
+        yield f"spec.accelerator.memory: Invalid value: {memory}: below 1Mi; write a unit, e.g. 60Gi"
     several = accelerator.get("mode") == "MultiGPU"
     if several and "devices" not in accelerator:
         yield "spec.accelerator.devices: Required value: is required with mode MultiGPU"
     elif "devices" in accelerator and not several:
         yield "spec.accelerator.devices: Forbidden: is allowed with mode MultiGPU only"
+
+
+def _is_below_one_mebibyte(memory: str | int) -> bool:
+    try:
+        return 0 < parse_bytes(memory) < MIB
+    except ValueError:
+        return False
 
 
 def _immutable_part(document: Document) -> dict[str, Any]:

@@ -99,12 +99,26 @@ async def test_an_invalid_workload_fails_at_once_and_holds_nothing(
     assert holdings(cluster) == []
 
 
-async def test_a_placed_worker_is_never_failed_by_a_stricter_rule(cluster: SimulatedCluster) -> None:
-    """An earlier controller accepted a template that this one refuses; its worker keeps running."""
+async def test_memory_without_a_unit_that_an_earlier_schema_admitted_fails(cluster: SimulatedCluster) -> None:
+    cluster.fleet.add_nodes(1)
+    cluster.workloads.submit(workload("worker"))
+    make_memory_invalid(cluster, "worker")
+    async with simulated_controller(cluster):
+        await cluster.settle()
+    sentence = "InvalidSpec: accelerator.memory: 60: below 1Mi; write a unit, e.g. 60Gi"
+    assert row(cluster, "worker") == ("Failed", "False", "InvalidSpec", sentence)
+    assert holdings(cluster) == []
+
+
+@pytest.mark.parametrize("rule", ["template", "memory"])
+async def test_a_placed_worker_is_never_failed_by_a_stricter_rule(
+    cluster: SimulatedCluster, rule: str
+) -> None:
+    """An earlier controller accepted a spec that this one refuses; its worker keeps running."""
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster):
         await submit(cluster, "worker")
-    make_invalid(cluster, "worker")
+    {"template": make_template_invalid, "memory": make_memory_invalid}[rule](cluster, "worker")
     first = pod_uid(cluster, "worker")
     async with simulated_controller(cluster, identity="successor"):
         await cluster.settle()
@@ -115,8 +129,15 @@ async def test_a_placed_worker_is_never_failed_by_a_stricter_rule(cluster: Simul
     assert_sound(cluster, "worker")
 
 
-def make_invalid(cluster: SimulatedCluster, name: str) -> None:
-    """Write a spec that only an earlier schema allowed."""
+def make_memory_invalid(cluster: SimulatedCluster, name: str) -> None:
+    """Write an amount of memory that only an earlier schema allowed."""
+    document = cluster.server.get(WORKLOADS, name, NAMESPACE).copy()
+    document["spec"]["accelerator"]["memory"] = 60
+    cluster.server.store.put(WORKLOADS, document)
+
+
+def make_template_invalid(cluster: SimulatedCluster, name: str) -> None:
+    """Write a template that only an earlier schema allowed."""
     record = cluster.server.get(WORKLOADS, name, NAMESPACE)
     document = record.copy()
     document["spec"]["template"]["spec"]["serviceAccountName"] = "open-rl-scheduler"

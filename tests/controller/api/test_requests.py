@@ -25,6 +25,15 @@ INVALID = {
     "no memory": ({"accelerator": {}}, "accelerator.memory: None is not a quantity"),
     "zero memory": ({"accelerator": {"memory": "0"}}, "accelerator.memory: '0' must be more than 0"),
     "negative memory": ({"accelerator": {"memory": "-1Gi"}}, "accelerator.memory: '-1Gi' must be more"),
+    "memory without a unit": (
+        {"accelerator": {"memory": 60}},
+        "accelerator.memory: 60: below 1Mi; write a unit, e.g. 60Gi",
+    ),
+    "memory of a byte less than 1Mi": (
+        {"accelerator": {"memory": "1048575"}},
+        "accelerator.memory: 1048575: below 1Mi; write a unit",
+    ),
+    "memory in milli": ({"accelerator": {"memory": "60000m"}}, "accelerator.memory: 60000m: below 1Mi"),
     "memory without a number": (
         {"accelerator": {"memory": "much"}},
         "accelerator.memory: 'much' is not",
@@ -32,11 +41,11 @@ INVALID = {
     "memory that is true": ({"accelerator": {"memory": True}}, "accelerator.memory: True is not"),
     "memory that is a list": ({"accelerator": {"memory": ["1Gi"]}}, "accelerator.memory: ['1Gi'] is not"),
     "unknown mode": (
-        {"accelerator": {"memory": 1, "mode": "Some"}},
+        {"accelerator": {"memory": "1Gi", "mode": "Some"}},
         "accelerator.mode: 'Some' is not one",
     ),
     "devices with SingleGPU": (
-        {"accelerator": {"memory": 1, "devices": 2}},
+        {"accelerator": {"memory": "1Gi", "devices": 2}},
         "accelerator.devices: 2 is for mode MultiGPU only",
     ),
     "MultiGPU without devices": ({"accelerator": MULTI}, "accelerator.devices: None must be a whole number"),
@@ -50,7 +59,7 @@ INVALID = {
         "accelerator.devices: '2' must be",
     ),
     "a type without a device class": (
-        {"accelerator": {"memory": 1, "type": "TPU"}},
+        {"accelerator": {"memory": "1Gi", "type": "TPU"}},
         "accelerator.type: 'TPU' has no device class here; allowed: GPU",
     ),
 }
@@ -110,7 +119,7 @@ def test_a_worker_without_an_owner_is_its_own_owner() -> None:
 
 
 def test_memory_may_be_a_number() -> None:
-    assert validated(workload(accelerator={"memory": 1024})).memory_bytes == 1024
+    assert validated(workload(accelerator={"memory": 1048576})).memory_bytes == 1048576
     assert validated(workload(accelerator={"memory": 1.5e9})).memory_bytes == 1_500_000_000
 
 
