@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
 
 from controller.config.flags import OPTIONS, Settings, resolve
 from tests.manifests.tree import (
@@ -10,9 +14,12 @@ from tests.manifests.tree import (
     CONTROLLER_NAMESPACE,
     KUSTOMIZATION,
     MANIFESTS,
+    OVERLAYS,
     WORKER_NAMESPACE,
     Object,
+    listed_files,
     load,
+    load_all,
     only,
 )
 
@@ -90,8 +97,6 @@ def test_the_workers_namespace_is_that_of_the_role() -> None:
 def test_the_pod_meets_the_restricted_profile_with_a_read_only_root() -> None:
     assert POD["securityContext"] == {
         "runAsNonRoot": True,
-        "runAsUser": 65532,
-        "runAsGroup": 65532,
         "seccompProfile": {"type": "RuntimeDefault"},
     }
     assert CONTAINER["securityContext"] == {
@@ -99,6 +104,27 @@ def test_the_pod_meets_the_restricted_profile_with_a_read_only_root() -> None:
         "readOnlyRootFilesystem": True,
         "capabilities": {"drop": ["ALL"]},
     }
+
+
+def keys(value: object) -> Iterator[str]:
+    """Yield every key of a document, at any depth."""
+    if isinstance(value, dict):
+        for key, member in value.items():
+            yield key
+            yield from keys(member)
+    elif isinstance(value, list):
+        for item in value:
+            yield from keys(item)
+
+
+@pytest.mark.parametrize("folder", [MANIFESTS, OVERLAYS / "dev", OVERLAYS / "metrics"], ids=str)
+def test_no_user_group_or_label_is_pinned_that_a_platform_may_assign(folder: Path) -> None:
+    """Platforms that assign user IDs refuse Pods that name one out of the range of the namespace."""
+    documents = [document for path in listed_files(folder) for document in load_all(path)]
+    assert "securityContext" in set(keys(documents))
+    assert {"runAsUser", "runAsGroup", "fsGroup", "supplementalGroups", "seLinuxOptions"}.isdisjoint(
+        keys(documents)
+    )
 
 
 def test_probes_use_the_port_of_the_controller() -> None:

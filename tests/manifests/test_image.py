@@ -17,10 +17,12 @@ def instructions(name: str) -> list[str]:
     return [line.removeprefix(name).strip() for line in INSTRUCTIONS if line.startswith(f"{name} ")]
 
 
-def test_the_user_is_that_of_the_deployment() -> None:
-    context = POD["securityContext"]
+def test_the_user_is_numeric_and_not_root() -> None:
+    """The Deployment names no user. The kubelet verifies `runAsNonRoot` for numeric users only."""
+    (user,) = instructions("USER")
 
-    assert instructions("USER") == [f"{context['runAsUser']}:{context['runAsGroup']}"]
+    assert re.fullmatch(r"[1-9]\d*:[1-9]\d*", user)
+    assert POD["securityContext"]["runAsNonRoot"]
 
 
 def test_the_entry_point_is_the_program_without_a_shell() -> None:
