@@ -98,7 +98,7 @@ def test_an_old_generation_with_the_same_device_does_not_invalidate_a_pool() -> 
 
 
 def test_pools_of_one_name_on_two_nodes_do_not_count() -> None:
-    """An allocation names driver, pool and device, so the devices of such pools cannot be told apart."""
+    """An allocation names driver, pool and device, so the devices of such pools are ambiguous."""
     fleet = fleet_with_node()
     fleet.set_node(node("other"))
     fleet.set_slice(numbered_slice(1, 1, *gpus(80), pool="gpus"))
