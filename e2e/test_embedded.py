@@ -97,6 +97,28 @@ def renamed(document: Object, **metadata: object) -> Object:
     return {**document, "metadata": {**document["metadata"], **metadata}}
 
 
+def advised(**spec: object) -> Object:
+    """Return a Workload, by default one without warnings."""
+    template = {"spec": {"containers": [{"name": "worker", "image": "worker:1"}]}}
+    accelerator = {"memory": "60Gi"}
+    required = {"role": "trainer", "modelID": "model", "accelerator": accelerator, "template": template}
+    return {
+        "apiVersion": "openrl.io/v1alpha1",
+        "kind": "Workload",
+        "metadata": {"name": "advised"},
+        "spec": {**required, **spec},
+    }
+
+
+ADVISED: tuple[Object, ...] = (
+    {},
+    {"accelerator": {"memory": "60Gi", "tpye": "GPU"}},
+    {"accelerator": {"memory": "60Gi", "mode": "MultiGPU", "devices": 2}, "exclusive": False},
+    {"accelerator": {"memory": "60Gi", "mode": "MultiGPU", "devices": 2}},
+    {"accelerator": {"memory": "60Gi", "devcies": 2}, "exclusiv": False},
+    {"accelerator": {"memory": 60}},
+)
+
 TEST = [{"op": "test", "path": "/spec/claimName", "value": "claim-b"}]
 
 SCRIPT = (
@@ -118,6 +140,10 @@ SCRIPT = (
     command("create -f -", stdin=CLAIM),
     command("create -f -", stdin=LEASE),
     command("create -f -", stdin=EVENT),
+    # Warnings of the schema and of the admission policy.
+    *(command("create -f - --dry-run=server", stdin=advised(**spec)) for spec in ADVISED),
+    command("create -f - --dry-run=server -n default", stdin=advised()),
+    command("create -f - --dry-run=server --validate=ignore", stdin=advised(**ADVISED[1])),
     # Read.
     command("get owl"),
     command("get owl,ocl -o wide"),

@@ -25,9 +25,11 @@ import yaml
 from aiohttp import web
 
 from simulation.actors.base import Delays
+from simulation.apiserver import kinds
 from simulation.apiserver.store import StoreStatistics
 from simulation.cluster.control_plane import ControlPlane
 from simulation.cluster.simulated_cluster import CONTROLLER_NAMESPACE, WORKER_NAMESPACE
+from simulation.embedded.admission import WORKERS_LABEL
 from simulation.embedded.application import Frontend
 from simulation.engine.event_queue import EventQueueStatistics
 from simulation.engine.random_streams import Streams
@@ -64,6 +66,8 @@ class EmbeddedCluster(ControlPlane):
     def __init__(self, *, seed: int = 0, port: int = 0, delays: Delays = DELAYS) -> None:
         new_uid = Streams(seed).identifiers("objects")
         super().__init__(seed=seed, now=utc_now, new_uid=new_uid, namespaces=NAMESPACES, delays=delays)
+        label = {"metadata": {"labels": {WORKERS_LABEL: "true"}}}
+        self.server.patch(kinds.NAMESPACES, WORKER_NAMESPACE, "", label)
         self._requested_port = port
         self._port = 0
         rng = self.streams.get("watches")

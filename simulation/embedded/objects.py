@@ -13,10 +13,11 @@ import msgspec
 from aiohttp import web
 
 from simulation.apiserver.documents import Document, Record
-from simulation.apiserver.kinds import EVENTS
+from simulation.apiserver.kinds import EVENTS, NAMESPACES, WORKLOADS
 from simulation.apiserver.refusals import Refusal, bad_request, expired, not_found
 from simulation.apiserver.selectors import compile_selectors
 from simulation.apiserver.server import ApiServer, Deletion
+from simulation.embedded.admission import warnings
 from simulation.embedded.bodies import JSON, read_object, read_options_body, read_patch
 from simulation.embedded.dryrun import dry_run_server
 from simulation.embedded.http_refusals import method_not_allowed
@@ -164,14 +165,17 @@ class ObjectHandler:
         try:
             record = write(strict=options.validation != IGNORE)
         except Refusal as refusal:
-            if options.validation != WARN or not refusal.message.startswith(_UNKNOWN_FIELDS):
+            warning = refusal.message.partition(_UNKNOWN_FIELDS)[2]
+            if options.validation != WARN or not warning:
                 raise
-            warning = refusal.message.removeprefix(_UNKNOWN_FIELDS)
             record = write(strict=False)
         response = self._object_response(request, target, record, status)
-        if warning:
-            quoted = warning.replace("\\", "\\\\").replace('"', '\\"')
-            response.headers["Warning"] = f'299 - "{quoted}"'
+        listed = [warning] if warning else []
+        if target.kind is WORKLOADS and status == HTTPStatus.CREATED:
+            listed += warnings(record.document, self._server.get(NAMESPACES, target.namespace).document)
+        for text in listed:
+            quoted = text.replace("\\", "\\\\").replace('"', '\\"')
+            response.headers.add("Warning", f'299 - "{quoted}"')
         return response
 
     # Deleting.

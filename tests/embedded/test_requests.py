@@ -97,6 +97,49 @@ async def test_unknown_fields_are_refused_warned_about_or_dropped_on_request(raw
     assert unknown.refused == (422, "Invalid")
 
 
+POLICY = "'openrl-workload-advice'"
+ADVICE = f"Validation failed for ValidatingAdmissionPolicy {POLICY} with binding {POLICY}"
+SEVERAL = {"memory": "60Gi", "mode": "MultiGPU", "devices": 2}
+
+
+@pytest.mark.parametrize(
+    ("namespace", "spec", "warning"),
+    [
+        ("openrl-system", {}, None),
+        ("openrl-system", {"accelerator": SEVERAL}, None),
+        (
+            "openrl-system",
+            {"accelerator": {"memory": "60Gi", "devcies": 2}},
+            "spec.accelerator: unknown field devcies",
+        ),
+        (
+            "openrl-system",
+            {"accelerator": SEVERAL, "exclusive": False},
+            "spec.exclusive: false has no effect with mode MultiGPU: such a worker never shares",
+        ),
+        (
+            "default",
+            {},
+            "metadata.namespace: no label openrl.io/workers=true: a controller may not serve this namespace",
+        ),
+    ],
+)
+async def test_a_new_workload_is_answered_with_the_advice_of_the_policy(
+    raw: RawClient, namespace: str, spec: dict[str, object], warning: str | None
+) -> None:
+    body = workload("worker")
+    body["spec"] |= {"exclusive": True, **spec}
+    body["metadata"].pop("namespace", None)
+    path = WORKLOADS_PATH.replace("openrl-system", namespace)
+
+    created = await raw("POST", path, body)
+    changed = await raw("PATCH", f"{path}/worker", {"metadata": {"labels": {"a": "b"}}}, content=MERGE)
+
+    assert created.status == 201
+    assert created.headers.get("Warning") == (warning and f'299 - "{ADVICE}: {warning}"')
+    assert "Warning" not in changed.headers, "the policy checks new Workloads only"
+
+
 async def test_a_dry_run_returns_the_result_and_changes_nothing(
     cluster: EmbeddedCluster, raw: RawClient
 ) -> None:

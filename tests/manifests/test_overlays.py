@@ -6,6 +6,7 @@ These tests apply patches themselves. The scenario tests build and apply everyth
 from __future__ import annotations
 
 import copy
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,17 @@ import pytest
 
 from controller.config.flags import resolve
 from tests.manifests.test_deployment import DEPLOYMENT
-from tests.manifests.tree import BASE, KUSTOMIZATION, MANIFESTS, OVERLAYS, Object, load, objects
+from tests.manifests.tree import (
+    BASE,
+    KUSTOMIZATION,
+    MANIFESTS,
+    OVERLAYS,
+    WORKER_NAMESPACE,
+    Object,
+    load,
+    objects,
+    only,
+)
 
 DEV, METRICS = OVERLAYS / "dev", OVERLAYS / "metrics"
 POLICY_FOLDER = MANIFESTS / "template-policy"
@@ -110,6 +121,33 @@ def test_the_policy_is_bound_and_checks_only_new_workloads() -> None:
     assert POLICY["spec"]["failurePolicy"] == "Fail"
     assert BINDING["spec"]["policyName"] == POLICY["metadata"]["name"]
     assert BINDING["spec"]["validationActions"] == ["Deny"]
+
+
+def test_the_advice_is_installed_and_only_warns() -> None:
+    policy = only("ValidatingAdmissionPolicy", "openrl-workload-advice")
+    binding = only("ValidatingAdmissionPolicyBinding", "openrl-workload-advice")
+    (rule,) = policy["spec"]["matchConstraints"]["resourceRules"]
+
+    assert (rule["apiGroups"], rule["resources"]) == (["openrl.io"], ["workloads"])
+    assert rule["operations"] == ["CREATE"]
+    assert policy["spec"]["failurePolicy"] == "Ignore"
+    assert binding["spec"]["policyName"] == "openrl-workload-advice"
+    assert binding["spec"]["validationActions"] == ["Warn"]
+
+
+def test_the_advice_knows_the_fields_of_the_schema() -> None:
+    policy = only("ValidatingAdmissionPolicy", "openrl-workload-advice")
+    unknown = next(item for item in policy["spec"]["variables"] if item["name"] == "unknown")
+    spec = only("CustomResourceDefinition", "workloads.openrl.io")["spec"]
+    schema = spec["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+
+    assert set(re.findall(r'"(\w+)"', unknown["expression"])) == set(schema["accelerator"]["properties"])
+
+
+def test_the_workers_namespace_has_the_label_that_the_advice_expects() -> None:
+    labels = only("Namespace", WORKER_NAMESPACE)["metadata"]["labels"]
+
+    assert labels == {"openrl.io/workers": "true"}
 
 
 def test_every_message_of_the_policy_names_the_field() -> None:

@@ -30,7 +30,9 @@ class CustomStrategy(Strategy):
         unknown = list(self._schema.prune(document))
         if unknown and strict:
             listed = ", ".join(f'unknown field "{path}"' for path in unknown)
-            raise bad_request(f"strict decoding error: {listed}")
+            kind, version = document["kind"], document["apiVersion"].rpartition("/")[2]
+            read = f'{kind} in version "{version}" cannot be handled as a {kind}'
+            raise bad_request(f"{read}: strict decoding error: {listed}")
         self._schema.default(document)
 
     def validate(self, document: Document) -> Iterator[str]:
