@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -51,9 +51,9 @@ def node(obj: core.Node) -> Node:
         cordoned=obj.spec.unschedulable,
         taints=taints(obj.spec.taints),
         allocatable=Amounts(
-            memory_bytes=None if memory is None else parse_bytes(memory),
-            cpu_millis=parse_millis(allocatable.get("cpu", 0)),
-            pods=parse_bytes(allocatable.get("pods", 0)),
+            memory_bytes=None if memory is None else _or_zero(parse_bytes, memory),
+            cpu_millis=_or_zero(parse_millis, allocatable.get("cpu", 0)),
+            pods=_or_zero(parse_bytes, allocatable.get("pods", 0)),
         ),
     )
 
@@ -100,7 +100,7 @@ def device_slice(obj: dra.ResourceSlice) -> DeviceSlice | None:
 
 def _device(item: dra.Device) -> Device:
     capacity = item.capacity.get(MEMORY_CAPACITY)
-    memory_bytes = None if capacity is None else parse_bytes(capacity.value)
+    memory_bytes = None if capacity is None else _or_zero(parse_bytes, capacity.value)
     return Device(item.name, memory_bytes, taints(item.taints))
 
 
@@ -151,13 +151,13 @@ def seat_info(seat: Seat, cpu_millis: int = 0) -> SeatInfo:
         assignment_id=seat.assignment_id,
         owner_key=seat.owner_key,
         exclusive=seat.exclusive,
-        host=Amounts(memory_bytes=_bytes_or_zero(seat.host_request), cpu_millis=cpu_millis),
+        host=Amounts(memory_bytes=_or_zero(parse_bytes, seat.host_request), cpu_millis=cpu_millis),
     )
 
 
-def _bytes_or_zero(quantity: str | float) -> int:
+def _or_zero(parse: Callable[[str | float], int], quantity: str | float) -> int:
     try:
-        return parse_bytes(quantity) if quantity else 0
+        return parse(quantity) if quantity else 0
     except ValueError:
         return 0
 

@@ -119,7 +119,9 @@ def decode(data: bytes) -> AnyPod:
     pod = _decode_compact(data)
     metadata, spec = pod.metadata, pod.spec
     if spec.resource_claims or is_pod_name(metadata.name) or any(map(is_workload, metadata.owner_references)):
-        return _decode_full(data)
+        full = _decode_full(data)
+        effective_request_of_spec(full.spec)
+        return full
     return ForeignPod(
         metadata.name,
         sys.intern(metadata.namespace),

@@ -14,7 +14,7 @@ from controller.api.core import Pod
 from controller.api.pods import effective_request_of
 from controller.api.reasons import ReasonCode
 from controller.api.template_rules import InvalidTemplateError, check_template
-from controller.api.workload import Workload
+from controller.api.workload import UndecodableSpec, Workload
 from ledger.seat_rules import SeatRequest
 from placement.quantity import canonical_bytes, parse_bytes
 from placement.types import MAX_SEATS, MIB, Amounts, PlacementRequest, Role
@@ -62,6 +62,11 @@ class PlacementRequests:
             InvalidWorkloadError: names the field, its value and the allowed values.
         """
         accelerator, spec = workload.spec.accelerator, workload.spec
+        if isinstance(spec, UndecodableSpec):
+            code = (
+                ReasonCode.INVALID_TEMPLATE if spec.error.startswith("template") else ReasonCode.INVALID_SPEC
+            )
+            raise InvalidWorkloadError(code, spec.error)
         if accelerator.type not in _ACCELERATOR_TYPES:
             allowed = ", ".join(_ACCELERATOR_TYPES)
             raise _invalid(

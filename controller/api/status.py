@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import MINYEAR, UTC, datetime
 from typing import Any
 
 from controller.api.reasons import MESSAGE_MAX_CHARACTERS, PLACED_CONDITION, Phase, ReasonCode, truncate
@@ -126,17 +126,22 @@ def timestamp(now: datetime) -> str:
 
 
 def parse_timestamp(text: str) -> datetime:
-    """Parse a time from the API, with or without a fraction. Raises `ValueError` for other text."""
-    return datetime.fromisoformat(text)
+    """Parse a time from the API. Text that `datetime` cannot represent, such as year 0, is its first year."""
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        return datetime.min.replace(tzinfo=UTC)
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
 def waiting_since(workload: Workload) -> datetime:
     """Return the start of the wait: `Placed`'s last transition to False, else the creation time."""
     condition = workload.placed_condition
-    since = workload.metadata.creation_timestamp
     if condition is not None and condition.status == "False" and condition.last_transition_time:
-        since = condition.last_transition_time
-    return parse_timestamp(since)
+        since = parse_timestamp(condition.last_transition_time)
+        if since.year > MINYEAR:
+            return since
+    return parse_timestamp(workload.metadata.creation_timestamp)
 
 
 def _updated(workload: Workload, update: PlacedUpdate, now: datetime) -> WorkloadCondition:

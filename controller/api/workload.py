@@ -6,14 +6,16 @@ Decoding is lenient, because running clusters hold objects that earlier schemas 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Final
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, ValidationError, WrapValidator
 from pydantic.alias_generators import to_camel
+from pydantic_core import PydanticCustomError
 
 from controller.api.reasons import PLACED_CONDITION, TERMINAL_PHASES
 from informers.api import Resource
+from informers.client.decoding import repaired
 
 
 class _Model(BaseModel):
@@ -33,20 +35,26 @@ class WorkloadMetadata(_Model):
     finalizers: tuple[str, ...] = ()
 
 
-def _without_nulls(value: object) -> object:
-    """Return a document without null members.
+_DEPTH_MAX: Final = 64
+"""Levels of a template: several times as many as a Pod can have."""
 
-    The API server preserves nulls under `template`, where the schema declares no fields. In a Pod it treats
-    a null member as absent.
+
+def _normalized(value: object, depth: int = 0) -> object:
+    """Return a document without null members, and with large integers as floating-point numbers.
+
+    The API server preserves nulls under `template`, where the schema declares no fields. In a Pod it treats a
+    null member as absent. It stores an integer beyond 64 bits as a floating-point number.
     """
+    if depth > _DEPTH_MAX:
+        raise PydanticCustomError("depth", f"nests more than {_DEPTH_MAX} levels deep")
     if isinstance(value, Mapping):
-        return {key: _without_nulls(member) for key, member in value.items() if member is not None}
+        return {key: _normalized(member, depth + 1) for key, member in value.items() if member is not None}
     if isinstance(value, list):
-        return [_without_nulls(item) for item in value]
-    return value
+        return [_normalized(item, depth + 1) for item in value]
+    return float(value) if isinstance(value, int) and abs(value) > 2**63 else value
 
 
-PodTemplate = Annotated[Mapping[str, Any], BeforeValidator(_without_nulls)]
+PodTemplate = Annotated[Mapping[str, Any], BeforeValidator(_normalized)]
 """A PodTemplateSpec without null members."""
 
 
@@ -69,6 +77,23 @@ class WorkloadSpec(_Model):
     accelerator: Accelerator = Accelerator()
     worker_container_name: str = "worker"
     template: PodTemplate = Field(default_factory=dict)
+
+
+class UndecodableSpec(WorkloadSpec):
+    """The spec of a Workload whose spec cannot be decoded: nothing but the error is known."""
+
+    error: str = ""
+
+
+def _sentence(error: ValidationError) -> str:
+    return "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
+
+
+def _spec_or_error(document: Any, decode_spec: Callable[[Any], Any]) -> Any:
+    try:
+        return decode_spec(document)
+    except ValidationError as error:
+        return UndecodableSpec(error=_sentence(error))
 
 
 class WorkloadCondition(_Model):
@@ -103,7 +128,7 @@ class Workload(_Model):
     """The request for one worker, and its status."""
 
     metadata: WorkloadMetadata
-    spec: WorkloadSpec = WorkloadSpec()
+    spec: Annotated[WorkloadSpec, WrapValidator(_spec_or_error)] = WorkloadSpec()
     status: WorkloadStatus = WorkloadStatus()
 
     @property
@@ -142,11 +167,22 @@ class Workload(_Model):
         return next((c for c in self.status.conditions if c.type == PLACED_CONDITION), None)
 
 
+def decode(data: bytes) -> Workload:
+    """Decode a Workload from JSON. Raises `ValueError` if not even metadata and status can be decoded."""
+    try:
+        try:
+            return Workload.model_validate_json(data)
+        except ValidationError:
+            return Workload.model_validate_json(repaired(data))
+    except ValidationError as error:
+        raise ValueError(_sentence(error)) from error
+
+
 WORKLOADS: Resource[Workload] = Resource(
     group="openrl.io",
     version="v1alpha1",
     plural="workloads",
     kind="Workload",
     namespaced=True,
-    decode=Workload.model_validate_json,
+    decode=decode,
 )

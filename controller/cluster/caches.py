@@ -11,6 +11,7 @@ import gc
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -82,6 +83,7 @@ class Caches:
 def make_caches(api: Api, namespace: str, rng: Random) -> Caches:
     """Create the informers of a controller that places workers in `namespace`, without starting them."""
     managed = Selectors(labels=MANAGED_SELECTOR)
+    of_worker = partial(controlling_uids, namespace=namespace)
     return Caches(
         workloads=SharedInformer(
             api, WORKLOADS, namespace=namespace, rng=rng, indexes={BY_OWN_CLAIM: first_own_claim_name}
@@ -92,7 +94,7 @@ def make_caches(api: Api, namespace: str, rng: Random) -> Caches:
         claims=SharedInformer(
             api, CLAIMS, namespace=namespace, selectors=managed, selects=is_managed, rng=rng
         ),
-        pods=SharedInformer(api, PODS, rng=rng, indexes={BY_WORKER: controlling_uids, BY_CLAIM: used_claims}),
+        pods=SharedInformer(api, PODS, rng=rng, indexes={BY_WORKER: of_worker, BY_CLAIM: used_claims}),
         nodes=SharedInformer(api, NODES, rng=rng),
         slices=SharedInformer(api, SLICES, rng=rng),
         device_classes=SharedInformer(api, DEVICE_CLASSES, rng=rng),
@@ -114,9 +116,9 @@ def worker_uids(ledger: ClaimLedger) -> Iterator[str]:
     return (seat.workload_uid for seat in ledger.seats)
 
 
-def controlling_uids(pod: AnyPod) -> Iterable[str]:
-    """Return the UID of the Workload that controls a Pod, if one does."""
-    owner = controlling_workload(pod)
+def controlling_uids(pod: AnyPod, namespace: str) -> Iterable[str]:
+    """Return the UID of the Workload that controls a Pod. Owner references do not cross namespaces."""
+    owner = controlling_workload(pod) if pod.metadata.namespace == namespace else None
     return () if owner is None else (owner.uid,)
 
 

@@ -1,7 +1,8 @@
 """Kubernetes Events about Workloads: one table of reasons, and the status changes that cause each.
 
 An Event follows from a status write that succeeded. It reports a change, never an intention, and never that a
-state continues. Everything an Event reports is therefore also in the status, which does not expire. Event
+state continues. Everything an Event reports is therefore also in the status, which does not expire. The one
+exception is an invalid Workload whose status cannot be decoded or written. Event
 reasons are the codes of `status.reason`. A repeated Event shows the note of the first one
 (`informers.events.recorder`); `distinct` separates Events that must not be merged.
 """
@@ -20,7 +21,7 @@ from controller.api.reasons import Phase, ReasonCode
 from controller.api.workload import WORKLOADS, Workload
 from controller.config.flags import PROGRAM, Settings
 from controller.config.nondeterminism import Nondeterminism
-from informers.api import Api
+from informers.api import Api, UnreadableObject
 from informers.events.object import CODE_CHARACTERS_MAX, EventType, Reference
 from informers.events.recorder import EventRecorder
 
@@ -164,6 +165,17 @@ class WorkloadEvents:
             note=event.note,
             related=event.related,
             distinct=event.distinct,
+        )
+
+    def record_invalid(self, workload: Workload | UnreadableObject, note: str) -> None:
+        """Record that a Workload is invalid and that its status cannot say so. Never raises or waits."""
+        kind = EVENT_KINDS[ReasonCode.INVALID_SPEC.value]
+        self._recorder.record(
+            Reference.of(WORKLOADS, workload),
+            type_=kind.type,
+            reason=ReasonCode.INVALID_SPEC.value,
+            action=kind.action,
+            note=note,
         )
 
 

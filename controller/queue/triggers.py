@@ -67,6 +67,7 @@ class QueueTriggers:
         fleet_updater.on_inventory_changed = self._activate_all
         fleet_updater.on_capacity_freed = self._activate_fitting
         self._caches.workloads.on_change(self._on_workload, inline=True)
+        self._caches.workloads.store.on_unreadable = lambda workload: self.activate(ObjectKey.of(workload))
         self._caches.pods.on_change(self._on_pod, inline=True)
         self._caches.claims.on_change(self._on_claim, inline=True)
         self._caches.ledgers.on_change(self._on_ledger, inline=True)

@@ -137,18 +137,21 @@ class Milestone(Enum):
             return waiting_since(workload)
         if pod is None:
             return None
-        meta = pod.metadata
+        meta, created = pod.metadata, parse_timestamp(pod.metadata.creation_timestamp)
         match self:
             case Milestone.POD_CREATED:
-                return parse_timestamp(meta.creation_timestamp)
+                return created
             case Milestone.POD_SCHEDULED_CHANGED:
                 since = None if pod.scheduled is None else pod.scheduled.last_transition_time
-                return parse_timestamp(since) if since else None
+                return max(created, parse_timestamp(since)) if since else None
             case Milestone.POD_DELETION_REQUESTED:
                 if meta.deletion_timestamp is None:
                     return None
-                grace = timedelta(seconds=meta.deletion_grace_period_seconds or 0)
-                return parse_timestamp(meta.deletion_timestamp) - grace
+                deleted_at = parse_timestamp(meta.deletion_timestamp)
+                try:
+                    return deleted_at - timedelta(seconds=meta.deletion_grace_period_seconds or 0)
+                except OverflowError:  # the API accepts a grace period of up to 292 billion years
+                    return created
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ from controller.reconcile import (
 from controller.reconcile.context import ContendedError, ReconcileContext, Scope
 from controller.reconcile.seat_choice import YieldedError
 from controller.reconcile.worker_pods import PodOwnership, ownership_of
+from informers import errors
 from informers.api import ObjectKey
 from informers.errors import ApiError, Conflict, Forbidden, NotLeading, OutcomeUnknown, TooManyRequests
 from informers.queue.runner import Result
@@ -46,7 +47,10 @@ class Reconciler:
     async def __call__(self, key: ObjectKey) -> Result:
         """Reconcile the Workload of this key. Raises an error to be retried with back-off."""
         was_activated = self._context.scheduling_queue.start(key)
-        before = self._context.caches.workloads.store.get(key)
+        workloads = self._context.caches.workloads.store
+        if unreadable := workloads.unreadable.get(key):
+            self._context.events.record_invalid(unreadable, f"The Workload is unreadable: {unreadable.error}")
+        before = workloads.get(key)
         if before is None:
             return Result()
         try:
@@ -129,7 +133,11 @@ async def add_finalizer(context: ReconcileContext, scope: Scope) -> Result | Non
     """Add the finalizer before anything is booked."""
     finalizers = scope.workload.metadata.finalizers
     if FINALIZER not in finalizers:
-        scope.workload = await context.writer.set_finalizers(scope.workload, (*finalizers, FINALIZER))
+        try:
+            scope.workload = await context.writer.set_finalizers(scope.workload, (*finalizers, FINALIZER))
+        except errors.Invalid as error:  # by today's schema, although it is stored
+            context.events.record_invalid(scope.workload, error.message)
+            raise
         scope.pod = context.pod(scope.workload)
     return None
 

@@ -299,10 +299,15 @@ class Reflector(Generic[T]):
             self._problem = None
 
     def _report_unreadable(self, unreadable: UnreadableObject) -> None:
+        """Count an unreadable version, and log it unless the previous one had the same error."""
         self._counters.decode_errors += 1
+        key = ObjectKey.of(unreadable)
+        marked = self._store.unreadable.get(key)
+        if marked is not None and (marked.uid, marked.error) == (unreadable.uid, unreadable.error):
+            return
         context = {
             "resource": str(self),
-            "key": str(ObjectKey.of(unreadable)),
+            "key": str(key),
             "version": unreadable.resource_version,
             "err": unreadable.error,
         }

@@ -77,6 +77,8 @@ class Store(Generic[T]):
         self._slice_objects = slice_objects
         self._contents: Indexer[T] = Indexer(indexes or {})
         self._unreadable: dict[ObjectKey, UnreadableObject] = {}
+        self.on_unreadable: Callable[[UnreadableObject], object] = lambda _: None
+        """Called for each object that is marked unreadable, again for each list. Must not raise."""
         self._tombstones = Tombstones()
         self._resource_version = ""
         self._synced = False
@@ -270,6 +272,7 @@ class Store(Generic[T]):
         if self._is_past(key, version) or self._is_stale(key, unreadable.uid, version):
             return []
         self._unreadable[key] = unreadable
+        self.on_unreadable(unreadable)
         current = self.get(key)
         if current is None or current.metadata.uid == unreadable.uid:
             return []
@@ -298,6 +301,8 @@ class Store(Generic[T]):
         self._pending_list = None
         self._contents = pending.contents
         self._unreadable = pending.unreadable
+        for unreadable in self._unreadable.values():
+            self.on_unreadable(unreadable)
         self._list_changes = {**pending.deleted, **pending.changed} if pending.deleted else pending.changed
 
     def _merge(

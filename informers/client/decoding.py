@@ -4,14 +4,18 @@ Owners compose structures from `Metadata` and turn them into a `Resource.decode`
 Undeclared fields are skipped while scanning and cost no memory. Invariant: an object that its decoder
 rejects never hides another. It becomes an `UnreadableObject` with whatever metadata can be read.
 
+An API server accepts 10,000 levels of nesting, parsers some hundred. A text that a parser rejects is
+`repaired`, without recursion, and parsed again.
+
 Not done here: defaulting, conversion between versions, encoding.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -19,6 +23,15 @@ from informers.api import Resource, T, UnreadableObject
 from informers.errors import Undecodable
 
 _NO_LABELS: Mapping[str, str] = MappingProxyType({})
+
+DEPTH_MAX: Final = 128
+"""Levels kept by `repaired`. No declared field nests a tenth as deep; pydantic accepts 200."""
+
+# Everything up to the next run of opening or closing brackets outside of strings, or to an unclosed string.
+_BRACKETS: Final = re.compile(rb'(?s)(?:[^"\[\]{}]++|"[^"\\]*+(?:\\.[^"\\]*+)*+")*+([\[{]++|[\]}]++|")')
+
+# Any escape in a string; the group is half of a surrogate pair without the other half.
+_ESCAPES: Final = re.compile(rb"\\u[dD][89abAB]..\\u[dD][c-fC-F]..|(\\u[dD][89a-fA-F]..)|\\.", re.DOTALL)
 
 S = TypeVar("S")
 
@@ -78,11 +91,35 @@ def struct_decoder(cls: type[S]) -> Callable[[bytes], S]:
 
     def decode(data: bytes) -> S:
         try:
-            return decoder.decode(data)
+            try:
+                return decoder.decode(data)
+            except (msgspec.DecodeError, RecursionError):
+                return decoder.decode(repaired(data))
         except (msgspec.MsgspecError, RecursionError) as error:
             raise ValueError(str(error)) from error
 
     return decode
+
+
+def repaired(data: bytes) -> bytes:
+    """Return JSON text with values nested deeper than `DEPTH_MAX` as null, and lone surrogates as U+FFFD.
+
+    Malformed text stays malformed, so that a list is never split at a wrong place.
+    """
+    if b"\\ud" in data or b"\\uD" in data:
+        data = _ESCAPES.sub(lambda match: rb"\ufffd" if match[1] else match[0], data)
+    kept, start, depth = list[bytes](), 0, 0
+    for match in _BRACKETS.finditer(data):
+        run, at = match[1], match.start(1)
+        if run == b'"':
+            return data
+        change = len(run) if run[0] in b"[{" else -len(run)
+        if depth <= DEPTH_MAX < depth + change:
+            kept.append(data[start : at + DEPTH_MAX - depth])
+        elif depth > DEPTH_MAX >= depth + change:
+            start = at + depth - DEPTH_MAX
+        depth += change
+    return b"null".join((*kept, data[start:])) if kept and depth == 0 else data
 
 
 _decode_type_meta = struct_decoder(TypeMeta)
@@ -96,17 +133,20 @@ def read_type_meta(data: bytes | msgspec.Raw) -> TypeMeta:
         return TypeMeta()
 
 
-def unreadable(identity: Identity, error: ValueError) -> UnreadableObject:
-    """Return the placeholder for an object that its decoder rejected with `error`."""
-    return UnreadableObject(**msgspec.structs.asdict(identity), error=str(error))
+def decode_or_unreadable(resource: Resource[T], data: bytes) -> T | UnreadableObject:
+    """Decode one object of a list or watch; any failure concerns this object alone."""
+    try:
+        return resource.decode(data)
+    except Exception as error:  # noqa: BLE001
+        identity = read_type_meta(data).metadata
+        return UnreadableObject(**msgspec.structs.asdict(identity), error=str(error) or repr(error))
 
 
 def decode_object(resource: Resource[T], data: bytes) -> T:
     """Decode the response of a get or a write. Raises `Undecodable`."""
-    try:
-        return resource.decode(data)
-    except ValueError as error:
-        meta = read_type_meta(data)
-        name = "/".join(filter(None, (meta.metadata.namespace, meta.metadata.name))) or "an object"
-        message = f"{resource} {name} of kind {meta.kind or 'unknown'} cannot be decoded: {error}"
-        raise Undecodable(message) from error
+    obj = decode_or_unreadable(resource, data)
+    if not isinstance(obj, UnreadableObject):
+        return obj
+    name = "/".join(filter(None, (obj.namespace, obj.name))) or "an object"
+    kind = read_type_meta(data).kind or "unknown"
+    raise Undecodable(f"{resource} {name} of kind {kind} cannot be decoded: {obj.error}")

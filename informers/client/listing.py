@@ -20,7 +20,7 @@ import msgspec
 from anyio.lowlevel import checkpoint
 
 from informers.api import Page, Resource, T, UnreadableObject
-from informers.client.decoding import read_type_meta, struct_decoder, unreadable
+from informers.client.decoding import decode_or_unreadable, struct_decoder
 from informers.errors import Undecodable
 
 SLICE_BYTES: Final = 256 * 1024
@@ -47,7 +47,7 @@ class _List(msgspec.Struct, frozen=True, gc=False):
 
 
 _decode_list = struct_decoder(_List)
-_items_decoder: Final = msgspec.json.Decoder(list[msgspec.Raw])
+_decode_items = struct_decoder(list[msgspec.Raw])
 
 
 class ListSplitter:
@@ -98,8 +98,8 @@ class ListSplitter:
             if end < 0:
                 break
             try:
-                items = _items_decoder.decode(b"[" + self._rest[: end + 1] + b"]")
-            except (msgspec.MsgspecError, RecursionError):
+                items = _decode_items(b"[" + self._rest[: end + 1] + b"]")
+            except ValueError:
                 continue  # inside an item, or the text is faulty, which `finish` reports
             del self._rest[: end + 2]
             return items
@@ -110,7 +110,7 @@ class _ItemDecoder(Generic[T]):
     """Decodes items and passes them on; collects those that cannot be decoded."""
 
     def __init__(self, resource: Resource[T], on_object: Callable[[T], object]) -> None:
-        self._decode = resource.decode
+        self._resource = resource
         self._on_object = on_object
         self.rejected: list[UnreadableObject] = []
 
@@ -118,10 +118,9 @@ class _ItemDecoder(Generic[T]):
         slice_bytes = 0
         for raw in items:
             data = bytes(raw)
-            try:
-                obj = self._decode(data)
-            except ValueError as error:
-                self.rejected.append(unreadable(read_type_meta(data).metadata, error))
+            obj = decode_or_unreadable(self._resource, data)
+            if isinstance(obj, UnreadableObject):
+                self.rejected.append(obj)
             else:
                 self._on_object(obj)
             slice_bytes += len(data)

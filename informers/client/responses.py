@@ -15,6 +15,7 @@ import aiohttp
 import msgspec
 
 from informers import errors
+from informers.client.decoding import struct_decoder
 from informers.errors import ApiError
 
 # From k8s.io/apimachinery/pkg/apis/meta/v1: StatusReason and CauseType.
@@ -71,14 +72,14 @@ class Status(msgspec.Struct, frozen=True):
     details: StatusDetails | None = None
 
 
-_status_decoder = msgspec.json.Decoder(Status)
+_decode_status = struct_decoder(Status)
 
 
 def read_status(data: bytes | msgspec.Raw) -> Status:
     """Return the `Status` in a body, an empty one for any other body (such as a proxy's error page)."""
     try:
-        status = _status_decoder.decode(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+        status = _decode_status(bytes(data))
+    except ValueError:
         return Status()
     return status if status.kind == "Status" else Status()
 

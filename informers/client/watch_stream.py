@@ -18,8 +18,8 @@ from typing import Generic
 import msgspec
 from anyio.lowlevel import checkpoint
 
-from informers.api import Resource, T, WatchEvent, WatchEventType
-from informers.client.decoding import read_type_meta, struct_decoder, unreadable
+from informers.api import Resource, T, UnreadableObject, WatchEvent, WatchEventType
+from informers.client.decoding import decode_or_unreadable, read_type_meta, struct_decoder
 from informers.client.responses import error_for_status, read_status
 from informers.errors import OutcomeUnknown, Undecodable
 
@@ -121,11 +121,11 @@ class EventDecoder(Generic[T]):
             raise Undecodable(f"an event of the watch on {self._resource} has no readable resourceVersion")
         if event_type is WatchEventType.BOOKMARK:
             return WatchEvent(event_type, version)
-        try:
-            return WatchEvent(event_type, version, object=self._resource.decode(data))
-        except ValueError as error:
+        obj = decode_or_unreadable(self._resource, data)
+        if isinstance(obj, UnreadableObject):
             self._counts.unreadable += 1
-            return WatchEvent(event_type, version, unreadable=unreadable(meta.metadata, error))
+            return WatchEvent(event_type, version, unreadable=obj)
+        return WatchEvent(event_type, version, object=obj)
 
     def _read(self, line: bytes) -> _Line:
         try:

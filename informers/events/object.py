@@ -15,7 +15,7 @@ from typing import Any, Self
 
 import msgspec
 
-from informers.api import Object, Resource, micro_time
+from informers.api import Object, Resource, UnreadableObject, micro_time
 from informers.client.decoding import Metadata, struct_decoder
 
 NOTE_BYTES_MAX = 1024
@@ -68,9 +68,9 @@ class Reference:
     """Version that the event is about; not part of the object's identity."""
 
     @classmethod
-    def of(cls, resource: Resource[Any], obj: Object) -> Self:
+    def of(cls, resource: Resource[Any], obj: Object | UnreadableObject) -> Self:
         """Return a reference to `obj`."""
-        meta = obj.metadata
+        meta = obj if isinstance(obj, UnreadableObject) else obj.metadata
         return cls(
             resource.api_version, resource.kind, meta.name, meta.namespace, meta.uid, meta.resource_version
         )
