@@ -62,6 +62,11 @@ def test_a_node_without_allocatable_memory_has_no_memory_limit() -> None:
     assert found.allocatable == Amounts(None, 500, 10)
 
 
+def test_an_invalid_quantity_of_a_node_counts_as_nothing() -> None:
+    odd = convert.node(node(allocatable={"memory": "x", "cpu": "1e", "pods": "1e99999"}))
+    assert odd.allocatable == Amounts(0, 0, 0)
+
+
 def test_quantities_may_be_numbers() -> None:
     found = convert.node(node(allocatable={"memory": 1024, "cpu": 1.5, "pods": 3}))
     assert found.allocatable == Amounts(1024, 1500, 3)

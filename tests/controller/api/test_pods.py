@@ -147,8 +147,10 @@ def test_equal_requests_in_different_notations_are_shared() -> None:
 
 @pytest.mark.parametrize("quantity", ["much", "-1Gi", True])
 def test_an_invalid_request_makes_the_pod_unreadable(quantity: object) -> None:
-    with pytest.raises(ValueError, match=r"memory|quantity|Expected"):
-        decoded("web", {"name": "c", "resources": {"requests": {"memory": quantity}}})
+    container = {"name": "c", "resources": {"requests": {"memory": quantity}}}
+    for name in ("web", "orw-a"):
+        with pytest.raises(ValueError, match=r"memory|quantity|Expected"):
+            decoded(name, container)
 
 
 def test_a_foreign_pod_uses_at_most_half_a_kilobyte() -> None:
@@ -206,9 +208,9 @@ def test_a_foreign_pod_counts_from_its_binding() -> None:
 def test_a_pod_adopted_by_a_workload_becomes_a_worker_pod() -> None:
     parts = Parts()
     parts.put(workload("a"))
-    parts.caches.pods.store.apply_write(foreign("orphan"))
+    parts.caches.pods.store.apply_write(foreign("orphan", metadata={"namespace": "openrl-system"}))
     assert parts.caches.pods_of("uid-a") == ()
-    adopted = {"ownerReferences": [owner(controller=True)]}
+    adopted = {"namespace": "openrl-system", "ownerReferences": [owner(controller=True)]}
     parts.caches.pods.store.apply_write(decoded("orphan", metadata=adopted))
     assert [found.metadata.name for found in parts.caches.pods_of("uid-a")] == ["orphan"]
 

@@ -19,6 +19,7 @@ from controller.api.status import (
     parse_timestamp,
     status_patch,
     timestamp,
+    waiting_since,
 )
 from controller.api.workload import Workload
 from tests.controller.build import EPOCH, Document, at, workload
@@ -239,6 +240,22 @@ def test_the_assignment_comes_from_the_status() -> None:
 )
 def test_api_times_are_parsed(text: str, time: datetime) -> None:
     assert parse_timestamp(text) == time
+
+
+@pytest.mark.parametrize("text", ["", "x", "0000-01-01T00:00:00Z", "+292277026596-12-04T15:30:07Z"])
+def test_a_time_that_cannot_be_represented_is_in_the_first_year(text: str) -> None:
+    assert parse_timestamp(text) == datetime(1, 1, 1, tzinfo=UTC)
+
+
+def test_a_time_without_a_zone_is_in_utc() -> None:
+    assert parse_timestamp("2026-01-01T01:00:00") == NOW
+
+
+@pytest.mark.parametrize("text", ["0001-01-01T00:00:00Z", "0000-01-01T00:00:00Z", "x"])
+def test_a_wait_without_a_usable_transition_time_began_with_the_workload(text: str) -> None:
+    placed = {"type": "Placed", "status": "False", "lastTransitionTime": text}
+    waiting = workload("a", status={"conditions": [placed]})
+    assert waiting_since(waiting) == parse_timestamp(waiting.metadata.creation_timestamp)
 
 
 def test_times_are_formatted_in_utc_and_whole_seconds() -> None:

@@ -174,3 +174,22 @@ def test_an_exempt_wait_counts_from_its_last_exemption() -> None:
     clocks.ages.exempt(worker.uid)
     clocks.steady.advance(seconds=7)
     assert clocks.ages.counted_wait(worker) == timedelta(seconds=7)
+
+
+@pytest.mark.parametrize("grace_seconds", [2**63 - 1, -(2**63), 10**12])
+def test_a_grace_period_at_the_end_of_its_range_does_no_harm(grace_seconds: int) -> None:
+    meta = {
+        "creationTimestamp": at(),
+        "deletionTimestamp": at(minutes=1),
+        "deletionGracePeriodSeconds": grace_seconds,
+    }
+    clocks = Clocks()
+    clocks.steady.advance(minutes=2)
+    assert clocks.age_seconds(pod("w", meta=meta), Milestone.POD_DELETION_REQUESTED) == 120
+
+
+def test_a_condition_is_no_older_than_its_pod() -> None:
+    clocks = Clocks()
+    clocks.steady.advance(minutes=2)
+    zero = pod("w", status=unscheduled(since="0001-01-01T00:00:00Z"), meta={"creationTimestamp": at()})
+    assert clocks.age_seconds(zero) == 120

@@ -1,6 +1,7 @@
 """The reflector's watches: how they open and end, and the next state. Names carry checklist ids."""
 
 import logging
+from dataclasses import replace
 from itertools import pairwise
 from random import Random
 
@@ -223,6 +224,16 @@ async def test_w11_an_unreadable_event_is_counted_and_logged_and_the_next_is_app
     assert watched.reflector.statistics().decode_errors_total == 1
     logged = vars(caplog.records[0])
     assert (logged["resource"], logged["key"], logged["version"]) == ("things.example.com", "space/odd", "2")
+
+
+async def test_an_unreadable_object_is_logged_once_for_each_error(caplog: pytest.LogCaptureFixture) -> None:
+    versions = [bad_thing("odd", version) for version in (2, 3)]
+    other_error = replace(bad_thing("odd", 4), error="another error")
+    watched = Watched([*map(modified, versions), modified(other_error), modified(bad_thing("other", 5))])
+    await watched.run_watches(1)
+    assert watched.reflector.statistics().decode_errors_total == 4
+    logged = [(vars(record)["key"], vars(record)["version"]) for record in caplog.records]
+    assert logged == [("space/odd", "2"), ("space/odd", "4"), ("space/other", "5")]
 
 
 async def test_w16_a_removed_resource_is_listed_slowly_until_it_returns() -> None:

@@ -6,6 +6,7 @@ import weakref
 
 import pytest
 
+from informers.api import ObjectKey, UnreadableObject
 from informers.cache.changes import Change
 from informers.cache.store import Store
 from tests.informers.recorder import StoreRecorder, index_values, key, keys
@@ -153,6 +154,17 @@ def test_w11_an_unreadable_version_neither_updates_nor_deletes(recorder: StoreRe
     recorder.store.apply_event(modified(thing("a", 3)))
     assert recorder.take() == ["~a@3"]
     assert recorder.store.unreadable == {}
+
+
+def test_w11_unreadable_objects_are_announced_once_marked(recorder: StoreRecorder) -> None:
+    store, announced = recorder.store, list[tuple[UnreadableObject, bool]]()
+    store.on_unreadable = lambda bad: announced.append((bad, store.unreadable[ObjectKey.of(bad)] is bad))
+    store.apply_event(added(bad_thing("a", 2)))
+    pending = store.begin_list()
+    pending.add_unreadable(bad_thing("b", 3))
+    for _ in store.replace_in_slices(pending, "4"):
+        pass
+    assert announced == [(bad_thing("a", 2), True), (bad_thing("b", 3), True)]
 
 
 def test_w11_an_unreadable_object_can_be_deleted(recorder: StoreRecorder) -> None:
