@@ -12,7 +12,7 @@ from informers.api import ObjectKey
 from simulation.apiserver.documents import Document
 from simulation.apiserver.kinds import EVENTS, PODS, WORKLOADS
 from simulation.cluster.controller_process import simulated_controller
-from simulation.cluster.simulated import SimulatedCluster
+from simulation.cluster.simulated_cluster import SimulatedCluster
 from simulation.cluster.workloads import workload
 from tests.contract.harness import LIMIT_OF_ONE, controller_reference, plain_pod, row, submit
 

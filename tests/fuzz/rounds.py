@@ -15,13 +15,13 @@ from typing import Any
 import anyio
 import msgspec
 
-from controller.api.documents import pod_document
 from controller.api.requests import InvalidWorkloadError, PlacementRequests
 from controller.api.status import Assignment
+from controller.api.worker_pod_document import pod_document
+from controller.config.flags import Settings
 from controller.config.nondeterminism import Nondeterminism
-from controller.config.settings import Settings
 from controller.controller import Controller
-from controller.reconcile.ages import Ages
+from controller.reconcile.local_state import Ages
 from informers.api import ObjectKey, Page, Resource, WatchEvent
 from informers.cache.informer import SharedInformer
 from informers.client.listing import SLICE_BYTES, read_page
