@@ -40,10 +40,10 @@ _DEPTH_MAX: Final = 64
 
 
 def _normalized(value: object, depth: int = 0) -> object:
-    """Return a document without null members, and with large integers as floating-point numbers.
+    """Return a document without null members, and with integers beyond 64 bits as floating-point numbers.
 
-    The API server preserves nulls under `template`, where the schema declares no fields. In a Pod it treats a
-    null member as absent. It stores an integer beyond 64 bits as a floating-point number.
+    The API server preserves both under `template`, where the schema declares no fields. In a Pod it treats a
+    null member as absent.
     """
     if depth > _DEPTH_MAX:
         raise PydanticCustomError("depth", f"nests more than {_DEPTH_MAX} levels deep")

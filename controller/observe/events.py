@@ -169,14 +169,9 @@ class WorkloadEvents:
 
     def record_invalid(self, workload: Workload | UnreadableObject, note: str) -> None:
         """Record that a Workload is invalid and that its status cannot say so. Never raises or waits."""
-        kind = EVENT_KINDS[ReasonCode.INVALID_SPEC.value]
-        self._recorder.record(
-            Reference.of(WORKLOADS, workload),
-            type_=kind.type,
-            reason=ReasonCode.INVALID_SPEC.value,
-            action=kind.action,
-            note=note,
-        )
+        regarding, reason = Reference.of(WORKLOADS, workload), ReasonCode.INVALID_SPEC.value
+        action = EVENT_KINDS[reason].action
+        self._recorder.record(regarding, type_=EventType.WARNING, reason=reason, action=action, note=note)
 
 
 def make_recorder(api: Api, settings: Settings, nondeterminism: Nondeterminism) -> EventRecorder:
