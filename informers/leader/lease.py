@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from informers.api import Resource, micro_time
-from informers.client.decoding import Identity
+from informers.client.decoding import Identity, struct_decoder
 
 
 class LeaseSpec(msgspec.Struct, frozen=True, rename="camel"):
@@ -44,7 +44,7 @@ LEASES: Resource[Lease] = Resource(
     plural="leases",
     kind="Lease",
     namespaced=True,
-    decode=msgspec.json.Decoder(Lease).decode,
+    decode=struct_decoder(Lease),
 )
 
 # Duration of a released lease: nobody waits for it, but the field must be positive.
@@ -84,7 +84,7 @@ def _claim(previous: LeaseSpec, identity: str, lease_seconds: int, now: datetime
     }
     if previous.holder_identity != identity:
         spec["acquireTime"] = renew_time
-        spec["leaseTransitions"] = (previous.lease_transitions or 0) + 1
+        spec["leaseTransitions"] = min((previous.lease_transitions or 0) + 1, 2**31 - 1)  # the API's limit
     return spec
 
 

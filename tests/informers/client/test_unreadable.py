@@ -16,7 +16,7 @@ from informers.client.transport import KubeApi
 from informers.client.watch_stream import EventDecoder, WatchCounts
 from informers.errors import NotFound, Undecodable
 from tests.informers.client.objects import THINGS, Thing, decode_page, thing
-from tests.informers.client.server import ScriptedServer, reply
+from tests.informers.client.server import ScriptedServer, reply, stream
 
 # kube-apiserver accepts 10,000 levels.
 DEPTHS = [150, 300, 990, 1500, 10_000]
@@ -156,6 +156,21 @@ async def test_answers_to_gets_and_writes_are_read_like_lists(api: KubeApi, serv
     server.answers(reply(thing("a", size="x")))
     with pytest.raises(Undecodable, match="ns/a of kind Thing cannot be decoded"):
         await api.patch(THINGS, "a", {}, "ns")
+
+
+@pytest.mark.anyio
+async def test_a_served_list_and_watch_hide_one_object_only(api: KubeApi, server: ScriptedServer) -> None:
+    deep = raw_thing("deep", meta=f'"managedFields":[{nested(10_000)}]', version=11)
+    odd = raw_thing("odd", spec='"size":1e400', version=12)
+    lines = [f'{{"type":"ADDED","object":{each}}}\n' for each in (deep, odd, raw_thing("last", version=13))]
+    server.answers(reply(raw_list(deep, odd, raw_thing("last"))), stream("".join(lines).encode()))
+    page = await api.list_page(THINGS)
+    assert [each.metadata.name for each in page.items] == ["deep", "last"]
+    assert [each.name for each in page.unreadable] == ["odd"]
+    async with api.watch(THINGS, resource_version="9", timeout_seconds=5, idle_seconds=5) as events:
+        seen = [event async for event in events]
+    assert [event.resource_version for event in seen] == ["11", "12", "13"]
+    assert [event.object is None for event in seen] == [False, True, False]
 
 
 @pytest.mark.anyio
