@@ -26,7 +26,7 @@ _QUANTITY: Final = re.compile(
 _MAX_CHARACTERS: Final = 128
 
 _CACHE_SIZE: Final = 4096
-"""The Pods and nodes of a fleet repeat few distinct quantities."""
+"""The Pods and nodes of a fleet repeat few distinct quantities. Typed, because `False` equals 0.0."""
 
 _SUFFIXES: Final = ("n", "u", "m", "", "k", "M", "G", "T", "P", "E")
 _BINARY_SUFFIXES: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
@@ -37,7 +37,7 @@ _SCALES: Final[dict[str, Fraction]] = {
 _KILO: Final = 1000
 
 
-@lru_cache(maxsize=_CACHE_SIZE)
+@lru_cache(maxsize=_CACHE_SIZE, typed=True)
 def parse_bytes(quantity: str | float) -> int:
     """Return the quantity in whole units (bytes, Pods), rounded away from zero.
 
@@ -49,7 +49,7 @@ def parse_bytes(quantity: str | float) -> int:
     return _round_away(_parse(quantity))
 
 
-@lru_cache(maxsize=_CACHE_SIZE)
+@lru_cache(maxsize=_CACHE_SIZE, typed=True)
 def parse_millis(quantity: str | float) -> int:
     """Return the quantity in thousandths (of a CPU), rounded away from zero.
 
