@@ -42,7 +42,7 @@ Shell = Callable[[str], str]
 
 
 def blocks() -> list[str]:
-    """Return the console blocks of the section on uninstalling, in order, for an installation without overlay."""
+    """Return the console blocks of the section on uninstalling, in order, without an overlay."""
     section = DOCUMENT.read_text(encoding="utf-8").partition("### Uninstall\n")[2].partition("\n## ")[0]
     found = re.findall(r"```console\n(.*?)```", section.replace("<overlay>", "manifests"), re.DOTALL)
     assert len(found) == 4, "uninstall in order; diagnose a stuck one; finish it with a controller; manually"
