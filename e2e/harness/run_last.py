@@ -16,7 +16,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture
-def all_of_it_ran(request: pytest.FixtureRequest) -> bool:
+def full_run(request: pytest.FixtureRequest) -> bool:
     """Whether the whole folder was selected, except for long tests, and nothing failed."""
     option = vars(request.config.option)
     chosen = any(option.get(name) for name in ("keyword", "deselect", "lf", "failedfirst"))
