@@ -130,7 +130,7 @@ class Observer:
 
 
 def now() -> float:
-    """Return monotonic seconds with high resolution: the event loop's clock has only milliseconds."""
+    """Return monotonic seconds with high resolution: the event loop's clock counts whole milliseconds."""
     return time.perf_counter()
 
 

@@ -1,7 +1,7 @@
 """Unusual but legal states on a real control plane: the controller backs off and keeps running.
 
-Real API server, admission and kube-scheduler confirm what the simulated cluster assumes: a failing webhook, a
-sidecar with one of our variables, a foreign ledger, a gated Pod.
+A real API server with its admission and a real kube-scheduler confirm what the simulated cluster assumes: a
+failing webhook, a sidecar with one of our variables, a foreign ledger, a gated Pod.
 """
 
 from __future__ import annotations

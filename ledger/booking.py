@@ -271,7 +271,7 @@ class SeatBook:
             return error
 
     async def _retire(self, claim: str, empty: ClaimLedger) -> ClaimLedger | None:
-        """Delete a ledger on the version that showed it empty, then the claim that it owns.
+        """Delete a ledger at the version that showed it empty, then the claim that it owns.
 
         Return the current ledger if an earlier booking prevented its deletion. The claim's UID is read
         while the ledger exists: afterwards another creator may use the name.

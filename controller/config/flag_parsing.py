@@ -57,7 +57,7 @@ class CommandLine:
 
 
 def parse_command_line(argv: Sequence[str]) -> CommandLine:
-    """Parse the arguments after the program's name. The last value of a repeated flag counts.
+    """Parse the arguments after the program's name. The last value of a repeated flag wins.
 
     Raises:
         UsageError: an unknown flag, a flag without its value, or an unexpected argument.

@@ -1,7 +1,7 @@
 """Counters of this process: status writes that succeeded, and repairs.
 
-Like Events, they count results and never intentions. They start at zero with each process and stay there on a
-standby.
+Like Events, they count results and never intentions. They start at zero with each process and stay at
+zero on a standby.
 """
 
 from __future__ import annotations

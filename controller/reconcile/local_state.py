@@ -197,7 +197,7 @@ class Ages:
         self._last_observed_seconds[workload.uid] = self._monotonic()
 
     def age(self, milestone: Milestone, workload: Workload, pod: Pod | None) -> timedelta | None:
-        """Return the age of a milestone, if it has a time. A time in the future begins at age 0."""
+        """Return the age of a milestone, if it has a time. Ages of times in the future start at 0."""
         time = milestone.time(workload, pod)
         if time is None:
             return None

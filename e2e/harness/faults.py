@@ -1,4 +1,4 @@
-"""Tools of the fault scenarios: redirected kubeconfigs, a second API server, compaction, audit counts.
+"""Tools for the fault scenarios: redirected kubeconfigs, a second API server, compaction, audit counts.
 
 They need a control plane that this process started. On any other cluster they raise `Unsupported`, which
 skips the test.

@@ -1,4 +1,4 @@
-"""A raw watch of the API server in the background, without code of the controller."""
+"""A raw watch of the API server in the background, without any of the controller's code."""
 
 from __future__ import annotations
 

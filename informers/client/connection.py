@@ -186,7 +186,7 @@ class Session:
 
 @dataclass(frozen=True)
 class SessionStatistics:
-    """Renewals since the start, and the requests in flight in `pools` open pools."""
+    """Renewals since the start, the number of open pools, and the requests in flight in them."""
 
     renewals: int
     failed_renewals: int

@@ -91,7 +91,7 @@ class WorkloadClient:
         return self._server.documents(PODS, self.namespace)
 
     def pod(self, workload_name: str) -> Document | None:
-        """Return the Pod of a Workload, `None` if it does not exist."""
+        """Return the Pod of a Workload, or `None` if it does not exist."""
         return self._server.document(PODS, worker_pod_name(workload_name), self.namespace)
 
     def pod_key(self, workload_name: str) -> ObjectKey:

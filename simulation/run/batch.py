@@ -1,7 +1,7 @@
 """Batches: many seeds on all cores, each run twice in two processes with different hash seeds.
 
 The worker processes (`simulation.run.worker`) are reused; half of them use one hash seed, the other half
-another. Both halves get the seeds in chunks; one half runs each chunk backwards. A run that depends on
+another. Both halves get the seeds in chunks; one half runs each chunk in reverse. A run that depends on
 earlier runs in its process therefore has a different digest.
 """
 

@@ -22,7 +22,7 @@ class Strategy:
         document.pop("status", None)
 
     def default(self, document: Document, *, strict: bool = False) -> None:
-        """Set defaults, and drop unknown fields or refuse them if `strict`."""
+        """Set defaults, and drop unknown fields, or refuse them if `strict`."""
 
     def validate_create(self, document: Document) -> Iterator[str]:
         """Yield validation errors of a new object."""

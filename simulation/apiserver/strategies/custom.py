@@ -26,7 +26,7 @@ class CustomStrategy(Strategy):
         self._schema = read_schema(plural)
 
     def default(self, document: Document, *, strict: bool = False) -> None:
-        """Prune unknown fields or refuse them if `strict`, and set defaults."""
+        """Set defaults, and prune unknown fields, or refuse them if `strict`."""
         unknown = list(self._schema.prune(document))
         if unknown and strict:
             listed = ", ".join(f'unknown field "{path}"' for path in unknown)

@@ -51,7 +51,7 @@ class PodStrategy(Strategy):
         document["status"] = {"phase": "Pending"}
 
     def default(self, document: Document, *, strict: bool = False) -> None:
-        """Drop unknown fields or refuse them if `strict`, and set the defaults that others read."""
+        """Set the defaults that others read, and drop unknown fields, or refuse them if `strict`."""
         spec = document.setdefault("spec", {})
         _check_types(spec)
         prune(spec, _SPEC_FIELDS, "spec", strict=strict)
