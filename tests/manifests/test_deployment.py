@@ -98,6 +98,7 @@ def test_the_workers_namespace_is_that_of_the_role() -> None:
 def test_the_pod_meets_the_restricted_profile_with_a_read_only_root() -> None:
     assert POD["securityContext"] == {
         "runAsNonRoot": True,
+        "runAsGroup": 65532,
         "seccompProfile": {"type": "RuntimeDefault"},
     }
     assert CONTAINER["securityContext"] == {
