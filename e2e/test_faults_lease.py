@@ -56,7 +56,7 @@ TOKEN_SECONDS = 3600
 
 @pytest.fixture(autouse=True)
 def lease_permissions(cluster: Cluster) -> Iterator[None]:
-    """Grant access to the lease, which with a kubeconfig is in the workers' namespace."""
+    """Grant access to the lease. With a kubeconfig, it is in the workers' namespace."""
     name = {"name": "leader-lease"}
     rule = {
         "apiGroups": ["coordination.k8s.io"],

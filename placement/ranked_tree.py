@@ -133,7 +133,7 @@ class RankedTree:
             insort(bucket.names, name)
 
     def discard_name(self, bucket: ClaimBucket, name: str) -> None:
-        """Remove a claim from a bucket of the tree. Remove the bucket with its last claim."""
+        """Remove a claim from a bucket of the tree, and the bucket if it is then empty."""
         position = bisect_left(bucket.names, name)
         if position > 0:
             del bucket.names[position]

@@ -193,7 +193,7 @@ class SeatInfo:
 class DeviceShape:
     """An acceptable device shape: `count` devices whose size rounds up to `gib` GiB.
 
-    `open_upwards` lifts the upper bound: the last shape of a longer list accepts every larger size.
+    `open_upwards` lifts the upper bound: the last shape of a shortened list accepts every larger size.
     """
 
     count: int

@@ -296,7 +296,7 @@ class LeaderElector:
         return anyio.current_time() < self._observed_at + lease_seconds
 
     def _observe(self, lease: Lease) -> None:
-        """Store the record. Only a change of the record counts as a renewal, not one of labels."""
+        """Store the record. A change of the record counts as a renewal, a change of labels does not."""
         known = self._observed
         if known is None or (known.metadata.uid, known.spec) != (lease.metadata.uid, lease.spec):
             self._observed_at = anyio.current_time()

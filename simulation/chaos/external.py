@@ -191,7 +191,7 @@ class ExternalActors:
                 self._delete_pod(pod)
 
     def disrupt(self, rng: Random) -> None:
-        """Evict or reject a Pod, or do not start the next one of its name."""
+        """Evict or reject a Pod, or keep the next Pod of that name from starting."""
         pods = [
             pod
             for pod in self._store.all(PODS, self._cluster.workloads.namespace)

@@ -175,7 +175,7 @@ def allocate(cluster: SimulatedCluster, claim: str) -> None:
 
 
 async def test_a_pod_bound_meanwhile_keeps_its_claim(cluster: SimulatedCluster) -> None:
-    """The delete at the version that showed it unbound conflicts, because kube-scheduler was first."""
+    """The delete conflicts: kube-scheduler bound the Pod after the version at which it is deleted."""
     faults = Faults()
     async with simulated_controller(cluster, PATIENCE_SECONDS, interceptor=faults):
         await make_stuck(cluster)

@@ -1,7 +1,7 @@
 """The simulation finds planted bugs: each one in a pinned seed, and within 200 seeds of any start.
 
-A simulation that passes proves nothing unless it would have failed. If a change of the simulation or of the
-production code moves the seeds, `python -m tests.simulation.plants NAME` finds new ones to pin.
+A passing simulation proves nothing unless a bug would have made it fail. If a change of the simulation or
+of the production code moves the seeds, `python -m tests.simulation.plants NAME` finds new ones to pin.
 """
 
 from __future__ import annotations
