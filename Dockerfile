@@ -51,7 +51,10 @@ COPY --from=build /opt/venv /opt/venv
 ENV PATH=/opt/venv/bin:${PATH} \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1
-# A numeric user, so that the kubelet can verify `runAsNonRoot`. It needs no entry in /etc/passwd.
+# A numeric user, so that the kubelet can verify `runAsNonRoot`. The kubelet passes only the user on, and the
+# runtime takes the group from /etc/passwd: without an entry it would be root's.
+RUN echo 'nonroot:x:65532:65532::/nonexistent:/usr/sbin/nologin' >> /etc/passwd \
+    && echo 'nonroot:x:65532:' >> /etc/group
 USER 65532:65532
 # Exec form: the program is process 1 and receives SIGTERM.
 ENTRYPOINT ["open-rl-scheduler"]

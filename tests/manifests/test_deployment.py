@@ -11,7 +11,6 @@ import pytest
 from controller.config.flags import OPTIONS, Settings, resolve
 from tests.manifests.tree import (
     BASE,
-    CHECKOUT,
     CONTROLLER_NAMESPACE,
     KUSTOMIZATION,
     MANIFESTS,
@@ -98,7 +97,6 @@ def test_the_workers_namespace_is_that_of_the_role() -> None:
 def test_the_pod_meets_the_restricted_profile_with_a_read_only_root() -> None:
     assert POD["securityContext"] == {
         "runAsNonRoot": True,
-        "runAsGroup": 65532,
         "seccompProfile": {"type": "RuntimeDefault"},
     }
     assert CONTAINER["securityContext"] == {
@@ -120,20 +118,13 @@ def keys(value: object) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("folder", [MANIFESTS, OVERLAYS / "dev", OVERLAYS / "metrics"], ids=str)
-def test_no_user_or_label_is_pinned_that_a_platform_may_assign(folder: Path) -> None:
+def test_no_user_group_or_label_is_pinned_that_a_platform_may_assign(folder: Path) -> None:
     """Platforms that assign user IDs refuse Pods that name one out of the range of the namespace."""
     documents = [document for path in listed_files(folder) for document in load_all(path)]
     assert "securityContext" in set(keys(documents))
-    assert {"runAsUser", "fsGroup", "supplementalGroups", "seLinuxOptions"}.isdisjoint(keys(documents))
-
-
-def test_the_group_of_the_process_is_that_of_the_image() -> None:
-    """Without `runAsGroup` the kubelet starts the process in root's group, whatever the image names."""
-    user = re.search(
-        r"^USER (\d+):(\d+)$", (CHECKOUT / "Dockerfile").read_text(encoding="utf-8"), re.MULTILINE
+    assert {"runAsUser", "runAsGroup", "fsGroup", "supplementalGroups", "seLinuxOptions"}.isdisjoint(
+        keys(documents)
     )
-    assert user is not None
-    assert POD["securityContext"]["runAsGroup"] == int(user[2])
 
 
 def test_probes_use_the_port_of_the_controller() -> None:
