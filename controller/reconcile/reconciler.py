@@ -26,9 +26,16 @@ from controller.reconcile import (
 from controller.reconcile.context import ContendedError, ReconcileContext, Scope
 from controller.reconcile.seat_choice import YieldedError
 from controller.reconcile.worker_pods import PodOwnership, ownership_of
-from informers import errors
 from informers.api import ObjectKey
-from informers.errors import ApiError, Conflict, Forbidden, NotLeading, OutcomeUnknown, TooManyRequests
+from informers.errors import (
+    ApiError,
+    Conflict,
+    Forbidden,
+    Invalid,
+    NotLeading,
+    OutcomeUnknown,
+    TooManyRequests,
+)
 from informers.queue.runner import Result
 
 RETRIED_QUIETLY = (Conflict, ContendedError, NotLeading, OutcomeUnknown, TooManyRequests, WorkloadGone)
@@ -135,7 +142,7 @@ async def add_finalizer(context: ReconcileContext, scope: Scope) -> Result | Non
     if FINALIZER not in finalizers:
         try:
             scope.workload = await context.writer.set_finalizers(scope.workload, (*finalizers, FINALIZER))
-        except errors.Invalid as error:  # by today's schema, although it is stored
+        except Invalid as error:  # by today's schema, although it is stored
             context.events.record_invalid(scope.workload, error.message)
             raise
         scope.pod = context.pod(scope.workload)
