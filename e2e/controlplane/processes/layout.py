@@ -42,6 +42,8 @@ CONTROLLERS = (
     "namespace-controller",
     "resourceclaim-controller",
     "pod-garbage-collector-controller",
+    "resourcequota-controller",
+    "device-taint-eviction-controller",
 )
 
 
