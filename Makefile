@@ -18,7 +18,7 @@ IMAGE ?=
 BASE ?=
 WHEELS ?=
 
-.PHONY: help install check format test e2e e2e-kind e2e-long image demo bench docs lock clean go
+.PHONY: help install check format test e2e e2e-kind e2e-kueue e2e-long image demo bench docs lock clean go
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -56,6 +56,9 @@ e2e: go ## Scenarios on a real Kubernetes control plane (built on first use, nee
 
 e2e-kind: $(STAMP) ## Scenarios on a kind cluster, the controller as installed (needs Docker and kind, or a kit)
 	E2E_PROVIDER=kind $(BIN)/pytest e2e
+
+e2e-kueue: go ## Scenarios beside a real Kueue (built on first use, needs Go)
+	$(BIN)/pytest e2e/kueue
 
 e2e-long: go ## Load and random faults for minutes, simulated and on a real control plane
 	$(BIN)/pytest tests -m long

@@ -21,7 +21,8 @@ from e2e.controlplane.errors import InvalidArgument
 from e2e.controlplane.exit import run_cli
 from e2e.controlplane.fleet import DEVICES_PER_SLICE_MAX, Fleet, NodeShape
 from e2e.controlplane.local import ControlPlane, Options
-from e2e.controlplane.processes.binaries import clean_cache, ensure_binaries, kubernetes_version, to_stderr
+from e2e.controlplane.processes.binaries import clean_cache, ensure_binaries, kubernetes_version
+from e2e.controlplane.processes.go import to_stderr
 from e2e.controlplane.waiting import pause_briefly
 from simulation.command_line.values import UniqueOptionsCommand, WholeNumber, not_allowed
 

@@ -32,8 +32,9 @@ from e2e.controlplane.errors import (
     NotReady,
 )
 from e2e.controlplane.kubeconfig import Access
-from e2e.controlplane.processes.binaries import Binaries, Progress, ensure_binaries, to_stderr
+from e2e.controlplane.processes.binaries import Binaries, ensure_binaries
 from e2e.controlplane.processes.component import Component
+from e2e.controlplane.processes.go import Progress, to_stderr
 from e2e.controlplane.processes.guard import Guard
 from e2e.controlplane.processes.identity import ADMIN, CONTROLLER
 from e2e.controlplane.processes.layout import Layout

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from e2e.controlplane import ControlPlane, ControlPlaneError, Fleet, NodeShape, Options
-from e2e.controlplane.processes.binaries import Progress
+from e2e.controlplane.processes.go import Progress
 from e2e.demo.errors import ControllerFailed
 from e2e.harness.ledger_watch import LedgerWitness, witnessed_ledgers
 from e2e.harness.program import ControllerError, ControllerProcess, running_controller

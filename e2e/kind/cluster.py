@@ -20,7 +20,7 @@ from e2e.controlplane.cluster import WORKER_IMAGE
 from e2e.controlplane.errors import MissingTool
 from e2e.controlplane.external import ExternalCluster, NodeSetup
 from e2e.controlplane.nodes import CONTROL_PLANE
-from e2e.controlplane.processes.binaries import to_stderr
+from e2e.controlplane.processes.go import to_stderr
 from e2e.controlplane.processes.guard import Guard
 from e2e.controlplane.waiting import wait_until
 from e2e.kind.image import build_image

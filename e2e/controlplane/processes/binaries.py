@@ -5,31 +5,29 @@ at the end. The name contains the Kubernetes version and a digest of the go.sum 
 cause a new build. Only the go.mod files define versions.
 """
 
-import fcntl
 import hashlib
-import os
 import re
 import shutil
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from e2e.controlplane.errors import BuildFailed, MissingTool
+from e2e.controlplane.errors import BuildFailed
+from e2e.controlplane.processes.go import (
+    Progress,
+    build_lock,
+    cache_folder,
+    find_go,
+    go_version,
+    lock_path,
+    run_go,
+    to_stderr,
+)
 from e2e.controlplane.processes.guard import Guard
 
-Progress = Callable[[str], None]
-
 TOOLS = Path(__file__).parents[1] / "tools"
+NAME = "controlplane"
 KWOK_STAGES = ("pod-ready", "pod-delete", "pod-complete")
-
-
-def to_stderr(line: str) -> None:
-    """Report progress on standard error."""
-    print(line, file=sys.stderr, flush=True)
 
 
 @dataclass(frozen=True)
@@ -73,10 +71,8 @@ def kubernetes_version(tools: Path = TOOLS) -> str:
 
 
 def cache_root() -> Path:
-    """Return the user's cache folder (XDG base directory specification). Relative values are ignored."""
-    configured = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    base = configured if configured.is_absolute() else Path.home() / ".cache"
-    return base / "open-rl-scheduler" / "controlplane"
+    """Return the folder of all builds of the control plane."""
+    return cache_folder() / NAME
 
 
 def cached_binaries(tools: Path = TOOLS) -> Binaries | None:
@@ -89,13 +85,8 @@ def ensure_binaries(progress: Progress = to_stderr, *, tools: Path = TOOLS) -> B
     """Return the programs. The first build takes some minutes."""
     if found := cached_binaries(tools):
         return found
-    go = shutil.which("go")
-    if go is None:
-        raise MissingTool(
-            "Go is needed to build the control plane, and is not on the PATH: "
-            f"install Go {_go_version(tools)} or newer"
-        )
-    with _locked(progress):
+    go = find_go("the control plane", go_version(tools / "kubernetes"))
+    with build_lock(NAME, progress):
         if found := cached_binaries(tools):  # the run that held the lock built them
             return found
         return _build(go, tools, progress)
@@ -105,9 +96,9 @@ def clean_cache(progress: Progress = to_stderr) -> bool:
     """Remove all builds. Returns False if there were none."""
     if not cache_root().exists():
         return False
-    with _locked(progress):
+    with build_lock(NAME, progress):
         shutil.rmtree(cache_root())
-    _lock_path().unlink(missing_ok=True)
+    lock_path(NAME).unlink(missing_ok=True)
     return True
 
 
@@ -145,7 +136,7 @@ def _build_program(go: str, tools: Path, program: _Program, target: Path, guard:
         "-ldflags",
         _link_flags(tools, program),
     ]
-    _run_go([*command, "-o", str(target / program.name), program.package], tools / program.module, guard)
+    run_go([*command, "-o", str(target / program.name), program.package], tools / program.module, guard)
 
 
 def _link_flags(tools: Path, program: _Program) -> str:
@@ -164,58 +155,11 @@ def _link_flags(tools: Path, program: _Program) -> str:
 
 def _copy_stages(go: str, tools: Path, target: Path, guard: Guard) -> None:
     listing = [go, "list", "-mod=readonly", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/kwok"]
-    module = Path(_run_go(listing, tools / "kwok", guard).strip())
+    module = Path(run_go(listing, tools / "kwok", guard).strip())
     for stage in KWOK_STAGES:
         shutil.copyfile(
             module / "kustomize" / "stage" / "pod" / "fast" / f"{stage}.yaml", target / f"{stage}.yaml"
         )
-
-
-def _run_go(command: list[str], folder: Path, guard: Guard) -> str:
-    process = subprocess.Popen(
-        command,
-        cwd=folder,
-        env={**os.environ, "CGO_ENABLED": "0", "GOWORK": "off"},  # independent of the checkout's folder
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        process_group=guard.process_group,
-    )
-    with process:
-        try:
-            output, errors = process.communicate()
-        except BaseException:
-            process.kill()
-            raise
-    if process.returncode != 0:
-        lines = errors.strip().splitlines() or [f"exit status {process.returncode}"]
-        failure = BuildFailed(f"{' '.join(command[:2])} {command[-1]} failed: {lines[-1]}")
-        for line in lines[-15:]:
-            failure.add_note(line)
-        raise failure
-    return output
-
-
-def _lock_path() -> Path:
-    return cache_root().with_name("controlplane.lock")
-
-
-@contextmanager
-def _locked(progress: Progress) -> Iterator[None]:
-    """Hold the lock of the user's cache. The operating system releases it with the process."""
-    path = _lock_path()
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        file = path.open("w")
-    except OSError as error:
-        raise BuildFailed(f"cannot write {error.filename}: {error.strerror}") from error
-    with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            progress("Waiting for another build of the control plane")
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def _cache_key(tools: Path) -> str:
@@ -231,9 +175,3 @@ def _pinned(module: Path, dependency: str) -> str:
     if found is None:
         raise BuildFailed(f"{module / 'go.mod'} does not pin {dependency}")
     return found[1]
-
-
-def _go_version(tools: Path) -> str:
-    text = (tools / "kubernetes" / "go.mod").read_text(encoding="utf-8")
-    found = re.search(r"^go (\S+)$", text, re.MULTILINE)
-    return found[1] if found else ""

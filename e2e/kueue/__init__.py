@@ -1,0 +1,1 @@
+"""The controller beside a real Kueue, which gates Pods until a quota allows them."""
