@@ -9,7 +9,8 @@ Durations are measured by the monotonic clock. Setting back the wall clock must 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum, auto
@@ -22,6 +23,7 @@ from controller.api.status import parse_timestamp, waiting_since
 from controller.api.workload import Workload
 from controller.cluster.caches import Caches
 from controller.reconcile.backoff import ClaimBackoff, RejectionBackoff
+from informers.errors import ApiError
 from placement.types import SeatInfo
 
 
@@ -56,12 +58,23 @@ class AllocationTimes:
 
 @dataclass
 class PendingBookings:
-    """Bookings of this process between the choice of a seat and the answer."""
+    """Bookings of this process between the choice of a seat and the answer, and those without an answer."""
 
     reservations: dict[str, tuple[str, SeatInfo]] = field(default_factory=dict)
     """By worker UID: the claim and the reservation."""
     ended: anyio.Event = field(default_factory=anyio.Event)
     """Set, and replaced, whenever a booking ends."""
+    unanswered: dict[str, set[str]] = field(default_factory=dict)
+    """By worker UID: claims that may have a seat of the worker which the cache does not show yet."""
+
+    @contextmanager
+    def answered(self, worker_uid: str, claim: str) -> Iterator[None]:
+        """Record the claim if the booking in this block ends without an answer."""
+        try:
+            yield
+        except ApiError:
+            self.unanswered.setdefault(worker_uid, set()).add(claim)
+            raise
 
 
 @dataclass(frozen=True)
@@ -120,6 +133,7 @@ class LocalState:
         """Drop everything about a deleted worker."""
         self.settle(worker_uid)
         self.ages.forget(worker_uid)
+        self.pending_bookings.unanswered.pop(worker_uid, None)
 
 
 class Milestone(Enum):

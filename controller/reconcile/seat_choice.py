@@ -77,7 +77,8 @@ async def adopt_seat(context: ReconcileContext, workload: Workload) -> Assignmen
             continue
         seat_request = context.requests.seat_request(workload, claim_owner_uid=owner_uid)
         # The seat exists already, so it needs no more host memory than before.
-        answer = await context.book.join(name, seat_request, recheck=lambda _: None)
+        with context.local_state.pending_bookings.answered(workload.uid, name):
+            answer = await context.book.join(name, seat_request, recheck=lambda _: None)
         if isinstance(answer, Contended):
             raise ContendedError(name)
         if isinstance(answer, Booked):
@@ -106,13 +107,15 @@ async def book_offer(
     owner_uid = claim_owner_uid(context, offer.claim)
     seat_request = context.requests.seat_request(workload, claim_owner_uid=owner_uid)
     recheck = recheck_of(context, request, offer)
+    pending = context.local_state.pending_bookings
     try:
-        answer = await context.book.join(offer.claim, seat_request, recheck=recheck)
-        if isinstance(answer, Refused):
-            holder = await _gone_predecessor(context, workload, answer.refusal)
-            if holder is not None:
-                seat_request = replace(seat_request, gone_predecessor_uid=holder)
-                answer = await context.book.join(offer.claim, seat_request, recheck=recheck)
+        with pending.answered(workload.uid, offer.claim):
+            answer = await context.book.join(offer.claim, seat_request, recheck=recheck)
+            if isinstance(answer, Refused):
+                holder = await _gone_predecessor(context, workload, answer.refusal)
+                if holder is not None:
+                    seat_request = replace(seat_request, gone_predecessor_uid=holder)
+                    answer = await context.book.join(offer.claim, seat_request, recheck=recheck)
     finally:
         # The cache already shows and counts a booked seat; a failed booking no longer counts.
         end_booking(context, request)

@@ -134,9 +134,12 @@ async def _release_all(context: ReconcileContext, workload: Workload) -> None:
 
     Once the finalizer is removed, only the sweep handles this worker again, so the ledgers are read live. A
     seat booked by another process that crashed may be neither in the status nor in the cache. It is found on
-    the claim named after this worker; elsewhere it is left to the sweep.
+    the claim named after this worker; elsewhere it is left to the sweep. A seat whose booking by this process
+    got no answer is found on the claim of that booking.
     """
     held = context.seats(workload)
+    for claim in context.local_state.pending_bookings.unanswered.get(workload.uid, ()):
+        held.setdefault(claim, [])
     if is_claim_name(workload.status.claim_name):
         held.setdefault(workload.status.claim_name, [])
     if held.keys().isdisjoint(own_claim_names(workload)):

@@ -17,7 +17,7 @@ from informers.api import ObjectKey
 from informers.errors import Forbidden
 from ledger.claim_names import ledger_name, own_claim_name
 from simulation.apiserver.kinds import CLAIMS, LEDGERS, PODS, WORKLOADS, Kind
-from simulation.chaos.scripted import Faults, Refuse
+from simulation.chaos.scripted import Disconnect, Faults, LoseAnswer, Refuse
 from simulation.checks.invariants import InvariantChecker, violations_at_rest
 from simulation.cluster.controller_process import simulated_controller
 from simulation.cluster.simulated_cluster import SimulatedCluster
@@ -29,6 +29,7 @@ from tests.contract.harness import (
     pod_uid,
     round_trip_seconds,
     row,
+    seat_of,
     settings_with,
     submit,
 )
@@ -69,6 +70,28 @@ async def test_a_seat_that_the_cache_does_not_show_yet_is_released_with_its_work
         let_lag(cluster, LEDGERS)
         await delete_behind_a_booking(cluster, "worker")
         assert cluster.server.documents(LEDGERS, NAMESPACE) == []
+
+
+async def test_a_seat_whose_booking_got_no_answer_is_released_with_its_worker(
+    cluster: SimulatedCluster,
+) -> None:
+    """The server ends in the middle of a booking and returns; its watches show the seat later."""
+    faults = Faults()
+    async with simulated_controller(cluster, SETTINGS, identity="lagging", interceptor=faults):
+        cluster.fleet.add_nodes(1)
+        await submit(cluster, "first")
+        claim = claim_of(cluster, "first")
+        let_lag(cluster, LEDGERS)
+        faults.add(LoseAnswer(), verb="patch", kind=LEDGERS)
+        faults.add(Disconnect(), verb="get", kind=LEDGERS, times=None)
+        cluster.workloads.submit(workload("second"))
+        await cluster.wait_until(lambda: seat_of(cluster, "second") is not None, "it has no seat")
+        cluster.workloads.delete("second")
+        await anyio.sleep(LAG_SECONDS / 3)
+        faults.clear()
+        await cluster.wait_until(lambda: cluster.workloads.get("second") is None, "it is not gone")
+        assert seat_of(cluster, "second") is None
+        assert claim_of(cluster, "first") == claim
 
 
 async def test_a_successors_pod_is_not_mistaken_for_a_predecessors(cluster: SimulatedCluster) -> None:
