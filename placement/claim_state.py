@@ -27,6 +27,16 @@ class DerivedState:
     unbound_requests: HostResources
     """Requests of the occupants whose Pod is not bound yet. The node's bound Pods count separately."""
 
+    def is_less_occupied_than(self, before: DerivedState | None) -> bool:
+        """Return whether a worker may join that could not before, as far as the occupants decide."""
+        if before is None or before.node != self.node:
+            return False
+        return (
+            (self.check is None and before.check is not None)
+            or self.rank.seats < before.rank.seats
+            or before.unbound_requests.exceeds(self.unbound_requests)
+        )
+
 
 class Occupant(NamedTuple):
     """A worker on a claim, by a seat, a reservation or a Pod."""
@@ -135,11 +145,16 @@ class ClaimState:
         return JoinCheck.DEVICE_TAINTED if tainted else None
 
     def _unbound_requests(self, occupants: list[Occupant]) -> HostResources:
-        bound = {pod.worker_uid or pod.uid for pod in self.pods.values() if pod.node}
+        # What a Pod asks for counts once there is one: admission may have changed its template.
+        ordered = sorted(self.pods.values(), key=lambda pod: (bool(pod.node), pod.uid))
+        pods = {pod.worker_uid or pod.uid: pod for pod in ordered}
         total = ZERO
         for occupant in occupants:
-            if occupant.worker_uid not in bound:
+            pod = pods.get(occupant.worker_uid)
+            if pod is None:
                 total = total.plus(requested(occupant.host))
+            elif not pod.node:
+                total = total.plus(requested(pod.requests))
         return total
 
 

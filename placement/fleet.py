@@ -96,14 +96,13 @@ class Fleet:
 
     # Pods, claims and seats.
 
-    def set_pod(self, pod: PodUse) -> None:
-        """Add or update an unfinished Pod."""
-        if self._pods.get(pod.uid) != pod:
-            self._replace_pod(pod.uid, pod)
+    def set_pod(self, pod: PodUse) -> bool:
+        """Add or update an unfinished Pod. Return whether this freed capacity."""
+        return self._pods.get(pod.uid) != pod and self._replace_pod(pod.uid, pod)
 
-    def remove_pod(self, uid: str) -> None:
-        """Remove a Pod that has finished or was deleted."""
-        self._replace_pod(uid, None)
+    def remove_pod(self, uid: str) -> bool:
+        """Remove a Pod that has finished or was deleted. Return whether this freed capacity."""
+        return self._replace_pod(uid, None)
 
     def set_claim(self, claim: Claim) -> None:
         """Add or update a managed claim. It replaces a claim with the same name and another UID."""
@@ -205,22 +204,33 @@ class Fleet:
             self._index_claim(state, state.derive(devices))
         self._index.update_free(info)
 
-    def _replace_pod(self, uid: str, after: PodUse | None) -> None:
+    def _replace_pod(self, uid: str, after: PodUse | None) -> bool:
+        """Replace a Pod. Return whether a node that counts, or a claim, is less occupied than before."""
         before = self._pods.pop(uid, None)
-        states: dict[str, ClaimState] = {}
+        infos = [self._node(pod.node) for pod in (before, after) if pod is not None and pod.node]
+        free = [info.free for info in infos if info.node_class is not None]
+        states = {
+            name: self._claim(name) for pod in (before, after) if pod is not None for name in pod.claims
+        }
+        derived = [state.derived for state in states.values()]
         if before is not None:
             self._count_pod(before, -1)
             for name in before.claims:
-                states[name] = self._claim(name)
                 states[name].pods.pop(uid, None)
         if after is not None:
             self._pods[uid] = after
             self._count_pod(after, 1)
             for name in after.claims:
-                states[name] = self._claim(name)
                 states[name].pods[uid] = after
         for state in states.values():
             self._refresh_claim(state)
+        for info in infos:
+            self._drop_if_empty(info)
+        counted = [info.free for info in infos if info.node_class is not None]
+        return any(new.exceeds(old) for new, old in zip(counted, free, strict=True)) or any(
+            state.derived is not None and state.derived.is_less_occupied_than(old)
+            for state, old in zip(states.values(), derived, strict=True)
+        )
 
     def _count_pod(self, pod: PodUse, sign: int) -> None:
         """Add a bound Pod to its node's sums, or subtract it."""
@@ -231,7 +241,6 @@ class Fleet:
         amounts = requested(pod.requests)
         info.pod_requests = info.pod_requests.plus(amounts) if sign > 0 else info.pod_requests.minus(amounts)
         self._index.update_free(info)
-        self._drop_if_empty(info)
 
     def _refresh_claim(self, state: ClaimState) -> None:
         """Derive a claim's state again and update the indexes."""

@@ -29,6 +29,10 @@ class HostResources(NamedTuple):
         """Return the difference per resource."""
         return HostResources(self[0] - other[0], self[1] - other[1], self[2] - other[2])
 
+    def exceeds(self, other: HostResources) -> bool:
+        """Return whether there is more of any resource."""
+        return any(mine > theirs for mine, theirs in zip(self, other, strict=True))
+
     def shortage(self, least: HostResources) -> JoinCheck | None:
         """Return the check of the first resource below `least` (see `minimum_free`), None if all suffice."""
         if self[0] < least[0]:

@@ -2,10 +2,10 @@
 
 A Workload's template has not passed the API server's defaulting yet, so its defaults apply here: a
 container's limit replaces a missing request, and Pod-level limits replace missing Pod-level requests. Only
-memory and CPU count. During an in-place resize the request in the spec counts.
+memory and CPU count. During an in-place resize the larger of the old and the new request counts.
 
 Sources: `PodRequests` of `k8s.io/component-helpers/resource`, KEP-753 (restartable init containers), KEP-2837
-(Pod-level resources) and `SetDefaults_Pod` of the core API.
+(Pod-level resources), KEP-1287 (in-place resize) and `SetDefaults_Pod` of the core API.
 """
 
 from __future__ import annotations
@@ -46,6 +46,21 @@ def _not_negative(name: str, text: str | float, amount: int) -> int:
 
 
 NO_RESOURCES: Final = Resources()
+
+
+def during_resize(
+    requests: Resources, actual: Resources, allocated: Resources, *, infeasible: bool
+) -> Resources:
+    """Return the requests that count where the status reports resources: the largest of each resource.
+
+    `requests` are those of the spec, `allocated` what the kubelet has accepted, `actual` what is configured.
+    A resize that the kubelet rejects as infeasible never happens, so the spec does not count.
+    """
+    counted = (actual, allocated) if infeasible else (requests, actual, allocated)
+    return Resources(
+        memory_bytes=max((r.memory_bytes for r in counted if r.memory_bytes is not None), default=None),
+        cpu_millis=max((r.cpu_millis for r in counted if r.cpu_millis is not None), default=None),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -143,6 +143,8 @@ class ContainerStatus(ApiStruct, frozen=True):
 
     name: str
     state: ContainerState = ContainerState()
+    allocated_resources: ResourceQuantities = {}
+    resources: ResourceRequirements | None = None
 
 
 class PodStatus(ApiStruct, frozen=True):
@@ -155,6 +157,9 @@ class PodStatus(ApiStruct, frozen=True):
     conditions: tuple[ObjectCondition, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()
+    allocated_resources: ResourceQuantities = {}
+    """Pod-level, as the next field."""
+    resources: ResourceRequirements | None = None
 
 
 class OwnedObject(Struct, frozen=True):
@@ -205,6 +210,11 @@ class Pod(OwnedObject, frozen=True):
         """Names of the ResourceClaims that the Pod refers to by name."""
         return tuple(c.resource_claim_name for c in self.spec.resource_claims if c.resource_claim_name)
 
+    def claim_of_entry(self, name: str) -> str:
+        """Return the ResourceClaim of one entry of `spec.resourceClaims`, or an empty string."""
+        claims = (c.resource_claim_name for c in self.spec.resource_claims if c.name == name)
+        return next(filter(None, claims), "")
+
     @property
     def scheduled(self) -> ObjectCondition | None:
         """Condition `PodScheduled`."""
@@ -221,9 +231,12 @@ class Pod(OwnedObject, frozen=True):
         return next((c for c in self.status.conditions if c.type == type_), None)
 
     def env(self, container: str, name: str) -> str:
-        """Return the literal value of a variable in one container, or an empty string."""
-        variables = (e for c in self.spec.containers if c.name == container for e in c.env)
-        return next((e.value for e in variables if e.name == name), "")
+        """Return the literal value of a variable in one container, or an empty string.
+
+        Of several variables with one name, the kubelet uses the last.
+        """
+        variables = [e for c in self.spec.containers if c.name == container for e in c.env]
+        return next((e.value for e in reversed(variables) if e.name == name), "")
 
 
 def resource_of(cls: type[T], group: str, version: str, plural: str, *, namespaced: bool) -> Resource[T]:

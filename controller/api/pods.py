@@ -13,7 +13,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import asdict
@@ -24,7 +24,14 @@ from controller.api.names import is_pod_name
 from controller.api.workload import WORKLOADS
 from informers.api import Resource
 from informers.client.decoding import OwnerReference, struct_decoder
-from placement.pod_requests import ContainerResources, PodResources, Resources, effective_request
+from placement.pod_requests import (
+    NO_RESOURCES,
+    ContainerResources,
+    PodResources,
+    Resources,
+    during_resize,
+    effective_request,
+)
 from placement.types import Amounts
 
 _CACHE_SIZE: Final = 8192
@@ -79,6 +86,7 @@ _NO_REQUIREMENTS: Final = _Requirements()
 
 
 class _Container(Struct, frozen=True, rename="camel", gc=False):
+    name: str = ""
     resources: _Requirements = _NO_REQUIREMENTS
     restart_policy: str = ""
 
@@ -92,8 +100,24 @@ class _Spec(Struct, frozen=True, rename="camel", gc=False):
     resource_claims: tuple[core.PodResourceClaim, ...] = ()
 
 
-class _Status(Struct, frozen=True, gc=False):
+class _Condition(Struct, frozen=True, gc=False):
+    type: str = ""
+    reason: str = ""
+
+
+class _ContainerStatus(Struct, frozen=True, rename="camel", gc=False):
+    name: str = ""
+    allocated_resources: _Quantities = _NO_QUANTITIES
+    resources: _Requirements | None = None
+
+
+class _Status(Struct, frozen=True, rename="camel", gc=False):
     phase: str = "Pending"
+    conditions: tuple[_Condition, ...] = ()
+    container_statuses: tuple[_ContainerStatus, ...] = ()
+    init_container_statuses: tuple[_ContainerStatus, ...] = ()
+    allocated_resources: _Quantities = _NO_QUANTITIES
+    resources: _Requirements | None = None
 
 
 class _Metadata(Struct, frozen=True, rename="camel", gc=False):
@@ -120,7 +144,7 @@ def decode(data: bytes) -> AnyPod:
     metadata, spec = pod.metadata, pod.spec
     if spec.resource_claims or is_pod_name(metadata.name) or any(map(is_workload, metadata.owner_references)):
         full = _decode_full(data)
-        effective_request_of_spec(full.spec)
+        effective_request_of(full)
         return full
     return ForeignPod(
         metadata.name,
@@ -129,7 +153,9 @@ def decode(data: bytes) -> AnyPod:
         metadata.resource_version,
         sys.intern(spec.node_name),
         sys.intern(pod.status.phase),
-        _cached_request(spec.containers, spec.init_containers, spec.overhead, spec.resources),
+        _cached_request(
+            spec.containers, spec.init_containers, spec.overhead, spec.resources, _resize_of(pod.status)
+        ),
     )
 
 
@@ -147,13 +173,50 @@ def full_pod(pod: AnyPod | None) -> Pod | None:
 
 
 def effective_request_of(pod: AnyPod) -> Amounts:
-    """Return the effective request of a Pod on its node."""
-    return pod.requests if isinstance(pod, ForeignPod) else effective_request_of_spec(pod.spec)
+    """Return what kube-scheduler counts for a Pod. Raises `ValueError` for an invalid quantity."""
+    if isinstance(pod, ForeignPod):
+        return pod.requests
+    spec = pod.spec
+    resize = _resize_of(pod.status)
+    return _effective_request(spec.containers, spec.init_containers, spec.overhead, spec.resources, resize)
 
 
 def effective_request_of_spec(spec: core.PodSpec) -> Amounts:
     """Return the effective request of a Pod spec. Raises `ValueError` for an invalid quantity."""
     return _effective_request(spec.containers, spec.init_containers, spec.overhead, spec.resources)
+
+
+class _Resize(NamedTuple):
+    """The resources in a Pod's status. They differ from the spec while a resize is under way."""
+
+    containers: tuple[_ContainerStatus | core.ContainerStatus, ...] = ()
+    """Only those that report resources."""
+    infeasible: bool = False
+    pod: tuple[_Requirements | core.ResourceRequirements, _Quantities | core.ResourceQuantities] | None = None
+    """Actual and allocated Pod-level resources."""
+
+    def requests(
+        self,
+        requests: Resources,
+        actual: _Requirements | core.ResourceRequirements,
+        allocated: _Quantities | core.ResourceQuantities,
+    ) -> Resources:
+        return during_resize(
+            requests, _amounts(actual.requests), _amounts(allocated), infeasible=self.infeasible
+        )
+
+
+_NO_RESIZE: Final = _Resize()
+
+
+def _resize_of(status: _Status | core.PodStatus) -> _Resize:
+    statuses = (*status.container_statuses, *status.init_container_statuses)
+    pending = next((c for c in status.conditions if c.type == "PodResizePending"), None)
+    return _Resize(
+        tuple(item for item in statuses if item.resources is not None),
+        pending is not None and pending.reason == "Infeasible",
+        None if status.resources is None else (status.resources, status.allocated_resources),
+    )
 
 
 @lru_cache(maxsize=_CACHE_SIZE)
@@ -162,8 +225,9 @@ def _cached_request(
     init_containers: tuple[_Container, ...],
     overhead: _Quantities,
     resources: _Requirements,
+    resize: _Resize,
 ) -> Amounts:
-    return _shared(_effective_request(containers, init_containers, overhead, resources))
+    return _shared(_effective_request(containers, init_containers, overhead, resources, resize))
 
 
 @lru_cache(maxsize=_CACHE_SIZE)
@@ -176,20 +240,33 @@ def _effective_request(
     init_containers: Iterable[_Container | core.Container],
     overhead: _Quantities | core.ResourceQuantities,
     resources: _Requirements | core.ResourceRequirements,
+    resize: _Resize = _NO_RESIZE,
 ) -> Amounts:
+    requests = _amounts(resources.requests)
     pod = PodResources(
-        containers=tuple(map(_container, containers)),
-        init_containers=tuple(map(_container, init_containers)),
+        containers=tuple(_container(item, resize) for item in containers),
+        init_containers=tuple(
+            _container(item, resize if item.restart_policy == "Always" else _NO_RESIZE)
+            for item in init_containers
+        ),
         overhead=_amounts(overhead),
-        requests=_amounts(resources.requests),
+        requests=(
+            requests
+            if resize.pod is None or requests == NO_RESOURCES
+            else resize.requests(requests, *resize.pod)
+        ),
         limits=_amounts(resources.limits),
     )
     return effective_request(pod)
 
 
-def _container(container: _Container | core.Container) -> ContainerResources:
+def _container(container: _Container | core.Container, resize: _Resize) -> ContainerResources:
+    requests = _amounts(container.resources.requests)
+    status = next((item for item in resize.containers if item.name == container.name), None)
+    if status is not None and status.resources is not None:
+        requests = resize.requests(requests, status.resources, status.allocated_resources)
     return ContainerResources(
-        requests=_amounts(container.resources.requests),
+        requests=requests,
         limits=_amounts(container.resources.limits),
         restart_always=container.restart_policy == "Always",
     )

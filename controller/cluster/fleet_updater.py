@@ -12,7 +12,7 @@ from collections.abc import Callable
 from controller.api import convert
 from controller.api.core import Node
 from controller.api.dra import ResourceClaim, ResourceSlice
-from controller.api.pods import AnyPod, ForeignPod
+from controller.api.pods import AnyPod, ForeignPod, effective_request_of
 from controller.api.requests import PlacementRequests
 from controller.api.workload import Workload
 from controller.cluster.caches import BY_WORKER, Caches, controlling_workload
@@ -38,7 +38,7 @@ class FleetUpdater:
         self.on_inventory_changed: Callable[[], None] = lambda: None
         """Called after nodes or devices changed in a way that decisions depend on."""
         self.on_capacity_freed: Callable[[], None] = lambda: None
-        """Called after a Pod released its resources on an enabled node."""
+        """Called after a Pod released resources of a node that counts, or a place on a claim."""
 
     def subscribe(self) -> None:
         """Subscribe to the caches. Call it before any reader of the fleet subscribes."""
@@ -78,11 +78,10 @@ class FleetUpdater:
             self._log_ignored_pools(incomplete=False)
 
     def _on_pod(self, old: AnyPod | None, new: AnyPod | None) -> None:
-        if new is not None:
-            if old is None or _usage(old) != _usage(new):
-                self._set_pod(new)
-        elif old is not None:
+        if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
             self._remove_pod(old)
+        if new is not None and (old is None or _usage(old) != _usage(new)):
+            self._set_pod(new)
 
     def _on_claim(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
         if new is not None:
@@ -144,13 +143,11 @@ class FleetUpdater:
     def _set_pod(self, pod: AnyPod) -> None:
         if pod.finished:
             self._remove_pod(pod)
-        else:
-            self.fleet.set_pod(self._pod_use(pod))
+        elif self.fleet.set_pod(self._pod_use(pod)):
+            self.on_capacity_freed()
 
     def _remove_pod(self, pod: AnyPod) -> None:
-        self.fleet.remove_pod(pod.metadata.uid)
-        node = self._caches.nodes.store.get(ObjectKey("", pod.node_name))
-        if node is not None and convert.is_enabled(node):
+        if self.fleet.remove_pod(pod.metadata.uid):
             self.on_capacity_freed()
 
     def _pod_use(self, pod: AnyPod) -> PodUse:
@@ -177,6 +174,6 @@ def _node_facts(node: Node) -> tuple[object, ...]:
 
 
 def _usage(pod: AnyPod) -> tuple[object, ...]:
-    """Return the facts that decide what a Pod uses: its node, its requests, and whether it has finished."""
-    requests = pod.requests if isinstance(pod, ForeignPod) else pod.spec
-    return pod.node_name, requests, pod.finished
+    """Return the facts that decide what a Pod uses of its node and its claims."""
+    claims = () if isinstance(pod, ForeignPod) else pod.claim_names
+    return pod.metadata.uid, pod.node_name, effective_request_of(pod), claims, pod.finished

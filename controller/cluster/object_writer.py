@@ -13,7 +13,7 @@ from typing import Any
 from controller.api.claim_document import ledger_reference
 from controller.api.core import Pod
 from controller.api.dra import CLAIMS, ResourceClaim
-from controller.api.pods import PODS, AnyPod, full_pod
+from controller.api.pods import PODS, full_pod
 from controller.api.workload import WORKLOADS, Workload, WorkloadMetadata
 from controller.cluster.caches import Caches
 from controller.cluster.live_reader import LiveReader
@@ -87,14 +87,17 @@ class ObjectWriter:
         self._caches.claims.store.apply_write(written)
         return written
 
-    async def create_pod(self, document: dict[str, Any]) -> AnyPod:
-        """Create a Pod with strict field validation: the preserved template may contain typos.
+    async def create_pod(self, document: dict[str, Any]) -> Pod:
+        """Create a worker's Pod with strict field validation: the preserved template may contain typos.
 
-        Raises `AlreadyExists`, `Invalid` and other API errors.
+        Returns the Pod as admission made it. Raises `AlreadyExists`, `Invalid` and other API errors.
         """
         created = await self._api.create(PODS, document, document["metadata"]["namespace"], strict=True)
         self._caches.pods.store.apply_write(created)
-        return created
+        pod = full_pod(created)
+        if pod is None:
+            raise AssertionError(f"{created.metadata.name} is not decoded as a worker's Pod")
+        return pod
 
     async def delete_pod(self, pod: Pod, *, on_version: bool = False) -> bool:
         """Delete a Pod by its UID, with its own grace period. Return whether the answer shows it gone.

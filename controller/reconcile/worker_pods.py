@@ -15,6 +15,7 @@ from controller.reconcile import reporting, teardown
 from controller.reconcile.context import ContendedError, ReconcileContext, Scope
 from informers.errors import AlreadyExists, BadRequest, Forbidden, Invalid, OutcomeUnknown, ServerError
 from informers.queue.runner import Result
+from placement.device_request import REQUEST_NAME
 from placement.types import PreferredNode
 
 
@@ -41,9 +42,13 @@ def ownership_of(pod: Pod | None, workload: Workload) -> PodOwnership:
 
 
 def assignment_on(pod: Pod, workload: Workload) -> Assignment:
-    """Return the assignment that a Pod was created for; other containers' variables do not count."""
+    """Return the assignment that a Pod was created for.
+
+    Other containers' variables do not count, and neither do the claims of other entries: admission may add
+    both.
+    """
     assignment_id = pod.env(workload.spec.worker_container_name, ASSIGNMENT_ENV)
-    return Assignment(next(iter(pod.claim_names), ""), assignment_id)
+    return Assignment(pod.claim_of_entry(REQUEST_NAME), assignment_id)
 
 
 def is_unschedulable(pod: Pod) -> bool:
@@ -113,18 +118,38 @@ async def create(context: ReconcileContext, workload: Workload) -> Result | None
     """Create the Pod of an assignment that this reconcile has just written; `None` if it now exists."""
     document = pod_document(workload, assignment_of(workload), _preferred_nodes(context, workload))
     try:
-        await context.writer.create_pod(document)
+        created = await context.writer.create_pod(document)
     except (AlreadyExists, OutcomeUnknown, ServerError):
         return await _read_back(context, workload)
     except (Invalid, BadRequest) as error:
         await teardown.fail(context, workload, ReasonCode.INVALID_TEMPLATE, error.message)
         return Result()
     except Forbidden as error:
-        message = error.message
-        await teardown.clear(context, workload, ReasonCode.POD_REJECTED, message, message=message)
-        seconds = context.local_state.rejection_backoff.add(workload.uid)
-        return Result(requeue_after_seconds=seconds)
+        return await _reject(context, workload, error.message)
+    changed = _changed_by_admission(created, workload)
+    if changed:
+        # With this admission the worker can never run, and the next Pod would be changed in the same way.
+        await context.writer.delete_pod(created)
+        return await _reject(context, workload, f"admission changes {changed}")
     return None
+
+
+async def _reject(context: ReconcileContext, workload: Workload, message: str) -> Result:
+    """Report a Pod that the cluster's rules do not admit now, release everything, and back off."""
+    await teardown.clear(context, workload, ReasonCode.POD_REJECTED, message, message=message)
+    seconds = context.local_state.rejection_backoff.add(workload.uid)
+    return Result(requeue_after_seconds=seconds)
+
+
+def _changed_by_admission(created: Pod, workload: Workload) -> str:
+    """Return what of ours the created Pod lacks, empty if it can run this worker's assignment."""
+    wanted, found = assignment_of(workload), assignment_on(created, workload)
+    if found.claim != wanted.claim:
+        return f"the entry {REQUEST_NAME} of spec.resourceClaims"
+    if found.assignment_id != wanted.assignment_id:
+        return f"the variable {ASSIGNMENT_ENV} of container {workload.spec.worker_container_name}"
+    is_ours = ownership_of(created, workload) is PodOwnership.OURS
+    return "" if is_ours else "the owner of the Pod"
 
 
 async def _read_back(context: ReconcileContext, workload: Workload) -> Result | None:

@@ -160,9 +160,7 @@ class ReferenceFleet:
         ]
         for claim in self.claims.values():
             if claim.allocated and claim.node == name:
-                requests += [
-                    o.requests for o in self.occupants(claim.name) if not self.is_bound(o, claim.name)
-                ]
+                requests += [self.unbound_requests(o, claim.name) for o in self.occupants(claim.name)]
         capacity = (node.allocatable.memory_bytes or 0, node.allocatable.cpu_millis, node.allocatable.pods)
         memory, cpu, pods = (
             total - sum(column)
@@ -172,11 +170,19 @@ class ReferenceFleet:
         )
         return memory, cpu, pods
 
-    def is_bound(self, occupant: Occupant, claim_name: str) -> bool:
-        return any(
-            pod.node and claim_name in pod.claims and (pod.worker_uid or pod.uid) == occupant.worker_uid
+    def unbound_requests(self, occupant: Occupant, claim_name: str) -> tuple[int, int, int]:
+        """Return the requests of the occupant's unbound Pod, those of its seat if it has no Pod."""
+        pods = [
+            pod
             for pod in self.pods.values()
-        )
+            if claim_name in pod.claims and (pod.worker_uid or pod.uid) == occupant.worker_uid
+        ]
+        if any(pod.node for pod in pods):
+            return 0, 0, 0
+        if not pods:
+            return occupant.requests
+        host = max(pods, key=lambda pod: pod.uid).requests
+        return host.memory_bytes or 0, host.cpu_millis, host.pods
 
     # Decisions
 

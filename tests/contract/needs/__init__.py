@@ -1,0 +1,1 @@
+"""Tests of what a Pod really needs, and of what belongs to a worker."""
