@@ -187,9 +187,18 @@ class Api(Protocol):
         """
 
     async def create(
-        self, resource: Resource[T], body: Json, namespace: str = "", *, strict: bool = False
+        self,
+        resource: Resource[T],
+        body: Json,
+        namespace: str = "",
+        *,
+        strict: bool = False,
+        dry_run: bool = False,
     ) -> T:
-        """Create an object. `strict` rejects unknown and duplicate fields (`fieldValidation=Strict`)."""
+        """Create an object. `strict` rejects unknown and duplicate fields (`fieldValidation=Strict`).
+
+        With `dry_run`, the server checks and answers as usual, and stores nothing (`dryRun=All`).
+        """
 
     async def patch(
         self,

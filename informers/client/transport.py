@@ -185,10 +185,16 @@ class KubeApi:
             yield stream
 
     async def create(
-        self, resource: Resource[T], body: Json, namespace: str = "", *, strict: bool = False
+        self,
+        resource: Resource[T],
+        body: Json,
+        namespace: str = "",
+        *,
+        strict: bool = False,
+        dry_run: bool = False,
     ) -> T:
         """See `Api.create`."""
-        query = {"fieldValidation": "Strict" if strict else ""}
+        query = {"fieldValidation": "Strict" if strict else "", "dryRun": "All" if dry_run else ""}
         request = self._request("POST", path_of(resource, namespace), query=query, body=body)
         return decode_object(resource, await self._body(request))
 

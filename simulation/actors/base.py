@@ -106,6 +106,7 @@ class Delays:
     claim_release_seconds: float = 0.02
     garbage_seconds: float = 0.3
     orphaned_pod_seconds: float = 40.0
+    quota_seconds: float = 1.0
     spread: float = 0.0
 
     def draw(self, seconds: float, rng: Random) -> float:

@@ -22,6 +22,7 @@ from informers.client.responses import error_for_response
 from informers.client.watch_stream import EventDecoder, WatchCounts
 from informers.errors import ApiError, OutcomeUnknown
 from simulation.apiserver import refusals
+from simulation.apiserver.dry_run import dry_run_server
 from simulation.apiserver.interception import Apply, Interceptor, Request, pass_through
 from simulation.apiserver.kinds import Kind, kind_of
 from simulation.apiserver.refusals import Refusal
@@ -167,14 +168,21 @@ class ApiClient:
                 self._watches.forget(watch)
 
     async def create(
-        self, resource: Resource[T], body: Json, namespace: str = "", *, strict: bool = False
+        self,
+        resource: Resource[T],
+        body: Json,
+        namespace: str = "",
+        *,
+        strict: bool = False,
+        dry_run: bool = False,
     ) -> T:
         """See `informers.api.Api`."""
         kind = _served(resource)
         name = str((body.get("metadata") or {}).get("name", ""))
+        server = dry_run_server(self._server) if dry_run else self._server
         data = await self._call(
-            self._request("create", kind, namespace, name, body=body),
-            lambda: self._server.create(kind, namespace, body, strict=strict).data,
+            self._request("create", kind, namespace, name, body=body, dry_run=dry_run),
+            lambda: server.create(kind, namespace, body, strict=strict).data,
         )
         return decode_object(resource, data)
 
@@ -246,9 +254,10 @@ class ApiClient:
         *,
         subresource: str = "",
         body: Mapping[str, Any] | list[Json] | None = None,
+        dry_run: bool = False,
     ) -> Request:
         self._requests += 1
-        return Request(self.identity, self._requests, verb, kind, namespace, name, subresource, body)
+        return Request(self.identity, self._requests, verb, kind, namespace, name, subresource, body, dry_run)
 
     async def _call(self, request: Request, act: Apply) -> bytes:
         self._in_flight += 1

@@ -30,17 +30,23 @@ class Request:
     name: str = ""
     subresource: str = ""
     body: Any = field(default=None, repr=False)
+    dry_run: bool = False
 
     @property
     def writes(self) -> bool:
         """Whether it changes an object."""
-        return self.verb not in READING_VERBS
+        return self.verb not in READING_VERBS and not self.dry_run
+
+    @property
+    def action(self) -> str:
+        """The verb, marked if the call is a dry run."""
+        return f"dry-run {self.verb}" if self.dry_run else self.verb
 
     def __str__(self) -> str:
         """Return client, verb and object, as in an audit log."""
         resource = f"{self.kind}/{self.subresource}" if self.subresource else str(self.kind)
         where = "/".join(part for part in (self.namespace, self.name) if part)
-        return f"{self.client} #{self.number} {self.verb} {resource} {where}".rstrip()
+        return f"{self.client} #{self.number} {self.action} {resource} {where}".rstrip()
 
 
 class Interceptor(Protocol):

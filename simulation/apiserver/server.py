@@ -15,6 +15,7 @@ from typing import Any
 
 from informers.api import ObjectKey, PatchType, Preconditions, Selectors
 from simulation.apiserver import refusals
+from simulation.apiserver.admission.chain import Admission, AdmissionRequest
 from simulation.apiserver.documents import Document, Record, as_document, format_time, without_nulls
 from simulation.apiserver.kinds import NAMESPACES, PODS, Kind
 from simulation.apiserver.listing import Listing, ListPage
@@ -49,6 +50,9 @@ class ApiServer:
     ) -> None:
         self.store = Store()
         self.replicas = Replicas()
+        self.admission = Admission()
+        self.is_dry_run = False
+        """Whether writes have no effect (`simulation.apiserver.dry_run`)."""
         self._listing = Listing(self.store, self.replicas)
         self._now = now
         self._new_uid = new_uid
@@ -87,7 +91,8 @@ class ApiServer:
     def create(self, kind: Kind, namespace: str, body: Mapping[str, Any], *, strict: bool = False) -> Record:
         """Create an object.
 
-        Raises 409 if it exists, 404 without the namespace, 403 if that is terminating, 422 or 400 if invalid.
+        Raises 409 if it exists, 404 without the namespace, 403 if that is terminating, 422 or 400 if invalid,
+        and what admission answers if it refuses the object.
         """
         document = without_nulls(as_document(body))
         _check_address(kind, document, namespace)
@@ -103,10 +108,14 @@ class ApiServer:
             self._check_namespace(kind, name, namespace)
         strategy = strategy_of(kind)
         strategy.default(document, strict=strict)
+        request = AdmissionRequest(kind, document, self.is_dry_run)
+        if self.admission.change(request):
+            strategy.default(document)
         strategy.prepare_for_create(document)
         errors = [*_validate_name(name), *strategy.validate_create(document)]
         if errors:
             raise refusals.invalid(kind, name, errors)
+        self.admission.check(request)
         if self.store.get(kind, ObjectKey(namespace, name)) is not None:
             raise refusals.already_exists(kind, name)
         return self.store.put(kind, document)

@@ -14,6 +14,7 @@ from simulation.actors.claims import ClaimController
 from simulation.actors.garbage import GarbageCollector
 from simulation.actors.kubelet import Kubelet
 from simulation.actors.namespaces import NamespaceController
+from simulation.actors.quotas import QuotaController
 from simulation.actors.scheduler import Scheduler
 from simulation.apiserver.server import ApiServer
 from simulation.apiserver.watches import Watches
@@ -44,4 +45,5 @@ class ControlPlane:
         self.kubelet = Kubelet(context, self.streams.get("kubelet"))
         self.garbage_collector = GarbageCollector(context, self.streams.get("garbage collector"))
         self.namespace_controller = NamespaceController(context, self.streams.get("namespace controller"))
+        self.quota_controller = QuotaController(context, self.streams.get("quota controller"))
         self.fleet = NodeSetup(self.server)

@@ -221,4 +221,4 @@ class Network:
 
     def _trace_outcome(self, request: Request, outcome: str) -> None:
         kind = f"{request.kind.plural}/{request.subresource}" if request.subresource else request.kind.plural
-        self._trace.add(request.client, request.verb, kind, request.name, outcome)
+        self._trace.add(request.client, request.action, kind, request.name, outcome)

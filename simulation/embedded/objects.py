@@ -13,13 +13,13 @@ import msgspec
 from aiohttp import web
 
 from simulation.apiserver.documents import Document, Record
+from simulation.apiserver.dry_run import dry_run_server
 from simulation.apiserver.kinds import EVENTS, NAMESPACES, WORKLOADS
 from simulation.apiserver.refusals import Refusal, bad_request, expired, not_found
 from simulation.apiserver.selectors import compile_selectors
 from simulation.apiserver.server import ApiServer, Deletion
 from simulation.embedded.admission import warnings
 from simulation.embedded.bodies import JSON, read_object, read_options_body, read_patch
-from simulation.embedded.dryrun import dry_run_server
 from simulation.embedded.http_refusals import method_not_allowed
 from simulation.embedded.parameters import (
     IGNORE,

@@ -6,11 +6,11 @@ from typing import Protocol
 
 from informers.api import Json, ObjectKey, PatchType
 from simulation.apiserver.documents import Document, Record, without_nulls
+from simulation.apiserver.dry_run import dry_run_server
 from simulation.apiserver.kinds import Kind
 from simulation.apiserver.refusals import bad_request
 from simulation.apiserver.server import ApiServer
 from simulation.embedded.bodies import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, check_types
-from simulation.embedded.dryrun import dry_run_server
 from simulation.embedded.served import Target
 from simulation.embedded.strategic_merge import strategic_merged
 

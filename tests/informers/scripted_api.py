@@ -191,7 +191,13 @@ class ScriptedApi:
         raise NotImplementedError
 
     async def create(
-        self, resource: Resource[T], body: Json, namespace: str = "", *, strict: bool = False
+        self,
+        resource: Resource[T],
+        body: Json,
+        namespace: str = "",
+        *,
+        strict: bool = False,
+        dry_run: bool = False,
     ) -> T:
         raise NotImplementedError
 

@@ -17,6 +17,13 @@ from simulation.apiserver.strategies.base import Strategy, one_of, prune, requir
 
 DEFAULT_GRACE_SECONDS = 30
 FINAL_PHASES = ("Succeeded", "Failed")
+GATED = {
+    "type": "PodScheduled",
+    "status": "False",
+    "reason": "SchedulingGated",
+    "message": "Scheduling is blocked due to non-empty scheduling gates",
+}
+"""The condition of a new Pod with scheduling gates."""
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -47,8 +54,10 @@ class PodStrategy(Strategy):
     graceful = True
 
     def prepare_for_create(self, document: Document) -> None:
-        """Set the phase Pending."""
+        """Set the phase Pending, and the condition of a Pod with scheduling gates."""
         document["status"] = {"phase": "Pending"}
+        if document["spec"].get("schedulingGates"):
+            document["status"]["conditions"] = [dict(GATED)]
 
     def default(self, document: Document, *, strict: bool = False) -> None:
         """Set the defaults that others read, and drop unknown fields, or refuse them if `strict`."""
@@ -75,9 +84,12 @@ class PodStrategy(Strategy):
                 yield from _validate_container(container, f"spec.{kind}[{index}]", claims, names)
 
     def validate_update(self, old: Document, new: Document) -> Iterator[str]:
-        """Refuse changes to the spec, except to images and tolerations."""
+        """Refuse changes to the spec, except to images and tolerations, and the removal of gates."""
         if _immutable_part(old["spec"]) != _immutable_part(new["spec"]):
             yield "spec: Forbidden: pod updates may not change fields other than the image and tolerations"
+        known = old["spec"].get("schedulingGates") or ()
+        if any(gate not in known for gate in new["spec"].get("schedulingGates") or ()):
+            yield "spec.schedulingGates: Forbidden: only deletion is allowed, but found new scheduling gates"
 
     def grace_seconds(self, document: Document) -> int:
         """Return no grace period for a Pod that is unbound or has ended."""
@@ -135,4 +147,4 @@ def _immutable_part(spec: Document) -> Document:
         {name: value for name, value in container.items() if name != "image"}
         for container in spec.get("containers") or ()
     ]
-    return {**spec, "containers": containers, "tolerations": None}
+    return {**spec, "containers": containers, "tolerations": None, "schedulingGates": None}

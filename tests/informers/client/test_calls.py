@@ -95,7 +95,7 @@ async def test_writes_send_their_bodies(api: KubeApi, server: ScriptedServer) ->
     assert (
         await api.create(THINGS, {"spec": {"size": 1}}, "ns", strict=True)
     ).metadata.resource_version == "2"
-    await api.create(THINGS, {}, "ns")
+    await api.create(THINGS, {}, "ns", dry_run=True)
     await api.patch(THINGS, "a", {"x": None}, "ns", subresource="status")
     await api.patch(THINGS, "a", [{"op": "test"}], "ns", patch_type=PatchType.JSON)
     await api.update(THINGS, "a", {"y": "é"}, "ns")
@@ -110,7 +110,10 @@ async def test_writes_send_their_bodies(api: KubeApi, server: ScriptedServer) ->
         ("PATCH", "things/a", "application/json-patch+json", [{"op": "test"}]),
         ("PUT", "things/a", "application/json", {"y": "é"}),
     ]
-    assert [dict(request.query) for request in server.received[:2]] == [{"fieldValidation": "Strict"}, {}]
+    assert [dict(request.query) for request in server.received[:2]] == [
+        {"fieldValidation": "Strict"},
+        {"dryRun": "All"},
+    ]
 
 
 async def test_r8_a_delete_carries_its_preconditions(api: KubeApi, server: ScriptedServer) -> None:

@@ -78,10 +78,16 @@ class EventServer:
         return [event.get("series", {}).get("count", 1) for event in self.objects.values()]
 
     async def create(
-        self, resource: Resource[T], body: Json, namespace: str = "", *, strict: bool = False
+        self,
+        resource: Resource[T],
+        body: Json,
+        namespace: str = "",
+        *,
+        strict: bool = False,
+        dry_run: bool = False,
     ) -> T:
         assert resource.plural == EVENTS.plural
-        assert not strict
+        assert (strict, dry_run) == (False, False)
         event = dict(body)
         name = event["metadata"]["name"]
         assert event["metadata"]["namespace"] == namespace

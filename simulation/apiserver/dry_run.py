@@ -18,6 +18,10 @@ class _DryRunStore(Store):
         super().__init__()
         self._real = real
 
+    def all(self, kind: Kind, namespace: str = "") -> list[Record]:
+        """See `Store`."""
+        return self._real.all(kind, namespace)
+
     def get(self, kind: Kind, key: ObjectKey) -> Record | None:
         """See `Store`."""
         return self._real.get(kind, key)
@@ -36,5 +40,6 @@ class _DryRunStore(Store):
 def dry_run_server(server: ApiServer) -> ApiServer:
     """Return a copy of the server whose writes have no effect, for one request."""
     dry_run = copy.copy(server)
+    dry_run.is_dry_run = True
     dry_run.store = _DryRunStore(server.store)
     return dry_run
