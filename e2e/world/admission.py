@@ -156,13 +156,17 @@ def changed_pods(api: Api, expression: str) -> Iterator[None]:
 
     def is_changed() -> bool:
         answer = answer_to_probe(api, POD_RESOURCE)
-        return isinstance(answer, dict) and answer["spec"] != unchanged["spec"]
+        return isinstance(answer, dict) and _content(answer) != _content(unchanged)
 
     unchanged = api.request("POST", f"{PODS}?dryRun=All", probe(POD_RESOURCE))
     with _created(api, MUTATIONS, policy), _created(api, MUTATION_BINDINGS, binding):
         wait_until(is_changed, "Pods are not changed", timeout_seconds=APPLIED_SECONDS)
         yield
     wait_until(lambda: not is_changed(), "Pods are still changed", timeout_seconds=APPLIED_SECONDS)
+
+
+def _content(pod: Object) -> tuple[Object, list[str]]:
+    return pod["spec"], pod["metadata"].get("finalizers", [])
 
 
 @contextmanager
