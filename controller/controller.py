@@ -65,8 +65,8 @@ class Controller:
         fleet = Fleet(settings.device_driver)
         self.fleet_updater = FleetUpdater(self.caches, fleet, requests, settings.namespace)
         self.local_state = LocalState.empty(self.caches, settings.namespace, nondeterminism.now)
-        held_claims = self.local_state.claim_backoff.held_claims
-        planner = ActivationPlanner(self.caches, fleet, self.scheduling_queue, requests, held_claims)
+        refusals = self.local_state.place_holds.refusals
+        planner = ActivationPlanner(self.caches, fleet, self.scheduling_queue, requests, refusals)
         self._triggers = QueueTriggers(
             self.caches,
             self.queue,

@@ -11,7 +11,7 @@ or host memory to two workers.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from placement.claim_state import ClaimState, DerivedState
@@ -23,6 +23,7 @@ from placement.seat_index import NodeInfo, SeatIndex
 from placement.select import check_claim, select_seat
 from placement.shape_catalog import ShapeCatalog
 from placement.types import (
+    NO_REFUSALS,
     Claim,
     Device,
     DeviceID,
@@ -34,6 +35,7 @@ from placement.types import (
     PlacementRequest,
     PodUse,
     PreferredNode,
+    Refusals,
     SeatInfo,
     SeatOffer,
 )
@@ -142,9 +144,9 @@ class Fleet:
 
     # Queries.
 
-    def select(self, request: PlacementRequest, refused: Collection[str] = ()) -> SeatOffer | None:
-        """Return the best claim to join (contract §3, "Select a seat"). `refused` excludes claims by UID."""
-        return select_seat(self._index, self._claims, request, refused)
+    def select(self, request: PlacementRequest, refusals: Refusals = NO_REFUSALS) -> SeatOffer | None:
+        """Return the best claim to join (contract §3, "Select a seat")."""
+        return select_seat(self._index, self._claims, request, refusals)
 
     def device_shapes(self, request: PlacementRequest) -> tuple[DeviceShape, ...]:
         """Return the shapes that a dedicated claim may request, tightest first."""
@@ -154,14 +156,18 @@ class Fleet:
         """Return the weighted node preferences for the Pod of a dedicated claim."""
         return self._catalog.preferred_nodes(request)
 
-    def explain(self, request: PlacementRequest, refused: Collection[str] = ()) -> Explanation:
+    def explain(self, request: PlacementRequest, refusals: Refusals = NO_REFUSALS) -> Explanation:
         """Return why a worker without a seat or device waits (contract §3, "Explain")."""
-        states = [self._claim_by_uid[uid] for uid in refused if uid in self._claim_by_uid]
+        states = [self._claim_by_uid[uid] for uid in refusals.claims if uid in self._claim_by_uid]
+        # A worker that may not book a seat now does not return to a node that refused it either.
+        for name in refusals.nodes if refusals.may_join else refusals.counts:
+            if name in self._nodes:
+                states += self._nodes[name].claims.values()
         pairs = [(state, self._node_of(state)) for state in states]
         return explain_wait(self._catalog, self._index, request, pairs)
 
     def check(
-        self, request: PlacementRequest, claim_name: str, refused: Collection[str] = ()
+        self, request: PlacementRequest, claim_name: str, refusals: Refusals = NO_REFUSALS
     ) -> JoinCheck | None:
         """Return the first condition that one claim fails, None if the worker can join it.
 
@@ -171,7 +177,7 @@ class Fleet:
         state = self._claims.get(claim_name)
         if state is None:
             return JoinCheck.UNALLOCATED
-        return check_claim(state, self._node_of(state), request, refused)
+        return check_claim(state, self._node_of(state), request, refusals)
 
     def ignored_pools(self) -> tuple[IgnoredPool, ...]:
         """Return the device pools that do not count now. The caller logs each once."""

@@ -7,69 +7,82 @@ the same step.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 
 from placement.claim_state import ClaimState
 from placement.host_resources import minimum_free
-from placement.ranked_tree import Key, Query
+from placement.ranked_tree import ClaimBucket, Key, Query
 from placement.seat_index import ClaimGroup, NodeInfo, SeatIndex
-from placement.types import JoinCheck, PlacementRequest, SeatOffer
+from placement.types import NO_REFUSALS, JoinCheck, PlacementRequest, Refusals, SeatOffer
+
+Choice = tuple[int, Key]
+"""Refusals of the worker by the claim's node, then the claim's key: lower is better."""
 
 
 def select_seat(
-    index: SeatIndex, claims: Mapping[str, ClaimState], request: PlacementRequest, refused: Collection[str]
+    index: SeatIndex, claims: Mapping[str, ClaimState], request: PlacementRequest, refusals: Refusals
 ) -> SeatOffer | None:
-    """Return the claim on the smallest device that fits, then with the fewest owners and seats, then by name.
+    """Return the best open claim: fewest refusals by its node, then the smallest device.
 
-    `refused` holds the UIDs of claims that have just refused this worker.
+    Then the fewest owners and seats decide, then the name.
     """
-    if not request.shareable:
+    if not request.shareable or not refusals.may_join:
         return None
 
-    def is_open(name: str) -> bool:
-        return worker_check(claims[name], request, refused) is None
+    def open_choice(bucket: ClaimBucket) -> Choice | None:
+        for name in bucket.names:
+            claim = claims[name].claim
+            if claim is not None and worker_check(claims[name], request, refusals) is None:
+                return refusals.counts.get(claim.node, 0), (*bucket.rank, name)
+        return None
 
     query = Query(request.memory_bytes, request.seat_limit, minimum_free(request.host))
-    best: Key | None = None
+    best: Choice | None = None
     for group in index.groups():
         if group.node_class.check(request) is None:
-            best = _best_in_group(group, query, is_open, best)
+            best = _best_in_group(group, query, open_choice, best)
     if best is None:
         return None
-    state = claims[best[-1]]
+    state = claims[best[1][-1]]
     if state.claim is None or state.derived is None:
         raise AssertionError(f"{state!r} is in the index without an allocation")
     return SeatOffer(claim=state.name, claim_uid=state.claim.uid, node=state.derived.node)
 
 
 def _best_in_group(
-    group: ClaimGroup, query: Query, is_open: Callable[[str], bool], best: Key | None
-) -> Key | None:
-    """Return the best claim of the group, or `best` if that is better."""
+    group: ClaimGroup,
+    query: Query,
+    open_choice: Callable[[ClaimBucket], Choice | None],
+    best: Choice | None,
+) -> Choice | None:
+    """Return the best claim of the group, or `best` if that is better.
+
+    The search passes only buckets that are closed to this worker or whose node refused it. There are few.
+    """
     bucket = group.tree.first(query)
-    while bucket is not None and (best is None or bucket.key < best):
-        name = next(filter(is_open, bucket.names), None)
-        if name is not None:
-            key = (*bucket.rank, name)
-            best = key if best is None else min(best, key)
-            if name == bucket.names[0]:
+    while bucket is not None and (best is None or (0, bucket.key) < best):
+        choice = open_choice(bucket)
+        if choice is not None:
+            best = choice if best is None else min(best, choice)
+            if choice == (0, bucket.key):
                 break
-        # The bucket's first claim is closed to this worker, so a later bucket may hold a better one.
+        # The bucket's first claim is closed, or its node refused: a later bucket may hold a better one.
         bucket = group.tree.first(query, after=bucket.key)
     return best
 
 
-def worker_check(state: ClaimState, request: PlacementRequest, refused: Collection[str]) -> JoinCheck | None:
+def worker_check(state: ClaimState, request: PlacementRequest, refusals: Refusals) -> JoinCheck | None:
     """Return the first condition between this claim and this worker that fails."""
     if request.worker_uid in state.workers:
         return JoinCheck.ALREADY_SEATED
-    if refused and state.claim is not None and state.claim.uid in refused:
+    claim = state.claim
+    if claim is not None and (claim.uid in refusals.claims or claim.node in refusals.nodes):
         return JoinCheck.REFUSED
     return None
 
 
 def check_claim(
-    state: ClaimState, info: NodeInfo | None, request: PlacementRequest, refused: Collection[str] = ()
+    state: ClaimState, info: NodeInfo | None, request: PlacementRequest, refusals: Refusals = NO_REFUSALS
 ) -> JoinCheck | None:
     """Return the first condition that the claim fails for this worker, None if the worker can join it.
 
@@ -91,5 +104,5 @@ def check_claim(
         or (JoinCheck.DEVICE_TOO_SMALL if derived.rank.size_bytes < request.memory_bytes else None)
         or (JoinCheck.SEAT_LIMIT if derived.rank.seats >= request.seat_limit else None)
         or info.free.shortage(minimum_free(request.host))
-        or worker_check(state, request, refused)
+        or worker_check(state, request, refusals)
     )

@@ -6,7 +6,8 @@ ResourceClaim with the seats of its ledger.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 
 GIB = 1 << 30
@@ -223,6 +224,23 @@ class SeatOffer:
     node: str
 
 
+@dataclass(frozen=True, slots=True)
+class Refusals:
+    """The places that refused one worker. They come last in its choice of a seat, or are closed to it."""
+
+    claims: frozenset[str] = frozenset()
+    """UIDs of the claims that are closed to it."""
+    nodes: frozenset[str] = frozenset()
+    """Nodes of which every claim is closed to it."""
+    counts: Mapping[str, int] = field(default_factory=dict)
+    """Number of refusals by node, for closed nodes and for nodes that are open again."""
+    may_join: bool = True
+    """Whether it may book a seat at all now: after a refusal it asks kube-scheduler first."""
+
+
+NO_REFUSALS = Refusals()
+
+
 class JoinCheck(Enum):
     """The conditions of a seat, in the order in which they are checked (contract §3, "Select a seat")."""
 
@@ -252,7 +270,7 @@ class JoinCheck(Enum):
     HOST_CPU = "the node has too little free CPU"
     HOST_PODS = "the node has no free Pod slot"
     ALREADY_SEATED = "the worker is already on the claim"
-    REFUSED = "the claim has just refused this worker"
+    REFUSED = "the claim or its node has just refused this worker"
 
 
 class WaitCode(Enum):

@@ -18,13 +18,13 @@ from controller.cluster.caches import Caches
 from controller.queue.scheduling_queue import SchedulingQueue
 from informers.api import ObjectKey
 from placement.fleet import Fleet
-from placement.types import Amounts, PlacementRequest, Role, SeatInfo, Toleration
+from placement.types import Amounts, PlacementRequest, Refusals, Role, SeatInfo, Toleration
 
 EquivalenceClass = tuple[Role, int, Amounts, tuple[Toleration, ...]]
 """Everything in a shareable worker's request that decides which seats fit it."""
 
 _ANY_WORKER = "any worker of the class"
-"""A placeholder for the UID of a worker that has no seat and that no claim has refused."""
+"""A placeholder for the UID of a worker that has no seat and that no place has refused."""
 
 
 def equivalence_class_of(request: PlacementRequest | None) -> EquivalenceClass | None:
@@ -55,13 +55,13 @@ class ActivationPlanner:
         fleet: Fleet,
         scheduling_queue: SchedulingQueue,
         requests: PlacementRequests,
-        refused: Callable[[str], Collection[str]],
+        refusals: Callable[[str], Refusals],
     ) -> None:
         self._caches = caches
         self._fleet = fleet
         self._scheduling_queue = scheduling_queue
         self._requests = requests
-        self._refused = refused
+        self._refusals = refusals
 
     def plan(self, skipped: Collection[ObjectKey] = ()) -> list[ObjectKey]:
         """Return the workers that would each book a seat now, if all chose in creation order."""
@@ -109,10 +109,11 @@ class ActivationPlanner:
         workload, request = self._request_of(key)
         if workload is None or request is None or key in skipped or self._has_allocated_claim(workload):
             return True
-        offer = self._fleet.select(request, self._refused(request.worker_uid))
+        offer = self._fleet.select(request, self._refusals(request.worker_uid))
         if offer is None:
-            # Claims that refused this worker, or on which it already has a seat, may accept the others.
-            return self._fleet.select(replace(request, worker_uid=_ANY_WORKER)) is not None
+            # Places that refused this worker, or where it already has a seat, may accept the others.
+            anybody = replace(request, worker_uid=_ANY_WORKER)
+            return self._fleet.select(anybody, self._refusals(_ANY_WORKER)) is not None
         reservation = reservation_of(request)
         self._fleet.reserve(offer.claim, reservation)
         reserved.append((offer.claim, reservation))

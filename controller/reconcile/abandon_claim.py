@@ -78,7 +78,7 @@ async def give_up(
     context: ReconcileContext, workload: Workload, claim: ResourceClaim, why: str, words: str = ""
 ) -> Workload:
     """Clear the status and release the seat of a worker whose Pod is gone from the claim or has ended."""
-    context.local_state.claim_backoff.add(workload.uid, claim)
+    context.local_state.place_holds.add(workload.uid, claim)
     detail = f"{claim.metadata.name} on {convert.claim_node(claim) or 'no node'}: {why}"
     message = sentence(ReasonCode.REPLACING_WEDGED_CLAIM, detail) + words
     return await teardown.clear(context, workload, ReasonCode.REPLACING_WEDGED_CLAIM, detail, message=message)

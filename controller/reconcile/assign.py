@@ -1,8 +1,8 @@
 """Contract §5.9: assign a worker without a claim, by the placement strategy.
 
 `binpack` tries to book a seat first, and creates the worker's own claim if no ledger accepts it. `spread`
-tries to create the worker's own claim first. The order of writes is seat, claim, status; the Pod follows in
-contract §5.10.
+tries to create the worker's own claim first, and so does a worker that a place has just refused. The order of
+writes is seat, claim, status; the Pod follows in contract §5.10.
 """
 
 from __future__ import annotations
@@ -48,13 +48,16 @@ async def assign(context: ReconcileContext, scope: Scope) -> Result | None:
         # The claim is gone and the spec is no longer valid: the next reconcile validates it.
         context.requeue(scope.workload)
         return Result()
-    seat_first = context.settings.placement_strategy is PlacementStrategy.BINPACK
+    holds = context.local_state.place_holds
+    is_binpack = context.settings.placement_strategy is PlacementStrategy.BINPACK
+    seat_first = is_binpack and request.shareable and not holds.asks_first(scope.workload.uid)
     booked = await seat_choice.adopt_seat(context, scope.workload)
-    if booked is None and seat_first and request.shareable:
+    if booked is None and seat_first:
         booked = await seat_choice.book_seat(context, scope.workload, request)
     if booked is None:
         booked = await _create_own_claim(context, scope, request)
     if booked is None:
+        holds.record_asked(scope.workload.uid)
         return context.retry
     update = StatusUpdate(
         phase=Phase.PLACING,
@@ -98,6 +101,7 @@ async def _create_own_claim(
             scope.workload = await commit.undo_booking(context, scope.workload, booked)
         if state is ClaimNameState.ENDING:
             # The earlier claim of this worker may take long to end; a seat elsewhere does not wait for it.
+            context.local_state.place_holds.record_asked(scope.workload.uid)
             joined = await seat_choice.book_seat(context, scope.workload, request)
             if joined is None:
                 await reporting.report_predecessor_claim(context, scope.workload, name)

@@ -1,25 +1,29 @@
-"""Back-off of one process: which claims a worker avoids, and when it tries again after a rejection.
+"""Back-off of one process: which places a worker avoids, and when it tries again after a rejection.
 
-The state is lost on a restart, which costs one more attempt per claim or worker.
+The state is lost on a restart, which costs one more attempt per place or worker.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from controller.api import convert
-from controller.api.dra import Allocation, ResourceClaim
+from controller.api.core import NodeSpec
+from controller.api.dra import ResourceClaim
 from controller.api.reasons import ReasonCode, has_code
 from controller.api.workload import Workload
 from controller.cluster.caches import Caches
 from informers.api import ObjectKey
-from placement.types import Node
+from placement.types import NO_REFUSALS, Refusals
 
-CLAIM_HOLD_RANGE_SECONDS = (60.0, 30 * 60.0)
-
-
+PLACE_HOLD_RANGE_SECONDS = (60.0, 30 * 60.0)
+SEAT_PAUSE_RANGE_SECONDS = (2 * 60.0, 30 * 60.0)
 REJECTION_HOLD_RANGE_SECONDS = (1.0, 300.0)
+
+NodeProfile = tuple[Mapping[str, str], NodeSpec, Mapping[str, str | int | float], bool]
+"""Labels, taints and cordon, allocatable resources, and readiness of a node."""
 
 
 @dataclass(frozen=True)
@@ -38,71 +42,136 @@ def _next_hold(before: _Hold | None, range_seconds: tuple[float, float], now_sec
 
 
 @dataclass(frozen=True)
-class _RefusingClaim:
-    """A claim that refused a worker, as it was then."""
+class _RefusingNode:
+    """A node that refused a worker, as it was then."""
 
-    name: str
-    allocation: Allocation | None
-    node: Node | None
+    profile: NodeProfile | None
+    ended_workers: int
     hold: _Hold
 
 
-class ClaimBackoff:
-    """Claims, by UID, that recently refused a worker and are not offered to it.
+@dataclass
+class _RefusedWorker:
+    """The place refusals of one worker since it last ran."""
 
-    A hold ends with its time, or when the claim or its node changes. Without it, one refusal could repeat
-    forever while other capacity is free (contract §5.7).
+    nodes: dict[str, _RefusingNode] = field(default_factory=dict)
+    asks_first: bool = False
+    """Whether its own claim has to ask kube-scheduler before the next seat."""
+    refusals: int = 0
+    pause: _Hold | None = None
+    """The pause before its next seat, from the second refusal on."""
+
+
+class PlaceHolds:
+    """Nodes that refused a worker, and claims that lost their device to a taint.
+
+    A hold on a node closes all its claims to that worker. It ends with its time, when the node changes, or
+    when a worker of ours there has ended. Without it one refusal could repeat forever while other capacity is
+    free (contract §5.7). The work grows with the refusals of one worker, not with workers or claims.
     """
 
     def __init__(self, caches: Caches, namespace: str, monotonic: Callable[[], float]) -> None:
         self._caches = caches
         self._namespace = namespace
         self._monotonic = monotonic
-        self._claims: dict[str, dict[str, _RefusingClaim]] = {}
+        self._workers: dict[str, _RefusedWorker] = {}
+        self._closed_claims: dict[str, tuple[ResourceClaim, _Hold]] = {}
+        """Closed to everybody, by UID: the claim as it was, and the hold."""
+        self._ended_workers: Counter[str] = Counter()
+        """By node."""
 
     def __repr__(self) -> str:
-        return f"<ClaimBackoff workers={len(self._claims)}>"
+        return f"<PlaceHolds workers={len(self._workers)} claims={len(self._closed_claims)}>"
 
     def add(self, worker_uid: str, claim: ResourceClaim) -> None:
-        """Hold a claim that has just refused the worker; each time for twice as long."""
-        claims = self._claims.setdefault(worker_uid, {})
-        meta, before = claim.metadata, claims.get(claim.metadata.uid)
-        hold = _next_hold(before.hold if before else None, CLAIM_HOLD_RANGE_SECONDS, self._monotonic())
-        claims[meta.uid] = _RefusingClaim(meta.name, claim.status.allocation, self._node(claim), hold)
+        """Close the node of a claim whose place has just refused the worker; each time for twice as long.
+
+        The worker's own claim is next: kube-scheduler knows more than this controller. From the second
+        refusal on, its seats are also 2 to 30 minutes apart.
+        """
+        worker = self._workers.setdefault(worker_uid, _RefusedWorker())
+        now_seconds = self._monotonic()
+        if worker.refusals:
+            worker.pause = _next_hold(worker.pause, SEAT_PAUSE_RANGE_SECONDS, now_seconds)
+        worker.refusals += 1
+        worker.asks_first = True
+        name = convert.claim_node(claim)
+        if name:
+            before = worker.nodes.get(name)
+            hold = _next_hold(before.hold if before else None, PLACE_HOLD_RANGE_SECONDS, now_seconds)
+            worker.nodes[name] = _RefusingNode(self._profile(name), self._ended_workers[name], hold)
+
+    def close_to_all(self, claim: ResourceClaim) -> None:
+        """Close a claim to every worker; each time for twice as long, until it is allocated anew."""
+        before = self._closed_claims.get(claim.metadata.uid)
+        hold = _next_hold(before[1] if before else None, PLACE_HOLD_RANGE_SECONDS, self._monotonic())
+        self._closed_claims[claim.metadata.uid] = (claim, hold)
+
+    def record_asked(self, worker_uid: str) -> None:
+        """Record that the worker's own claim got no device, or cannot ask: a seat may be next."""
+        if worker_uid in self._workers:
+            self._workers[worker_uid].asks_first = False
+
+    def asks_first(self, worker_uid: str) -> bool:
+        """Return whether the worker's own claim comes before a seat, whatever the placement strategy."""
+        worker = self._workers.get(worker_uid)
+        return worker is not None and worker.asks_first
+
+    def refusals(self, worker_uid: str) -> Refusals:
+        """Return what is closed to this worker now."""
+        claims, worker = self._claims_closed_to_all(), self._workers.get(worker_uid)
+        if worker is None:
+            return Refusals(claims=claims) if claims else NO_REFUSALS
+        for name, node in tuple(worker.nodes.items()):
+            if self._profile(name) != node.profile:
+                del worker.nodes[name]
+        now_seconds = self._monotonic()
+        return Refusals(
+            claims=claims,
+            nodes=frozenset(
+                name
+                for name, node in worker.nodes.items()
+                if now_seconds < node.hold.until_seconds and node.ended_workers == self._ended_workers[name]
+            ),
+            counts={name: node.hold.count for name, node in worker.nodes.items()},
+            may_join=not worker.asks_first
+            and (worker.pause is None or worker.pause.until_seconds <= now_seconds),
+        )
 
     def observe_status(self, before: Workload, after: Workload) -> None:
-        """Hold a claim that another process abandoned; otherwise two replicas keep moving the worker."""
+        """Close a node that another process left; otherwise two replicas keep moving the worker."""
         name, status = before.status.claim_name, after.status
         if not name or status.claim_name or not has_code(status.reason, ReasonCode.REPLACING_WEDGED_CLAIM):
             return
         claim = self._caches.claims.store.get(ObjectKey(self._namespace, name))
-        if claim is not None and claim.metadata.uid not in self.held_claims(after.uid):
+        if claim is not None and convert.claim_node(claim) not in self.refusals(after.uid).nodes:
             self.add(after.uid, claim)
 
-    def held_claims(self, worker_uid: str) -> tuple[str, ...]:
-        """Return the UIDs of the claims that are not offered to this worker now."""
-        claims = self._claims.get(worker_uid)
-        if not claims:
-            return ()
-        for uid, refusing in tuple(claims.items()):
-            if self._has_changed(uid, refusing):
-                del claims[uid]
-        now = self._monotonic()
-        return tuple(uid for uid, refusing in claims.items() if now < refusing.hold.until_seconds)
+    def record_ended(self, node: str) -> None:
+        """Open a node again to all that it refused: a worker of ours there has ended."""
+        self._ended_workers[node] += 1
 
     def forget(self, worker_uid: str) -> None:
-        """Drop all holds of a worker."""
-        self._claims.pop(worker_uid, None)
+        """Drop all refusals of a worker."""
+        self._workers.pop(worker_uid, None)
 
-    def _has_changed(self, uid: str, before: _RefusingClaim) -> bool:
-        claim = self._caches.claims.store.get(ObjectKey(self._namespace, before.name))
-        if claim is None or claim.metadata.uid != uid or claim.status.allocation != before.allocation:
-            return True
-        return self._node(claim) != before.node
+    def _claims_closed_to_all(self) -> frozenset[str]:
+        now_seconds = self._monotonic()
+        for uid, (before, _) in tuple(self._closed_claims.items()):
+            claim = self._caches.claims.store.get(ObjectKey(self._namespace, before.metadata.name))
+            is_same = claim is not None and claim.metadata.uid == uid
+            if claim is None or not is_same or claim.status.allocation != before.status.allocation:
+                del self._closed_claims[uid]
+        held = self._closed_claims.items()
+        return frozenset(uid for uid, (_, hold) in held if now_seconds < hold.until_seconds)
 
-    def _node(self, claim: ResourceClaim) -> Node | None:
-        node = self._caches.nodes.store.get(ObjectKey("", convert.claim_node(claim)))
-        return None if node is None else convert.node(node)
+    def _profile(self, name: str) -> NodeProfile | None:
+        """Return what kube-scheduler and kubelet judge a node by, as far as the node shows it."""
+        node = self._caches.nodes.store.get(ObjectKey("", name))
+        if node is None:
+            return None
+        is_ready = any(c.type == "Ready" and c.status == "True" for c in node.status.conditions)
+        return (node.metadata.labels, node.spec, node.status.allocatable, is_ready)
 
 
 class RejectionBackoff:

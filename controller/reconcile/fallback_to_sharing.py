@@ -29,6 +29,8 @@ async def fall_back(context: ReconcileContext, scope: Scope) -> Result | None:
     if request is None:
         return context.retry
     name = claim.metadata.name
+    if name in own_claim_names(workload):
+        context.local_state.place_holds.record_asked(workload.uid)
     # Read before the commit: a seat that appears later may be another process's, about to be committed.
     old_seats = context.seats(workload).get(name)
     moved = await move_to_seat(context, workload, request, pod)

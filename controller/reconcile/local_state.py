@@ -22,7 +22,7 @@ from controller.api.dra import Allocation, ResourceClaim
 from controller.api.status import parse_timestamp, waiting_since
 from controller.api.workload import Workload
 from controller.cluster.caches import Caches
-from controller.reconcile.backoff import ClaimBackoff, RejectionBackoff
+from controller.reconcile.backoff import PlaceHolds, RejectionBackoff
 from informers.errors import ApiError
 from placement.types import SeatInfo
 
@@ -82,7 +82,7 @@ class LocalState:
     """The local state of one controller."""
 
     allocation_times: AllocationTimes
-    claim_backoff: ClaimBackoff
+    place_holds: PlaceHolds
     rejection_backoff: RejectionBackoff
     ages: Ages
     pending_bookings: PendingBookings
@@ -101,7 +101,7 @@ class LocalState:
         """
         state = cls(
             AllocationTimes(monotonic),
-            ClaimBackoff(caches, namespace, monotonic),
+            PlaceHolds(caches, namespace, monotonic),
             RejectionBackoff(monotonic),
             Ages(now, monotonic),
             PendingBookings(),
@@ -111,6 +111,7 @@ class LocalState:
         def workload_changed(old: Workload | None, new: Workload | None) -> None:
             if new is None:
                 if old is not None:
+                    state.record_ended(old)
                     state.forget(old.uid)
                 return
             # A Workload of the first list may have begun to wait long before this process started.
@@ -118,14 +119,21 @@ class LocalState:
             if began:
                 state.ages.restart(new.uid)
             if old is not None:
-                state.claim_backoff.observe_status(old, new)
+                if new.terminal:
+                    state.record_ended(old)
+                state.place_holds.observe_status(old, new)
 
         caches.workloads.on_change(workload_changed, inline=True)
         return state
 
+    def record_ended(self, before: Workload) -> None:
+        """Record the end of a worker that had a node, by its last version before the end."""
+        if before.status.node_name and not before.terminal:
+            self.place_holds.record_ended(before.status.node_name)
+
     def settle(self, worker_uid: str) -> None:
         """Drop the wait state of a worker that is placed or has ended."""
-        self.claim_backoff.forget(worker_uid)
+        self.place_holds.forget(worker_uid)
         self.rejection_backoff.forget(worker_uid)
         self.ages.settle(worker_uid)
 

@@ -79,8 +79,8 @@ async def report_no_capacity(
     context: ReconcileContext, workload: Workload, request: PlacementRequest, refused_pod: Pod | None = None
 ) -> None:
     """Report why nothing fits now. The condition quotes kube-scheduler if it refused the Pod."""
-    held_claims = context.local_state.claim_backoff.held_claims(workload.uid)
-    explanation = context.fleet.explain(request, held_claims)
+    refusals = context.local_state.place_holds.refusals(workload.uid)
+    explanation = context.fleet.explain(request, refusals)
     if explanation.lacks_causes:
         # The queue activates the worker once the caches show what is missing now.
         context.scheduling_queue.mark_unexplained(ObjectKey.of(workload))

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import anyio
 
+from controller.api import convert
 from controller.api.status import Assignment
 from controller.api.workload import Workload
 from controller.queue.activation import reservation_of
@@ -21,7 +22,7 @@ from informers.api import ObjectKey
 from ledger.booking import Booked, Contended, Refused
 from ledger.seat_rules import Refusal, RefusalReason
 from ledger.state import ClaimLedger
-from placement.types import PlacementRequest, SeatOffer
+from placement.types import PlacementRequest, Refusals, SeatOffer
 
 
 class YieldedError(Exception):
@@ -35,15 +36,15 @@ async def book_seat(
 
     Raises `YieldedError` if an older worker goes first, `ContendedError` if others won every attempt.
     """
-    refused = list(context.local_state.claim_backoff.held_claims(workload.uid))
+    refusals = context.local_state.place_holds.refusals(workload.uid)
     while True:
         # A booking that lost has read a ledger, which may show a seat booked by another process.
         adopted = await adopt_seat(context, workload)
         if adopted is not None:
             return adopted
-        offer = context.fleet.select(request, refused)
+        offer = context.fleet.select(request, refusals)
         if offer is None:
-            if not _only_reserved(context, request, refused):
+            if not _only_reserved(context, request, refusals):
                 return None
             await context.local_state.pending_bookings.ended.wait()
             continue
@@ -55,7 +56,7 @@ async def book_seat(
         booked = await book_offer(context, workload, request, offer)
         if booked is not None:
             return booked
-        refused.append(offer.claim_uid)
+        refusals = replace(refusals, claims=refusals.claims | {offer.claim_uid})
 
 
 async def adopt_seat(context: ReconcileContext, workload: Workload) -> Assignment | None:
@@ -64,13 +65,13 @@ async def adopt_seat(context: ReconcileContext, workload: Workload) -> Assignmen
     The seat may be another process's uncommitted booking, or from before a crash. It is adopted under a new
     assignment ID if its claim is live and accepts the worker (contract §4).
     """
-    held_claims = context.local_state.claim_backoff.held_claims
+    refusals = context.local_state.place_holds.refusals(workload.uid)
     for name in context.seats(workload):
         claim = context.claim(name)
         owner_uid = claim_owner_uid(context, name)
         if claim is None or claim.deleting or owner_uid is None or name == workload.status.claim_name:
             continue
-        if claim.metadata.uid in held_claims(workload.uid):
+        if claim.metadata.uid in refusals.claims or convert.claim_node(claim) in refusals.nodes:
             continue
         if workload.status.claim_name and not claim.allocated:
             # Another pending claim is no better than the one that the worker has.
@@ -86,7 +87,7 @@ async def adopt_seat(context: ReconcileContext, workload: Workload) -> Assignmen
     return None
 
 
-def _only_reserved(context: ReconcileContext, request: PlacementRequest, refused: list[str]) -> bool:
+def _only_reserved(context: ReconcileContext, request: PlacementRequest, refusals: Refusals) -> bool:
     """Return whether only pending bookings of this process keep the worker from a seat.
 
     One of them may still lose to another process, so creating a claim now would be too early.
@@ -94,7 +95,7 @@ def _only_reserved(context: ReconcileContext, request: PlacementRequest, refused
     fleet, pending = context.fleet, context.local_state.pending_bookings.reservations.values()
     for claim, reservation in pending:
         fleet.cancel_reservation(claim, reservation.assignment_id)
-    offer = fleet.select(request, refused)
+    offer = fleet.select(request, refusals)
     for claim, reservation in pending:
         fleet.reserve(claim, reservation)
     return offer is not None
@@ -184,7 +185,7 @@ def _older_waiting_worker_fits(context: ReconcileContext, workload: Workload) ->
         if older is None or (claim is not None and claim.allocated):
             continue
         request = context.requests.of(older)
-        held_claims = context.local_state.claim_backoff.held_claims(older.uid)
-        if request and request.shareable and context.fleet.select(request, held_claims) is not None:
+        refusals = context.local_state.place_holds.refusals(older.uid)
+        if request and request.shareable and context.fleet.select(request, refusals) is not None:
             return True
     return False

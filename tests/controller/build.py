@@ -39,6 +39,7 @@ from ledger.booking import SeatBook
 from ledger.claim_names import MANAGED_LABEL, MANAGED_VALUE, ledger_name
 from ledger.state import ClaimLedger
 from placement.fleet import Fleet
+from placement.types import Refusals
 from simulation.apiserver.client import ApiClient
 from simulation.apiserver.server import ApiServer
 from simulation.apiserver.watches import Watches
@@ -244,7 +245,7 @@ class Parts:
     max_seats_per_claim: int = 0
     clock: Clock = field(default_factory=Clock)
     api: Api = field(default_factory=api)
-    refused: Callable[[str], tuple[str, ...]] | None = None
+    refusals: Callable[[str], Refusals] | None = None
 
     def __post_init__(self) -> None:
         self.caches: Caches = make_caches(self.api, NAMESPACE, Random(0))
@@ -253,9 +254,9 @@ class Parts:
         self.scheduling_queue = SchedulingQueue()
         self.fleet_updater = FleetUpdater(self.caches, self.fleet, self.requests, NAMESPACE)
         self.local_state = LocalState.empty(self.caches, NAMESPACE, self.clock, self.clock.monotonic)
-        refused = self.refused or self.local_state.claim_backoff.held_claims
+        refusals = self.refusals or self.local_state.place_holds.refusals
         self.activation_planner = ActivationPlanner(
-            self.caches, self.fleet, self.scheduling_queue, self.requests, refused
+            self.caches, self.fleet, self.scheduling_queue, self.requests, refusals
         )
         self.fleet_updater.subscribe()
         for informer in self.caches.all():

@@ -198,7 +198,7 @@ RENAMED_CLASSES = {
         Picture=FleetUpdater Wakeups=QueueTriggers KubeLedgerApi=LedgerClient SeatBookInTurn=ClaimLocks
         Writer=ObjectWriter Verdict=PlacedUpdate Code=ReasonCode Part=ApiStruct Tools=ReconcileContext
         Memory=LocalState Seats=SeatBooker Moment=Milestone Allocations=AllocationTimes
-        RefusedTargets=ClaimBackoff UncountedWaits=TimeoutExemptions Rejections=RejectionBackoff
+        RefusedTargets=PlaceHolds UncountedWaits=TimeoutExemptions Rejections=RejectionBackoff
         Finding=RepairResult Standing=PodOwnership Outcome=StatusUpdate Kind=ValueType Group=HelpSection
         Check=JoinCheck Request=PlacementRequest Requests=PlacementRequests Facts=PlacementDetails
         EventKind=EventDefinition Definition=MetricDefinition

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -12,6 +11,7 @@ from placement.types import (
     EVERY_ROLE,
     GIB,
     MAX_SEATS,
+    NO_REFUSALS,
     AllocatedDevice,
     Amounts,
     Claim,
@@ -22,6 +22,7 @@ from placement.types import (
     Node,
     PlacementRequest,
     PodUse,
+    Refusals,
     Role,
     SeatInfo,
     Taint,
@@ -159,11 +160,11 @@ def free_on(fleet: Fleet, node_name: str) -> HostResources | None:
 
 
 def join_checks(
-    fleet: Fleet, wanted: PlacementRequest, refused: Collection[str] = ()
+    fleet: Fleet, wanted: PlacementRequest, refusals: Refusals = NO_REFUSALS
 ) -> dict[str, JoinCheck | None]:
     """Return the first condition that each claim fails, by claim name."""
     return {
-        name: fleet.check(wanted, name, refused)
+        name: fleet.check(wanted, name, refusals)
         for name, state in sorted(fleet._claims.items())
         if state.claim is not None
     }

@@ -21,6 +21,7 @@ from placement.types import (
     PlacementRequest,
     PodUse,
     PreferredNode,
+    Refusals,
     Role,
     SeatInfo,
     SeatOffer,
@@ -186,7 +187,7 @@ class ReferenceFleet:
 
     # Decisions
 
-    def check(self, request: PlacementRequest, claim: Claim, refused: frozenset[str]) -> JoinCheck | None:
+    def check(self, request: PlacementRequest, claim: Claim, refusals: Refusals) -> JoinCheck | None:
         if not request.shareable:
             return JoinCheck.NOT_SHAREABLE
         check = self.claim_check(claim) or self.node_check(request, self.nodes[claim.node])
@@ -205,7 +206,8 @@ class ReferenceFleet:
             return shortage
         if request.worker_uid in {occupant.worker_uid for occupant in occupants}:
             return JoinCheck.ALREADY_SEATED
-        return JoinCheck.REFUSED if claim.uid in refused else None
+        is_refused = claim.uid in refusals.claims or claim.node in refusals.nodes
+        return JoinCheck.REFUSED if is_refused else None
 
     def claim_check(self, claim: Claim) -> JoinCheck | None:
         device = self.device(claim.node, claim.devices[0].id) if claim.devices else None
@@ -247,18 +249,19 @@ class ReferenceFleet:
             return JoinCheck.HOST_CPU
         return JoinCheck.HOST_PODS if request.host.pods > free[2] else None
 
-    def join_checks(self, request: PlacementRequest, refused: frozenset[str]) -> dict[str, JoinCheck | None]:
-        return {name: self.check(request, self.claims[name], refused) for name in sorted(self.claims)}
+    def join_checks(self, request: PlacementRequest, refusals: Refusals) -> dict[str, JoinCheck | None]:
+        return {name: self.check(request, self.claims[name], refusals) for name in sorted(self.claims)}
 
-    def select(self, request: PlacementRequest, refused: frozenset[str]) -> SeatOffer | None:
+    def select(self, request: PlacementRequest, refusals: Refusals) -> SeatOffer | None:
         ranked = []
         for name, claim in self.claims.items():
-            if self.check(request, claim, refused) is None:
+            if self.check(request, claim, refusals) is None:
                 device = self.device(claim.node, claim.devices[0].id)
                 assert device is not None
                 occupants = self.occupants(name)
                 owners = {occupant.owner for occupant in occupants}
-                ranked.append((device.memory_bytes, len(owners), len(occupants), name))
+                count = refusals.counts.get(claim.node, 0)
+                ranked.append((count, device.memory_bytes, len(owners), len(occupants), name))
         if not ranked:
             return None
         best = self.claims[min(ranked)[-1]]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from placement.explain import REASON_MAX_CHARACTERS
-from placement.types import GIB, JoinCheck, Role, Toleration, WaitCode
+from placement.types import GIB, JoinCheck, Refusals, Role, Toleration, WaitCode
 from tests.placement.builders import CPU, TAINT, Scene, amounts, join_checks, node, one_claim, request, seat
 
 
@@ -116,7 +116,7 @@ def test_waiting_for_capacity_names_the_causes(case: str) -> None:
 
 
 def test_a_claim_that_refused_the_worker_is_a_cause() -> None:
-    explanation = one_claim().fleet.explain(request(), {"claim-uid"})
+    explanation = one_claim().fleet.explain(request(), Refusals(claims=frozenset({"claim-uid"})))
     assert explanation.causes == ("claims that fit have just refused this worker",)
 
 

@@ -22,6 +22,7 @@ from placement.types import (
     Node,
     PlacementRequest,
     PodUse,
+    Refusals,
     Role,
     SeatInfo,
     Taint,
@@ -189,7 +190,12 @@ requests = st.builds(
     tolerations=st.sampled_from(((), (TOLERATION,), (TOLERATES_ALL,))),
     seat_limit=st.sampled_from((3, 1, 2, 4, 256)),
 )
-refusals = st.frozensets(st.sampled_from([f"{name}-uid" for name in CLAIMS]), max_size=2)
+refusals_of_a_worker = st.builds(
+    Refusals,
+    claims=st.frozensets(st.sampled_from([f"{name}-uid" for name in CLAIMS]), max_size=2),
+    nodes=st.frozensets(st.sampled_from(NODES), max_size=1),
+    counts=st.dictionaries(st.sampled_from(NODES), st.integers(1, 3), max_size=2),
+)
 
 
 def joinable_fleet() -> list[Event]:
@@ -215,14 +221,14 @@ def apply(one_event: Event, *fleets: Fleet | ReferenceFleet) -> None:
 
 
 def assert_equal_decisions(
-    fleet: Fleet, reference: ReferenceFleet, wanted: PlacementRequest, refused: frozenset[str]
+    fleet: Fleet, reference: ReferenceFleet, wanted: PlacementRequest, refusals: Refusals
 ) -> None:
-    checks = reference.join_checks(wanted, refused)
-    assert join_checks(fleet, wanted, refused) == checks
-    assert fleet.select(wanted, refused) == reference.select(wanted, refused)
+    checks = reference.join_checks(wanted, refusals)
+    assert join_checks(fleet, wanted, refusals) == checks
+    assert fleet.select(wanted, refusals) == reference.select(wanted, refusals)
     assert fleet.device_shapes(wanted) == reference.device_shapes(wanted)
     assert fleet.preferred_nodes(wanted) == reference.preferred_nodes(wanted)
-    assert_equal_causes(fleet, wanted, refused, checks)
+    assert_equal_causes(fleet, wanted, refusals, checks)
     for name in NODES:
         free, expected = free_on(fleet, name), reference.free(name)
         assert (free is None) == (expected is None)
@@ -233,10 +239,10 @@ def assert_equal_decisions(
 
 
 def assert_equal_causes(
-    fleet: Fleet, wanted: PlacementRequest, refused: frozenset[str], checks: dict[str, JoinCheck | None]
+    fleet: Fleet, wanted: PlacementRequest, refusals: Refusals, checks: dict[str, JoinCheck | None]
 ) -> None:
     """Check that the causes that depend on the worker equal those found by a walk over all claims."""
-    explanation = fleet.explain(wanted, refused)
+    explanation = fleet.explain(wanted, refusals)
     if not wanted.shareable or explanation.code is WaitCode.NO_CAPACITY:
         return
     own = {
@@ -254,10 +260,10 @@ def assert_equal_causes(
 @given(
     sequence=st.lists(events, min_size=8, max_size=30),
     wanted=st.lists(requests, min_size=1, max_size=3),
-    refused=refusals,
+    refusals=refusals_of_a_worker,
 )
 def test_every_decision_equals_the_reference_after_every_event(
-    sequence: list[Event], wanted: list[PlacementRequest], refused: frozenset[str]
+    sequence: list[Event], wanted: list[PlacementRequest], refusals: Refusals
 ) -> None:
     fleet, reference = Fleet(DRIVER), ReferenceFleet(DRIVER)
     for one_event in joinable_fleet():
@@ -265,18 +271,18 @@ def test_every_decision_equals_the_reference_after_every_event(
     for one_event in sequence:
         apply(one_event, fleet, reference)
         for each in wanted:
-            assert_equal_decisions(fleet, reference, each, refused)
+            assert_equal_decisions(fleet, reference, each, refusals)
 
 
 @settings(max_examples=100, deadline=None)
 @given(
     sequence=st.lists(events, min_size=8, max_size=40),
     wanted=requests,
-    refused=refusals,
+    refusals=refusals_of_a_worker,
     shuffle=st.randoms(),
 )
 def test_event_order_and_repeats_do_not_change_decisions(
-    sequence: list[Event], wanted: PlacementRequest, refused: frozenset[str], shuffle: Any
+    sequence: list[Event], wanted: PlacementRequest, refusals: Refusals, shuffle: Any
 ) -> None:
     facts = {
         (name, arguments[0] if isinstance(arguments[0], str) else _key(arguments[0])): (name, arguments)
@@ -290,9 +296,9 @@ def test_event_order_and_repeats_do_not_change_decisions(
         apply(one_event, ordered)
     for one_event in again:
         apply(one_event, shuffled)
-    assert join_checks(ordered, wanted, refused) == join_checks(shuffled, wanted, refused)
-    assert ordered.select(wanted, refused) == shuffled.select(wanted, refused)
-    assert ordered.explain(wanted, refused) == shuffled.explain(wanted, refused)
+    assert join_checks(ordered, wanted, refusals) == join_checks(shuffled, wanted, refusals)
+    assert ordered.select(wanted, refusals) == shuffled.select(wanted, refusals)
+    assert ordered.explain(wanted, refusals) == shuffled.explain(wanted, refusals)
     assert [free_on(ordered, name) for name in NODES] == [free_on(shuffled, name) for name in NODES]
     assert sizes_of(ordered) == sizes_of(shuffled)
 

@@ -14,6 +14,7 @@ from placement.types import (
     Device,
     DeviceID,
     JoinCheck,
+    Refusals,
     Role,
     SeatOffer,
     Taint,
@@ -158,11 +159,56 @@ def test_a_failed_condition_rules_out_the_claim(case: str) -> None:
     assert fleet.check(wanted, "claim") is check
 
 
+def closed(*claims: str) -> Refusals:
+    return Refusals(claims=frozenset(claims))
+
+
 def test_a_claim_that_just_refused_the_worker_is_excluded_by_uid() -> None:
     fleet = one_claim().fleet
-    assert fleet.select(request(), {"claim-uid"}) is None
-    assert fleet.check(request(), "claim", {"claim-uid"}) is JoinCheck.REFUSED
-    assert fleet.select(request(), {"uid-of-an-earlier-claim"}) is not None
+    assert fleet.select(request(), closed("claim-uid")) is None
+    assert fleet.check(request(), "claim", closed("claim-uid")) is JoinCheck.REFUSED
+    assert fleet.select(request(), closed("uid-of-an-earlier-claim")) is not None
+
+
+def three_shared_nodes() -> Scene:
+    """Return two claims on `a`, and one on `b` and `c`, in this order of preference."""
+    scene = Scene()
+    for name in "abc":
+        scene.node(name, 80, 80).shared(f"{name}-0", on=name)
+    return scene.shared("a-1", on="a", device="gpu-1")
+
+
+def test_a_node_that_just_refused_the_worker_closes_all_its_claims() -> None:
+    fleet = three_shared_nodes().fleet
+    refusals = Refusals(nodes=frozenset({"a"}), counts={"a": 1})
+    assert fleet.select(request(), refusals) == SeatOffer("b-0", "b-0-uid", "b")
+    assert fleet.check(request(), "a-1", refusals) is JoinCheck.REFUSED
+
+
+@pytest.mark.parametrize(
+    ("counts", "chosen"),
+    [
+        ({}, "a-0"),
+        ({"a": 1}, "b-0"),
+        ({"a": 1, "b": 1}, "c-0"),
+        ({"a": 1, "b": 2, "c": 2}, "a-0"),
+        ({"a": 3, "b": 2, "c": 2}, "b-0"),
+        ({"a": 1, "b": 1, "c": 1}, "a-0"),
+    ],
+)
+def test_open_claims_on_nodes_that_refused_the_worker_least_often_come_first(
+    counts: dict[str, int], chosen: str
+) -> None:
+    offer = three_shared_nodes().fleet.select(request(), Refusals(counts=counts))
+    assert offer is not None
+    assert offer.claim == chosen
+
+
+def test_a_worker_that_may_not_join_now_gets_no_seat_and_a_cause() -> None:
+    fleet = one_claim().fleet
+    refusals = Refusals(counts={"node": 2}, may_join=False)
+    assert fleet.select(request(), refusals) is None
+    assert fleet.explain(request(), refusals).causes == ("claims that fit have just refused this worker",)
 
 
 ACCEPTANCES: dict[str, tuple[Callable[[], Scene], dict[str, Any]]] = {
@@ -226,8 +272,8 @@ def test_the_next_best_claim_on_any_node_follows_a_closed_one() -> None:
         scene.node(name, 80, 80)
     scene.shared("a", device="gpu-0").shared("c", device="gpu-1")
     scene.shared("b", device="gpu-0", on="other").shared("d", device="gpu-1", on="other")
-    assert scene.fleet.select(request(), {"a-uid"}) == SeatOffer("b", "b-uid", "other")
-    assert scene.fleet.select(request(), {"a-uid", "b-uid"}) == SeatOffer("c", "c-uid", "node")
+    assert scene.fleet.select(request(), closed("a-uid")) == SeatOffer("b", "b-uid", "other")
+    assert scene.fleet.select(request(), closed("a-uid", "b-uid")) == SeatOffer("c", "c-uid", "node")
 
 
 def test_claims_on_nodes_of_different_classes_have_one_order() -> None:

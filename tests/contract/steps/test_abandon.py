@@ -325,17 +325,25 @@ async def test_an_abandoned_claim_is_offered_again_when_its_node_changes(cluster
         await cluster.wait_until(lambda: claim_of(cluster, "worker") == creator, "no claim", limit_seconds=5)
 
 
-async def test_a_new_claim_with_the_name_of_an_abandoned_one_is_offered(cluster: SimulatedCluster) -> None:
-    """The back-off holds claims by UID."""
-    async with simulated_controller(cluster, PATIENCE_SECONDS):
-        await refuse_without_visible_reason(cluster)
-        creator = claim_of(cluster, "creator")
-        await abandoned(cluster, creator)
+async def test_the_other_claims_of_a_refusing_node_are_not_offered_either(cluster: SimulatedCluster) -> None:
+    """What refuses a Pod, such as a disk, is the node's: its other devices would only cost more attempts."""
+    often = settings_with(placement_timeout_seconds=0.0, retry_interval_seconds=10.0)
+    async with simulated_controller(cluster, often):
+        cluster.fleet.add_nodes(1, NodeShape(gpus=2))
+        await submit(cluster, "creator", shared=False)
+        await submit(cluster, "shares")
+        cluster.scheduler.pause()
+        await submit(cluster, "worker")
         refuse(cluster, "worker")
-        await anyio.sleep(5)
-        document = cluster.server.get(CLAIMS, creator, NAMESPACE).copy()
-        cluster.server.store.remove(CLAIMS, ObjectKey(NAMESPACE, creator))
-        cluster.server.store.put(
-            CLAIMS, {**document, "metadata": {**document["metadata"], "uid": "another-uid"}}
-        )
-        await cluster.wait_until(lambda: claim_of(cluster, "worker") == creator, "no claim", limit_seconds=5)
+        await abandoned(cluster, claim_of(cluster, "shares"))
+        refuse(cluster, "worker")
+        edit_exclusive(cluster, "creator")
+        own = claim_of(cluster, "worker")
+        await anyio.sleep(40)
+        assert claim_of(cluster, "worker") == own
+        await cluster.wait_until(lambda: claim_of(cluster, "worker") != own, "not offered again")
+
+
+def edit_exclusive(cluster: SimulatedCluster, name: str) -> None:
+    """Let the claim of an exclusive worker accept others, which frees seats on it."""
+    edit_seats(cluster, claim_of(cluster, name), lambda seats: [s | {"exclusive": False} for s in seats])

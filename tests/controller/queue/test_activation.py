@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from controller.queue.activation import equivalence_class_of, reservation_of
 from informers.api import ObjectKey
-from placement.types import PlacementRequest
+from placement.types import NO_REFUSALS, PlacementRequest, Refusals
 from tests.controller.build import (
     Parts,
     allocation,
@@ -71,7 +71,7 @@ def test_host_memory_is_planned_only_once() -> None:
 
 def test_a_claim_that_refused_a_worker_goes_to_the_next_of_its_class() -> None:
     parts = one_shared_device(2)
-    parts.local_state.claim_backoff.add("uid-refused", claim("claim-a", allocated=allocation()))
+    parts.local_state.place_holds.add("uid-refused", claim("claim-a", allocated=allocation()))
     # The claim equals the cached one: a changed claim would end the refusal.
     parts.waiting("refused", 1)
     parts.waiting("next", 2)
@@ -153,8 +153,8 @@ WAITER = st.fixed_dictionaries(
 def test_a_plan_equals_letting_each_worker_choose_in_turn(
     limit: int, taken: int, waiters: list[dict[str, Any]]
 ) -> None:
-    refused = {f"uid-w{number}": tuple(sorted(w["refused"])) for number, w in enumerate(waiters)}
-    parts = Parts(max_seats_per_claim=limit, refused=lambda uid: refused.get(uid, ()))
+    refused = {f"uid-w{n}": Refusals(claims=frozenset(w["refused"])) for n, w in enumerate(waiters)}
+    parts = Parts(max_seats_per_claim=limit, refusals=lambda uid: refused.get(uid, NO_REFUSALS))
     for number in range(3):
         parts.host(f"node-{number}")
     holders = [seat(f"holder-{number}") for number in range(taken)]
@@ -184,7 +184,7 @@ def request_of(parts: Parts, key: ObjectKey) -> PlacementRequest:
     return request
 
 
-def choosing_in_turn(parts: Parts, refused: dict[str, tuple[str, ...]]) -> list[str]:
+def choosing_in_turn(parts: Parts, refused: dict[str, Refusals]) -> list[str]:
     """Let each waiting worker choose and keep a seat, oldest first."""
     found = []
     for key in parts.scheduling_queue:

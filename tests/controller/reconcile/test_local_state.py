@@ -1,4 +1,4 @@
-"""Local state of one process: claim back-off, allocation times, ages, and rejection back-off."""
+"""Local state of one process: place holds, allocation times, ages, and rejection back-off."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from controller.reconcile.backoff import RejectionBackoff
 from controller.reconcile.local_state import AllocationTimes, Milestone
 from tests.controller.build import Clock, Parts, allocation, claim, condition, node, workload
 
-CLAIM = "uid-claim-a"
+NODE = "node"
 
 
 @pytest.fixture
@@ -25,22 +25,26 @@ def parts() -> Parts:
 
 
 def refuse(parts: Parts, worker: str = "uid-w", name: str = "claim-a") -> None:
-    parts.local_state.claim_backoff.add(worker, claim(name, allocated=allocation()))
+    parts.local_state.place_holds.add(worker, claim(name, allocated=allocation()))
+
+
+def closed_nodes(parts: Parts, worker: str) -> frozenset[str]:
+    return parts.local_state.place_holds.refusals(worker).nodes
 
 
 def held_minutes(parts: Parts, worker: str = "uid-w") -> int:
-    """Return for how many minutes from now the claim is not offered to the worker."""
+    """Return for how many minutes from now the node is closed to the worker."""
     for minute in range(100):
-        if CLAIM not in parts.local_state.claim_backoff.held_claims(worker):
+        if NODE not in closed_nodes(parts, worker):
             return minute
         parts.clock.advance(minutes=1)
-    raise AssertionError("the claim is held forever")
+    raise AssertionError("the node is held forever")
 
 
-def test_a_claim_is_not_offered_to_the_worker_that_it_refused(parts: Parts) -> None:
+def test_a_node_is_closed_to_the_worker_that_it_refused(parts: Parts) -> None:
     refuse(parts)
-    assert parts.local_state.claim_backoff.held_claims("uid-w") == (CLAIM,)
-    assert parts.local_state.claim_backoff.held_claims("uid-of-another") == ()
+    assert closed_nodes(parts, "uid-w") == {NODE}
+    assert closed_nodes(parts, "uid-of-another") == set()
 
 
 def test_the_hold_doubles_with_each_refusal_from_one_minute_to_thirty(parts: Parts) -> None:
@@ -54,9 +58,9 @@ def test_the_hold_doubles_with_each_refusal_from_one_minute_to_thirty(parts: Par
 def test_a_hold_ends_after_exactly_its_time(parts: Parts) -> None:
     refuse(parts)
     parts.clock.advance(seconds=59.999)
-    assert parts.local_state.claim_backoff.held_claims("uid-w") == (CLAIM,)
+    assert closed_nodes(parts, "uid-w") == {NODE}
     parts.clock.advance(seconds=0.001)
-    assert parts.local_state.claim_backoff.held_claims("uid-w") == ()
+    assert closed_nodes(parts, "uid-w") == set()
 
 
 @pytest.mark.parametrize(
@@ -66,33 +70,101 @@ def test_a_hold_ends_after_exactly_its_time(parts: Parts) -> None:
         ("WaitingForCapacity: claim-a is gone", False),
     ],
 )
-def test_a_claim_abandoned_by_another_process_is_held_too(parts: Parts, reason: str, is_held: bool) -> None:
+def test_a_node_left_by_another_process_is_held_too(parts: Parts, reason: str, is_held: bool) -> None:
     before = workload("w", status={"claimName": "claim-a", "assignmentID": "x"})
     after = workload("w", status={"reason": reason})
-    parts.local_state.claim_backoff.observe_status(before, after)
-    parts.local_state.claim_backoff.observe_status(before, after)
-    assert (parts.local_state.claim_backoff.held_claims(after.uid) == (CLAIM,)) is is_held
+    parts.local_state.place_holds.observe_status(before, after)
+    parts.local_state.place_holds.observe_status(before, after)
+    assert (closed_nodes(parts, after.uid) == {NODE}) is is_held
     parts.clock.advance(seconds=61)
-    assert parts.local_state.claim_backoff.held_claims(after.uid) == (), (
-        "two events of one abandonment are one refusal"
-    )
+    assert closed_nodes(parts, after.uid) == set(), "two events of one abandonment are one refusal"
 
 
-def test_each_claim_has_its_own_hold(parts: Parts) -> None:
-    parts.shared("claim-b")
+def test_each_node_has_its_own_hold(parts: Parts) -> None:
+    parts.host("other")
     refuse(parts)
     parts.clock.advance(seconds=45)
-    refuse(parts, name="claim-b")
-    assert parts.local_state.claim_backoff.held_claims("uid-w") == (CLAIM, "uid-claim-b")
+    parts.local_state.place_holds.add("uid-w", claim("claim-b", allocated=allocation("other")))
+    assert closed_nodes(parts, "uid-w") == {NODE, "other"}
     parts.clock.advance(seconds=30)
-    assert parts.local_state.claim_backoff.held_claims("uid-w") == ("uid-claim-b",)
+    assert closed_nodes(parts, "uid-w") == {"other"}
+
+
+def test_refusals_by_an_open_node_still_count(parts: Parts) -> None:
+    refuse(parts)
+    parts.clock.advance(minutes=5)
+    assert parts.local_state.place_holds.refusals("uid-w").counts == {NODE: 1}
+
+
+def may_join(parts: Parts) -> bool:
+    return parts.local_state.place_holds.refusals("uid-w").may_join
+
+
+def test_after_a_refusal_the_workers_own_claim_asks_before_the_next_seat(parts: Parts) -> None:
+    assert may_join(parts)
+    refuse(parts)
+    assert parts.local_state.place_holds.asks_first("uid-w")
+    parts.clock.advance(hours=1)
+    assert not may_join(parts), "only the answer to its own claim counts, not the time"
+    parts.local_state.place_holds.record_asked("uid-w")
+    assert may_join(parts)
+    assert not parts.local_state.place_holds.asks_first("uid-w")
+
+
+def test_from_the_second_refusal_on_seats_are_two_to_thirty_minutes_apart(parts: Parts) -> None:
+    pauses = []
+    for _ in range(7):
+        refuse(parts)
+        parts.local_state.place_holds.record_asked("uid-w")
+        minutes = 0
+        while not may_join(parts):
+            parts.clock.advance(minutes=1)
+            minutes += 1
+        pauses.append(minutes)
+    assert pauses == [0, 2, 4, 8, 16, 30, 30]
+
+
+def ended(parts: Parts, name: str, *, terminal: bool) -> None:
+    """Let a worker on the node end, or be deleted."""
+    running = workload(name, status={"phase": "Running", "nodeName": NODE})
+    parts.put(running)
+    if terminal:
+        parts.put(workload(name, status={"phase": "Succeeded", "nodeName": NODE}))
+    parts.caches.workloads.store.apply_delete(running)
+
+
+@pytest.mark.parametrize("terminal", [True, False], ids=["ended", "deleted"])
+def test_the_end_of_a_worker_on_the_node_ends_the_hold_of_all(parts: Parts, terminal: bool) -> None:
+    refuse(parts)
+    refuse(parts, "uid-v")
+    ended(parts, "another", terminal=terminal)
+    assert closed_nodes(parts, "uid-w") == closed_nodes(parts, "uid-v") == set()
+    refuse(parts)
+    assert held_minutes(parts) == 2, "the node is the same, so the earlier refusal counts"
+
+
+def closed_claims(parts: Parts) -> frozenset[str]:
+    return parts.local_state.place_holds.refusals("uid-of-anybody").claims
+
+
+def test_a_claim_is_closed_to_everybody_for_its_hold(parts: Parts) -> None:
+    for minutes in (1, 2, 4):
+        parts.local_state.place_holds.close_to_all(claim("claim-a", allocated=allocation()))
+        parts.clock.advance(minutes=minutes, seconds=-1)
+        assert closed_claims(parts) == {"uid-claim-a"}
+        parts.clock.advance(seconds=1)
+        assert closed_claims(parts) == set()
 
 
 NODE_CHANGES: dict[str, dict[str, Any]] = {
     "cordoned": {"spec": {"unschedulable": True}},
     "tainted": {"spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]}},
     "resized": {"allocatable": {"memory": "128Gi", "cpu": "16", "pods": "110"}},
+    "resized in a resource that the fleet does not count": {
+        "allocatable": {"memory": "512Gi", "cpu": "64", "pods": "110", "ephemeral-storage": "2Ti"}
+    },
     "given another role": {"labels": {"openrl.io/sampler": "true"}},
+    "given a label of others": {"labels": {"disk": "ssd"}},
     "not ready": {"conditions": []},
 }
 
@@ -101,39 +173,35 @@ NODE_CHANGES: dict[str, dict[str, Any]] = {
 def test_a_relevant_node_change_ends_the_hold(parts: Parts, change: dict[str, Any]) -> None:
     refuse(parts)
     parts.put(node(**change))
-    assert parts.local_state.claim_backoff.held_claims("uid-w") == ()
+    assert closed_nodes(parts, "uid-w") == set()
     refuse(parts)
     assert held_minutes(parts) == 1, "earlier refusals do not count after the change"
 
 
 def test_an_irrelevant_node_change_keeps_the_hold(parts: Parts) -> None:
     refuse(parts)
-    parts.put(node(labels={"team": "rl"}))
-    assert parts.local_state.claim_backoff.held_claims("uid-w") == (CLAIM,)
+    parts.put(node(meta={"annotations": {"team": "rl"}}))
+    assert closed_nodes(parts, "uid-w") == {NODE}
 
 
 def test_deletion_of_the_node_ends_the_hold(parts: Parts) -> None:
     refuse(parts)
     parts.caches.nodes.store.apply_delete(node())
-    assert parts.local_state.claim_backoff.held_claims("uid-w") == ()
+    assert closed_nodes(parts, "uid-w") == set()
 
 
-def test_a_new_allocation_ends_the_hold(parts: Parts) -> None:
-    refuse(parts)
-    parts.put(claim("claim-a", allocated=allocation(device_name="gpu-1")))
-    assert parts.local_state.claim_backoff.held_claims("uid-w") == ()
+CLAIM_CHANGES: dict[str, dict[str, Any]] = {
+    "allocated anew": {"allocated": allocation(device_name="gpu-1")},
+    "not allocated": {},
+    "another claim of that name": {"allocated": allocation(), "meta": {"uid": "uid-later"}},
+}
 
 
-def test_loss_of_the_allocation_ends_the_hold(parts: Parts) -> None:
-    refuse(parts)
-    parts.put(claim("claim-a"))
-    assert parts.local_state.claim_backoff.held_claims("uid-w") == ()
-
-
-def test_a_new_claim_with_the_same_name_is_not_held(parts: Parts) -> None:
-    refuse(parts)
-    parts.put(claim("claim-a", allocated=allocation(), meta={"uid": "uid-later"}))
-    assert parts.local_state.claim_backoff.held_claims("uid-w") == ()
+@pytest.mark.parametrize("change", CLAIM_CHANGES.values(), ids=CLAIM_CHANGES)
+def test_a_changed_claim_is_open_to_everybody_again(parts: Parts, change: dict[str, Any]) -> None:
+    parts.local_state.place_holds.close_to_all(claim("claim-a", allocated=allocation()))
+    parts.put(claim("claim-a", **change))
+    assert closed_claims(parts) == set()
 
 
 def waited(parts: Parts, worker: Workload) -> timedelta:
@@ -148,7 +216,7 @@ def test_settling_a_placed_worker_drops_the_state_of_its_wait(parts: Parts) -> N
     parts.local_state.ages.exempt(worker.uid)
     assert waited(parts, worker) == timedelta()
     parts.local_state.settle(worker.uid)
-    assert parts.local_state.claim_backoff.held_claims(worker.uid) == ()
+    assert closed_nodes(parts, worker.uid) == set()
     assert waited(parts, worker) == timedelta(minutes=1), "the exemption is gone"
     refuse(parts, worker.uid)
     assert held_minutes(parts, worker.uid) == 1, "the back-off starts again"
@@ -162,7 +230,7 @@ def test_all_state_of_a_deleted_workload_is_dropped(parts: Parts) -> None:
     parts.local_state.rejection_backoff.add(worker.uid)
     parts.local_state.ages.observe(worker, None)
     parts.caches.workloads.store.apply_delete(worker)
-    assert parts.local_state.claim_backoff.held_claims(worker.uid) == ()
+    assert closed_nodes(parts, worker.uid) == set()
     assert parts.local_state.rejection_backoff.count(worker.uid) == 0
     assert repr(parts.local_state.ages) == "<Ages workers=0 waiting=0>"
 

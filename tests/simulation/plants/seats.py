@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import ledger.booking
+from controller.api import convert
 from controller.api.core import OwnedObject
 from controller.api.dra import ResourceClaim
 from controller.api.status import Assignment
@@ -104,7 +105,7 @@ def adopted_under_its_old_assignment() -> AbstractContextManager[None]:
             claim, owner_uid = context.claim(name), seat_choice.claim_owner_uid(context, name)
             if claim is None or claim.deleting or owner_uid is None or name == workload.status.claim_name:
                 continue
-            if claim.metadata.uid in context.local_state.claim_backoff.held_claims(workload.uid):
+            if convert.claim_node(claim) in context.local_state.place_holds.refusals(workload.uid).nodes:
                 continue
             if workload.status.claim_name and not claim.allocated:
                 continue
