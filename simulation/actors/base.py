@@ -107,6 +107,7 @@ class Delays:
     garbage_seconds: float = 0.3
     orphaned_pod_seconds: float = 40.0
     quota_seconds: float = 1.0
+    eviction_seconds: float = 0.1
     spread: float = 0.0
 
     def draw(self, seconds: float, rng: Random) -> float:

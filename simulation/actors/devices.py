@@ -7,9 +7,11 @@ is no backtracking across requests, because our claims have one request.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from controller.api import convert
+import msgspec
+
+from controller.api import convert, core
 from controller.api.dra import SLICES as SLICE_RESOURCE
 from controller.api.dra import Device as DeviceObject
 from controller.api.dra import ResourceSlice
@@ -45,8 +47,12 @@ class Inventory:
     invalid_nodes: frozenset[str]
 
 
-def read_inventory(slices: Iterable[Record]) -> Inventory:
-    """Return the devices of complete, valid pools in their newest generation, by node, pool and slice."""
+def read_inventory(slices: Iterable[Record], taint_rules: Iterable[Record] = ()) -> Inventory:
+    """Return the devices of complete, valid pools in their newest generation, by node, pool and slice.
+
+    A DeviceTaintRule adds its taint to the device that it selects by driver, pool and name.
+    """
+    rules = [record.document["spec"] for record in taint_rules]
     by_pool: dict[tuple[str, str, str], list[ResourceSlice]] = {}
     for record in slices:
         resource_slice = SLICE_RESOURCE.decode(record.data)
@@ -58,7 +64,7 @@ def read_inventory(slices: Iterable[Record]) -> Inventory:
         newest = max(resource_slice.spec.pool.generation for resource_slice in pool)
         current = [resource_slice for resource_slice in pool if resource_slice.spec.pool.generation == newest]
         if len(current) == current[0].spec.pool.resource_slice_count:
-            devices = [device for each in current for device in _devices(each)]
+            devices = [_tainted(device, rules) for each in current for device in _devices(each)]
             if len({device.identity for device in devices}) < len(devices):
                 invalid_nodes.add(node)
             else:
@@ -69,6 +75,16 @@ def read_inventory(slices: Iterable[Record]) -> Inventory:
 def _devices(resource_slice: ResourceSlice) -> Iterator[Device]:
     spec = resource_slice.spec
     return (_device(spec.driver, spec.pool.name, device) for device in spec.devices)
+
+
+def _tainted(device: Device, rules: Iterable[Document]) -> Device:
+    identity = device.identity
+    named = {"driver": identity.driver, "pool": identity.pool, "device": identity.device}
+    added = [rule["taint"] for rule in rules if named.items() >= rule["deviceSelector"].items()]
+    if not added:
+        return device
+    taints = convert.taints(msgspec.convert(added, list[core.Taint]))
+    return replace(device, taints=(*device.taints, *taints))
 
 
 def _device(driver: str, pool: str, device: DeviceObject) -> Device:

@@ -1,4 +1,4 @@
-"""Node filters other than devices: cordon, taints, affinity, and resources.
+"""Node filters other than devices: cordon, taints, affinity, host ports, resources, and anti-affinity.
 
 The reasons are kube-scheduler's own texts; the first plugin that rejects a node gives the reason.
 """
@@ -6,7 +6,7 @@ The reasons are kube-scheduler's own texts; the first plugin that rejects a node
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from controller.api import convert, core
 from controller.api.pods import PODS, effective_request_of
@@ -20,23 +20,43 @@ FINAL_PHASES = ("Succeeded", "Failed")
 
 NOTHING_ASSUMED: Mapping[str, str] = {}
 
-RESOURCE_REASONS = ("Insufficient cpu", "Insufficient memory", "Too many pods")
+DISK = "ephemeral-storage"
+NO_FREE_PORT = "node(s) didn't have free ports for the requested pod ports"
+ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
+RESOURCE_REASONS = (
+    "Insufficient cpu",
+    "Insufficient memory",
+    f"Insufficient {DISK}",
+    "Too many pods",
+    NO_FREE_PORT,
+    ANTI_AFFINITY,
+)
 """The reasons that the end of another Pod can remove."""
 
 
 @dataclass
 class Use:
-    """The sum of the requests of a node's Pods."""
+    """What a node's Pods use: the sum of their requests, their host ports, and their labels."""
 
     memory_bytes: int = 0
     cpu_millis: int = 0
     pods: int = 0
+    disk_bytes: int = 0
+    host_ports: set[int] = field(default_factory=set)
+    labels: list[Mapping[str, str]] = field(default_factory=list)
 
     def add(self, amounts: Amounts) -> None:
         """Add the requests of one Pod."""
         self.memory_bytes += amounts.memory_bytes or 0
         self.cpu_millis += amounts.cpu_millis
         self.pods += 1
+
+    def add_pod(self, pod: Record) -> None:
+        """Add all that a Pod uses."""
+        self.add(request_of(pod))
+        self.disk_bytes += _disk_of(pod.document)
+        self.host_ports |= _host_ports_of(pod.document)
+        self.labels.append(pod.metadata.get("labels") or {})
 
 
 def request_of(pod: Record) -> Amounts:
@@ -45,7 +65,7 @@ def request_of(pod: Record) -> Amounts:
 
 
 def uses(pods: Iterable[Record], assumed: Mapping[str, str] = NOTHING_ASSUMED) -> dict[str, Use]:
-    """Return the requests on each node of the Pods that are bound there and have not ended.
+    """Return what the Pods use on each node that are bound there and have not ended.
 
     `assumed` maps the UIDs of Pods that are about to be bound to their nodes; these Pods count as bound.
     """
@@ -53,7 +73,7 @@ def uses(pods: Iterable[Record], assumed: Mapping[str, str] = NOTHING_ASSUMED) -
     for pod in pods:
         node = pod.document["spec"].get("nodeName") or assumed.get(pod.uid)
         if node and pod.document["status"].get("phase") not in FINAL_PHASES:
-            totals.setdefault(node, Use()).add(request_of(pod))
+            totals.setdefault(node, Use()).add_pod(pod)
     return totals
 
 
@@ -71,19 +91,69 @@ def rejections(pod: Document, request: Amounts, node: Record, use: Use) -> Itera
     if not _matches_affinity(pod["spec"], node):
         yield "node(s) didn't match Pod's node affinity/selector"
         return
-    yield from _resource_shortages(node.document.get("status", {}).get("allocatable") or {}, request, use)
+    if _host_ports_of(pod) & use.host_ports:
+        yield NO_FREE_PORT
+        return
+    shortages = list(_shortages(pod, request, node, use))
+    yield from shortages
+    if not shortages and _is_kept_apart(pod["spec"], use):
+        yield ANTI_AFFINITY
 
 
-def fits(request: Amounts, node: Record, use: Use) -> bool:
-    """Return whether the node has resources for one more Pod."""
-    return not any(
-        _resource_shortages(node.document.get("status", {}).get("allocatable") or {}, request, use)
+def _shortages(pod: Document, request: Amounts, node: Record, use: Use) -> Iterator[str]:
+    allocatable = node.document.get("status", {}).get("allocatable") or {}
+    yield from _resource_shortages(allocatable, request, use)
+    disk_bytes = _disk_of(pod)
+    if disk_bytes and use.disk_bytes + disk_bytes > parse_bytes(allocatable.get(DISK, "0")):
+        yield f"Insufficient {DISK}"
+
+
+def _containers(pod: Document) -> Iterator[Document]:
+    """Yield the containers that run side by side: plain ones and sidecars."""
+    yield from pod["spec"].get("containers") or ()
+    for container in pod["spec"].get("initContainers") or ():
+        if container.get("restartPolicy") == "Always":
+            yield container
+
+
+def _disk_of(pod: Document) -> int:
+    return sum(
+        parse_bytes((container.get("resources") or {}).get("requests", {}).get(DISK, "0"))
+        for container in _containers(pod)
     )
 
 
-def fits_when_empty(request: Amounts, node: Record) -> bool:
-    """Return whether the node would have the resources if it ran no Pod."""
-    return fits(request, node, Use())
+def _host_ports_of(pod: Document) -> set[int]:
+    return {
+        port["hostPort"]
+        for container in _containers(pod)
+        for port in container.get("ports") or ()
+        if port.get("hostPort")
+    }
+
+
+def _is_kept_apart(spec: Document, use: Use) -> bool:
+    """Return whether the Pod's required anti-affinity, per node and by labels, matches a Pod of the node."""
+    terms = ((spec.get("affinity") or {}).get("podAntiAffinity") or {}).get(
+        "requiredDuringSchedulingIgnoredDuringExecution"
+    )
+    selectors = [term["labelSelector"].get("matchLabels") or {} for term in terms or ()]
+    return any(
+        all(labels.get(key) == value for key, value in selector.items())
+        for selector in selectors
+        for labels in use.labels
+    )
+
+
+def fits(pod: Document, request: Amounts, node: Record, use: Use) -> bool:
+    """Return whether the node has ports and resources for one more Pod."""
+    free = not _host_ports_of(pod) & use.host_ports and not _is_kept_apart(pod["spec"], use)
+    return free and not any(_shortages(pod, request, node, use))
+
+
+def fits_when_empty(pod: Document, request: Amounts, node: Record) -> bool:
+    """Return whether the Pod would fit if the node ran no other."""
+    return fits(pod, request, node, Use())
 
 
 def _resource_shortages(allocatable: Mapping[str, str], request: Amounts, use: Use) -> Iterator[str]:

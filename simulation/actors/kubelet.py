@@ -51,7 +51,7 @@ class Kubelet(Actor):
         self._end(pod, "Failed", exit_code=1, message=message)
 
     def disrupt(self, pod: ObjectKey, reason: str = "TerminationByKubelet") -> None:
-        """Evict the Pod (pressure, preemption, shutdown), with condition `DisruptionTarget`."""
+        """End the Pod (pressure, preemption, shutdown), with condition `DisruptionTarget`."""
 
         def change(document: Document) -> None:
             status = document["status"]
@@ -61,6 +61,11 @@ class Kubelet(Actor):
             )
 
         self._context.server.edit(PODS, pod, change, subresource="status")
+
+    def evict_for_own_fault(self, pod: ObjectKey) -> None:
+        """Evict a Pod that used more disk than its limit: without condition `DisruptionTarget`."""
+        message = "Pod ephemeral local storage usage exceeds the total limit of containers 1Gi. "
+        self._end(pod, "Failed", exit_code=KILLED, message="", reason="Evicted", pod_message=message)
 
     def reject(self, pod: ObjectKey, reason: str = "UnexpectedAdmissionError") -> None:
         """Reject the Pod before any container starts."""
@@ -123,6 +128,22 @@ class Kubelet(Actor):
                 status["conditions"] = condition(status, "Ready", "True", timestamp=self._timestamp())
 
         self._context.server.edit(PODS, key, change, subresource="status")
+        deadline = pod.document["spec"].get("activeDeadlineSeconds")
+        if deadline and not held:
+            self._schedule(deadline, f"deadline {uid}", key, lambda: self._expire(key, uid))
+
+    def _expire(self, key: ObjectKey, uid: str) -> None:
+        pod = self._get_managed(key, uid)
+        if pod is not None and not pod.deleting and pod.document["status"].get("phase") == "Running":
+            message = "Pod was active on the node longer than the specified deadline"
+            self._end(
+                key,
+                "Failed",
+                exit_code=KILLED,
+                message="",
+                reason="DeadlineExceeded",
+                pod_message=message,
+            )
 
     def _stop(self, key: ObjectKey, uid: str) -> None:
         pod = self._get_managed(key, uid)
@@ -132,12 +153,23 @@ class Kubelet(Actor):
             self._end(key, "Failed", exit_code=KILLED, message="")
         self._context.server.delete(PODS, key.name, key.namespace, grace_seconds=0)
 
-    def _end(self, key: ObjectKey, phase: str, *, exit_code: int, message: str) -> None:
+    def _end(
+        self,
+        key: ObjectKey,
+        phase: str,
+        *,
+        exit_code: int,
+        message: str,
+        reason: str = "",
+        pod_message: str = "",
+    ) -> None:
+        """End all containers. Only the kubelet's own decisions give the Pod a reason and a message."""
         ended = {"exitCode": exit_code, "reason": "Error" if exit_code else "Completed", "message": message}
 
         def change(document: Document) -> None:
             status = document["status"]
             status["phase"] = phase
+            status |= {"reason": reason, "message": pod_message} if reason else {}
             status["containerStatuses"] = _containers(document, {"terminated": ended})
             status["conditions"] = condition(status, "Ready", "False", timestamp=self._timestamp())
 

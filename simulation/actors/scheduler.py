@@ -20,7 +20,7 @@ from simulation.actors.devices import Allocation, Inventory, read_inventory
 from simulation.actors.fitting import FINAL_PHASES
 from simulation.actors.scheduling import Attempt, Errored, Gated, Placement, Unschedulable
 from simulation.apiserver.documents import Document, Record
-from simulation.apiserver.kinds import CLAIMS, DEVICE_CLASSES, NODES, PODS, SLICES
+from simulation.apiserver.kinds import CLAIMS, DEVICE_CLASSES, DEVICE_TAINT_RULES, NODES, PODS, SLICES
 from simulation.apiserver.refusals import Refusal
 from simulation.apiserver.store import Change
 
@@ -60,7 +60,7 @@ class Scheduler(Actor):
     # Mapping changes to Pods.
 
     def _deliver(self, change: Change) -> None:
-        if change.kind is SLICES:
+        if change.kind in {SLICES, DEVICE_TAINT_RULES}:
             self._inventory = None
         super()._deliver(change)
 
@@ -72,7 +72,7 @@ class Scheduler(Actor):
                 self._on_claim(change)
             case kind if kind is NODES and _node_changed(change):
                 self._activate(lambda _waiting: True)
-            case kind if kind in {SLICES, DEVICE_CLASSES}:
+            case kind if kind in {SLICES, DEVICE_CLASSES, DEVICE_TAINT_RULES}:
                 self._activate(lambda _waiting: True)
             case _:
                 pass
@@ -124,7 +124,7 @@ class Scheduler(Actor):
             return
         store = self._context.server.store
         if self._inventory is None:
-            self._inventory = read_inventory(store.all(SLICES))
+            self._inventory = read_inventory(store.all(SLICES), store.all(DEVICE_TAINT_RULES))
         result = Attempt(store, self._inventory, pod, self._binding).run()
         match result:
             case Placement():

@@ -149,7 +149,7 @@ class Attempt:
             use = used.get(name, Use())
             reasons = list(rejections(self._pod.document, self._request, node, use))
             if reasons and all(reason in RESOURCE_REASONS for reason in reasons):
-                totals.preemptible += fits_when_empty(self._request, node)
+                totals.preemptible += fits_when_empty(self._pod.document, self._request, node)
             if not reasons:
                 pinned = [claim for claim in claims if _is_elsewhere(claim, node)]
                 unused = (claim.key for claim in pinned if _is_used_by_no_other(claim, self._pod.uid))

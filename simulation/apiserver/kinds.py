@@ -81,6 +81,10 @@ SLICES = Kind(
 DEVICE_CLASSES = Kind(
     DRA, "v1", "deviceclasses", "DeviceClass", namespaced=False, status=False, generation=True
 )
+DEVICE_TAINT_RULES = Kind(
+    DRA, "v1alpha3", "devicetaintrules", "DeviceTaintRule", namespaced=False, status=False
+)
+"""Written by administrators of the simulation only: no client is served this kind."""
 WORKLOADS = Kind(
     OPENRL,
     "v1alpha1",

@@ -14,8 +14,8 @@ from placement.quantity import parse_bytes
 from placement.types import Amounts
 from simulation.actors.devices import allocated_devices, allocation_results, read_inventory
 from simulation.actors.fitting import Use, fits, request_of, uses
-from simulation.apiserver.documents import Record
-from simulation.apiserver.kinds import CLAIMS, LEDGERS, NODES, PODS, SLICES, WORKLOADS
+from simulation.apiserver.documents import Document, Record
+from simulation.apiserver.kinds import CLAIMS, DEVICE_TAINT_RULES, LEDGERS, NODES, PODS, SLICES, WORKLOADS
 from simulation.apiserver.server import ApiServer
 from simulation.cluster.nodes import DRIVER, ENABLED_LABEL
 from simulation.cluster.workloads import worker_pod_name
@@ -37,6 +37,8 @@ class Need:
     devices: int
     shares: bool
     request: Amounts
+    pod: Document
+    """Its Pod or, until it has one, its template."""
 
 
 class IdleCapacity:
@@ -51,7 +53,7 @@ class IdleCapacity:
         self._claims = {record.key: record for record in store.all(CLAIMS)}
         self._pods = {record.key: record for record in store.all(PODS)}
         self._nodes = {record.key.name: record for record in store.all(NODES)}
-        self._devices = read_inventory(store.all(SLICES)).devices
+        self._devices = read_inventory(store.all(SLICES), store.all(DEVICE_TAINT_RULES)).devices
         self._allocated = allocated_devices(self._claims.values())
         self._memory = {
             device.identity: device.cel.capacity_of(DRIVER).get("memory", 0)
@@ -92,7 +94,8 @@ class IdleCapacity:
                 parse_bytes(str(spec["accelerator"]["memory"])),
                 devices,
                 devices == 1 and not spec.get("exclusive"),
-                request_of(template if pod is None else pod),
+                request_of(pod or template),
+                (pod or template).document,
             )
 
     # A seat.
@@ -135,7 +138,7 @@ class IdleCapacity:
         roles = [role for role in ROLES if labels.get(f"openrl.io/{role}") is not None]
         if roles and labels.get(f"openrl.io/{need.role}") != "true":
             return False
-        return fits(need.request, node, self._uses.get(node.key.name, Use()))
+        return fits(need.pod, need.request, node, self._uses.get(node.key.name, Use()))
 
     def _add_unbound_seats(self) -> None:
         """Add the requests of seats whose Pods are not bound yet to the node usage."""

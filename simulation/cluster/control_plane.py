@@ -16,6 +16,7 @@ from simulation.actors.kubelet import Kubelet
 from simulation.actors.namespaces import NamespaceController
 from simulation.actors.quotas import QuotaController
 from simulation.actors.scheduler import Scheduler
+from simulation.actors.taint_evictions import DeviceTaintEviction, NodeTaintEviction
 from simulation.apiserver.server import ApiServer
 from simulation.apiserver.watches import Watches
 from simulation.cluster.nodes import NodeSetup
@@ -46,4 +47,6 @@ class ControlPlane:
         self.garbage_collector = GarbageCollector(context, self.streams.get("garbage collector"))
         self.namespace_controller = NamespaceController(context, self.streams.get("namespace controller"))
         self.quota_controller = QuotaController(context, self.streams.get("quota controller"))
+        self.node_taint_eviction = NodeTaintEviction(context, self.streams.get("node taint eviction"))
+        self.device_taint_eviction = DeviceTaintEviction(context, self.streams.get("device taint eviction"))
         self.fleet = NodeSetup(self.server)

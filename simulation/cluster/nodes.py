@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from informers.api import ObjectKey
 from simulation.apiserver.documents import Document
-from simulation.apiserver.kinds import DEVICE_CLASSES, NODES, SLICES
+from simulation.apiserver.kinds import DEVICE_CLASSES, DEVICE_TAINT_RULES, NODES, SLICES
 from simulation.apiserver.server import ApiServer
 
 DRIVER = "gpu.nvidia.com"
@@ -22,6 +22,7 @@ class NodeShape:
     gpu_memory: str = "80Gi"
     host_memory: str = "512Gi"
     cpu: str = "64"
+    disk: str = "1Ti"
     pods: int = 110
     enabled: bool = True
     roles: tuple[str, ...] = ()
@@ -65,6 +66,7 @@ class NodeSetup:
         """Create a ready Node and publish its GPUs."""
         shape = shape or NodeShape()
         resources = {"cpu": shape.cpu, "memory": shape.host_memory, "pods": str(shape.pods)}
+        resources["ephemeral-storage"] = shape.disk
         status = {"capacity": resources, "allocatable": resources, "conditions": [_ready("True")]}
         labels = {"kubernetes.io/hostname": name, **shape.all_labels()}
         body = {"metadata": {"name": name, "labels": labels}, "spec": {}, "status": status}
@@ -92,6 +94,39 @@ class NodeSetup:
             document["spec"] |= _pool(node, generation, slice_count, memories)
 
         self._server.edit(SLICES, ObjectKey("", slice_name(node, driver)), change)
+
+    def taint_devices(
+        self, node: str, *taints: Mapping[str, str], devices: Sequence[str] = (), driver: str = DRIVER
+    ) -> None:
+        """Set the taints of a node's devices, or of those that are named, as its driver does."""
+
+        def change(document: Document) -> None:
+            for device in document["spec"].get("devices") or ():
+                if not devices or device["name"] in devices:
+                    device["taints"] = [dict(taint) for taint in taints]
+
+        self._server.edit(SLICES, ObjectKey("", slice_name(node, driver)), change)
+
+    def add_taint_rule(
+        self, name: str, *, pool: str, device: str, taint: Mapping[str, str], driver: str = DRIVER
+    ) -> None:
+        """Taint one device by a DeviceTaintRule, as an administrator does."""
+        selector = {"driver": driver, "pool": pool, "device": device}
+        body = {"metadata": {"name": name}, "spec": {"deviceSelector": selector, "taint": dict(taint)}}
+        self._server.create(DEVICE_TAINT_RULES, "", body)
+
+    def remove_taint_rule(self, name: str) -> None:
+        """Delete a DeviceTaintRule."""
+        self._server.delete(DEVICE_TAINT_RULES, name)
+
+    def set_allocatable(self, node: str, **amounts: str) -> None:
+        """Set allocatable resources of a node."""
+        named = {name.replace("_", "-"): amount for name, amount in amounts.items()}
+
+        def change(document: Document) -> None:
+            document["status"]["allocatable"] |= named
+
+        self._server.edit(NODES, ObjectKey("", node), change, subresource="status")
 
     def remove_node(self, name: str) -> None:
         """Delete a Node and its ResourceSlice; garbage collection deletes its Pods."""
