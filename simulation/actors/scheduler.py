@@ -26,7 +26,7 @@ from simulation.apiserver.store import Change
 
 PROTECTION = "resource.kubernetes.io/delete-protection"
 PROFILE = "default-scheduler"
-"""Pods with another scheduler name are ignored."""
+"""The scheduler name of most Pods. Pods that name an unknown scheduler are ignored."""
 BACKOFF_MIN_SECONDS = 1.0
 BACKOFF_MAX_SECONDS = 10.0
 FLUSH_SECONDS = 300.0
@@ -53,9 +53,20 @@ class Scheduler(Actor):
         self._inventory: Inventory | None = None
         self._waiting: dict[str, _Waiting] = {}
         self._binding: dict[str, str] = {}
+        self._profiles = [PROFILE]
 
     def __repr__(self) -> str:
         return f"<Scheduler waiting={len(self._waiting)} binding={len(self._binding)}>"
+
+    def serve(self, profile: str) -> None:
+        """Schedule the Pods with this scheduler name, too, from now on."""
+        if profile not in self._profiles:
+            self._profiles.append(profile)
+        self._resync()
+
+    def ignore(self, profile: str) -> None:
+        """Schedule the Pods with this scheduler name no longer."""
+        self._profiles = [known for known in self._profiles if known != profile]
 
     # Mapping changes to Pods.
 
@@ -81,7 +92,7 @@ class Scheduler(Actor):
         pod = change.record
         if change.type is WatchEventType.DELETED:
             self._waiting.pop(pod.uid, None)
-        elif pod.uid not in self._waiting and _schedulable(pod):
+        elif pod.uid not in self._waiting and self._is_schedulable(pod):
             self._enqueue(pod.key, pod.uid)
         ended = change.type is WatchEventType.DELETED or _phase(pod) in FINAL_PHASES
         if ended and pod.document["spec"].get("nodeName"):
@@ -112,14 +123,20 @@ class Scheduler(Actor):
 
     def _resync(self) -> None:
         for pod in self._context.server.store.all(PODS):
-            if _schedulable(pod):
+            if self._is_schedulable(pod):
                 self._enqueue(pod.key, pod.uid)
+
+    def _is_schedulable(self, pod: Record) -> bool:
+        spec = pod.document["spec"]
+        bound_or_gated = spec.get("nodeName") or spec.get("schedulingGates")
+        ours = spec.get("schedulerName", PROFILE) in self._profiles
+        return ours and not bound_or_gated and not pod.deleting and _phase(pod) not in FINAL_PHASES
 
     # One attempt.
 
     def _try(self, key: ObjectKey, uid: str) -> None:
         pod = self._get(PODS, key, uid)
-        if pod is None or not _schedulable(pod) or uid in self._binding:
+        if pod is None or not self._is_schedulable(pod) or uid in self._binding:
             self._waiting.pop(uid, None)
             return
         store = self._context.server.store
@@ -227,13 +244,6 @@ class Scheduler(Actor):
         for claim in self._context.server.store.all(CLAIMS):
             if any(c["uid"] == uid for c in _status(claim).get("reservedFor") or ()):
                 self._context.server.edit(CLAIMS, claim.key, change, subresource="status")
-
-
-def _schedulable(pod: Record) -> bool:
-    spec = pod.document["spec"]
-    bound_or_gated = spec.get("nodeName") or spec.get("schedulingGates")
-    ours = spec.get("schedulerName", PROFILE) == PROFILE
-    return ours and not bound_or_gated and not pod.deleting and _phase(pod) not in FINAL_PHASES
 
 
 def _claim_keys(pod: Record) -> list[ObjectKey]:

@@ -80,7 +80,14 @@ class Record:
 
     def copy(self) -> Document:
         """Return a copy of the content that the caller may change."""
-        copied: Document = msgspec.json.decode(self.data)
+        unread = self.metadata.get("managedFields")
+        if not isinstance(unread, msgspec.Raw):
+            copied: Document = msgspec.json.decode(self.data)
+            return copied
+        # Encoded metadata may nest too deep to be decoded.
+        metadata = {**self.metadata, "managedFields": None}
+        copied = as_document({**self._document, "metadata": metadata})
+        copied["metadata"]["managedFields"] = unread
         return copied
 
 

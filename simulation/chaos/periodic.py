@@ -6,20 +6,20 @@ The task that injects a fault also undoes it, at the latest when faults stop. Fa
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from random import Random
 
 import anyio
 from anyio.abc import TaskGroup
 
 from simulation.chaos.external import ExternalActors
+from simulation.chaos.pods import PodInterference
 from simulation.chaos.scenario import Scenario
+from simulation.chaos.world import Inject, WorldFaults
 from simulation.checks.coverage import CoveragePoints
 from simulation.cluster.deployment import Deployment, Replica, ReplicaContext
 from simulation.engine.fault_plan import FaultPlan, Parameters
 from simulation.engine.random_streams import happens
-
-Inject = Callable[[Random, Parameters], Awaitable[None]]
 
 
 class PeriodicFaults:
@@ -42,6 +42,8 @@ class PeriodicFaults:
         self._external = external
         self._coverage = coverage
         self._stopped = anyio.Event()
+        pods = PodInterference(context.cluster, context.trace)
+        self._world = WorldFaults(context, scenario=scenario, pods=pods, wait=self._wait)
 
     def __repr__(self) -> str:
         return f"<PeriodicFaults stopped={self._stopped.is_set()}>"
@@ -67,6 +69,7 @@ class PeriodicFaults:
             "disrupted-pods": self._disrupt_pod,
             "lost-namespace": self._delete_namespace,
             "lost-class": self._remove_class,
+            **self._world.injections(),
         }
         for name, inject in table.items():
             parameters = self._plan.parameters(name)

@@ -15,6 +15,7 @@ from simulation.apiserver.documents import Document
 from simulation.apiserver.kinds import CLAIMS, LEDGERS, PODS, WORKLOADS
 from simulation.apiserver.server import ApiServer
 from simulation.apiserver.store import Change
+from simulation.checks.invariants import owner_uid
 from simulation.cluster.deployment import Deployment, Replica
 from simulation.cluster.simulated_cluster import WORKER_NAMESPACE
 from simulation.cluster.workloads import worker_pod_name
@@ -165,9 +166,10 @@ class CoveragePoints:
         elif change.kind is LEDGERS:
             self._on_ledger(change)
         elif change.kind is PODS and change.type is WatchEventType.ADDED:
-            for owner in change.record.metadata.get("ownerReferences") or ():
-                self._pod_counts[owner["uid"]] += 1
-                self.hit("Pod lost", self._pod_counts[owner["uid"]] > 1)
+            owner = owner_uid(change.record.document)
+            if owner:
+                self._pod_counts[owner] += 1
+                self.hit("Pod lost", self._pod_counts[owner] > 1)
         elif change.kind is CLAIMS:
             self._on_claim(change)
 

@@ -19,7 +19,7 @@ from simulation.apiserver.kinds import CLAIMS, LEDGERS, NODES, PODS, WORKLOADS
 from simulation.apiserver.server import ApiServer
 from simulation.apiserver.store import Change
 from simulation.checks.idle_capacity import IdleCapacity
-from simulation.cluster.simulated_cluster import SimulatedCluster
+from simulation.cluster.simulated_cluster import WORKER_NAMESPACE, SimulatedCluster
 
 TERMINAL = ("Succeeded", "Failed")
 
@@ -334,7 +334,12 @@ def all_seats(server: ApiServer) -> list[tuple[str, Document]]:
 
 
 def owner_uid(pod: Document) -> str:
-    """Return the UID of the Workload that controls a Pod, empty for foreign Pods."""
+    """Return the UID of the Workload that controls a Pod, empty for foreign Pods.
+
+    A Workload controls nothing in another namespace, whatever the owner references say.
+    """
+    if pod["metadata"].get("namespace") != WORKER_NAMESPACE:
+        return ""
     owners = pod["metadata"].get("ownerReferences") or ()
     return next((o["uid"] for o in owners if o.get("controller") and o["kind"] == WORKLOADS.kind), "")
 

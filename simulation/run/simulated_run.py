@@ -18,6 +18,7 @@ from simulation.apiserver.kinds import EVENTS, LEASES
 from simulation.apiserver.store import Change
 from simulation.chaos.external import ExternalActors
 from simulation.chaos.periodic import PeriodicFaults
+from simulation.chaos.pods import PodInterference
 from simulation.chaos.scenario import CHAOS_SECONDS, Scenario
 from simulation.checks.bounded_work import excess_work
 from simulation.checks.coverage import CoveragePoints
@@ -173,6 +174,7 @@ class SimulatedRun:
         self.cluster.watches.bookmarks = True
         await anyio.sleep(1.0)
         self.external.release_held_pods()
+        PodInterference(self.cluster, self.trace).undo()
         self.external.add_device_class()
         for name, shape in self._scenario.nodes.items():
             self.external.add_node(name, shape)
