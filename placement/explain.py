@@ -42,6 +42,7 @@ _CAUSES: Final[dict[JoinCheck, str]] = {
     JoinCheck.NODE_NOT_READY: "nodes with devices that fit are not ready",
     JoinCheck.NODE_CORDONED: "nodes with devices that fit are cordoned",
     JoinCheck.NODE_TAINTED: "nodes with devices that fit have taints that the template does not tolerate",
+    JoinCheck.NODE_UNMATCHED: "nodes with devices do not match the node selector or affinity of the Pod",
     JoinCheck.REFUSED: "claims that fit have just refused this worker",
     JoinCheck.NOT_SHAREABLE: _HELD,
 }
@@ -53,14 +54,21 @@ def explain_wait(
     index: SeatIndex,
     request: PlacementRequest,
     refused: Iterable[tuple[ClaimState, NodeInfo | None]],
+    *,
+    unmatched: bool = False,
 ) -> Explanation:
-    """Return why the worker waits. `refused` holds the claims that have just refused it, with their nodes."""
+    """Return why the worker waits.
+
+    `refused` holds the claims that have just refused it, with their nodes. `unmatched` states whether some
+    node does not match `request.node_terms`.
+    """
     no_capacity = _no_capacity(catalog, request)
     if no_capacity is not None:
         return _explanation(WaitCode.NO_CAPACITY, request, no_capacity, ())
     checks = {
         *_node_checks(catalog, request),
         *_claim_checks(index, request),
+        *([JoinCheck.NODE_UNMATCHED] if unmatched else ()),
         *(JoinCheck.REFUSED for state, info in refused if check_claim(state, info, request) is None),
     }
     # Two checks may share a text. A dict keeps each text once, in order.

@@ -146,7 +146,7 @@ class Fleet:
 
     def select(self, request: PlacementRequest, refusals: Refusals = NO_REFUSALS) -> SeatOffer | None:
         """Return the best claim to join (contract §3, "Select a seat")."""
-        return select_seat(self._index, self._claims, request, refusals)
+        return select_seat(self._index, self._claims, self._nodes, request, refusals)
 
     def device_shapes(self, request: PlacementRequest) -> tuple[DeviceShape, ...]:
         """Return the shapes that a dedicated claim may request, tightest first."""
@@ -164,7 +164,10 @@ class Fleet:
             if name in self._nodes:
                 states += self._nodes[name].claims.values()
         pairs = [(state, self._node_of(state)) for state in states]
-        return explain_wait(self._catalog, self._index, request, pairs)
+        unmatched = bool(request.node_terms) and not all(
+            info.matches(request.node_terms) for info in self._nodes.values() if info.node_class is not None
+        )
+        return explain_wait(self._catalog, self._index, request, pairs, unmatched=unmatched)
 
     def check(
         self, request: PlacementRequest, claim_name: str, refusals: Refusals = NO_REFUSALS

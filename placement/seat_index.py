@@ -7,16 +7,16 @@ all claims by the check that they fail, so that explaining a wait needs no walk 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from placement.claim_rank import ClaimRank
 from placement.claim_state import ClaimState, DerivedState
 from placement.host_resources import ZERO, HostResources, allocatable
-from placement.node_class import NodeClass
+from placement.node_class import NodeClass, matches
 from placement.ranked_tree import ClaimBucket, RankedTree
-from placement.types import JoinCheck, Node
+from placement.types import JoinCheck, Node, NodeTerm
 
 
 @dataclass(slots=True, eq=False)
@@ -43,6 +43,10 @@ class NodeInfo:
         """Free host resources (contract §2.4)."""
         capacity = ZERO if self.node is None else allocatable(self.node.allocatable)
         return capacity.minus(self.pod_requests).minus(self.unbound_requests)
+
+    def matches(self, terms: Sequence[NodeTerm]) -> bool:
+        """Return whether the node is known and matches one of the terms."""
+        return self.node is not None and matches(terms, self.node)
 
     @property
     def is_empty(self) -> bool:

@@ -20,7 +20,11 @@ Choice = tuple[int, Key]
 
 
 def select_seat(
-    index: SeatIndex, claims: Mapping[str, ClaimState], request: PlacementRequest, refusals: Refusals
+    index: SeatIndex,
+    claims: Mapping[str, ClaimState],
+    nodes: Mapping[str, NodeInfo],
+    request: PlacementRequest,
+    refusals: Refusals,
 ) -> SeatOffer | None:
     """Return the best open claim: fewest refusals by its node, then the smallest device.
 
@@ -32,7 +36,7 @@ def select_seat(
     def open_choice(bucket: ClaimBucket) -> Choice | None:
         for name in bucket.names:
             claim = claims[name].claim
-            if claim is not None and worker_check(claims[name], request, refusals) is None:
+            if claim is not None and worker_check(claims[name], nodes[claim.node], request, refusals) is None:
                 return refusals.counts.get(claim.node, 0), (*bucket.rank, name)
         return None
 
@@ -71,8 +75,12 @@ def _best_in_group(
     return best
 
 
-def worker_check(state: ClaimState, request: PlacementRequest, refusals: Refusals) -> JoinCheck | None:
+def worker_check(
+    state: ClaimState, info: NodeInfo, request: PlacementRequest, refusals: Refusals
+) -> JoinCheck | None:
     """Return the first condition between this claim and this worker that fails."""
+    if request.node_terms and not info.matches(request.node_terms):
+        return JoinCheck.NODE_UNMATCHED
     if request.worker_uid in state.workers:
         return JoinCheck.ALREADY_SEATED
     claim = state.claim
@@ -104,5 +112,5 @@ def check_claim(
         or (JoinCheck.DEVICE_TOO_SMALL if derived.rank.size_bytes < request.memory_bytes else None)
         or (JoinCheck.SEAT_LIMIT if derived.rank.seats >= request.seat_limit else None)
         or info.free.shortage(minimum_free(request.host))
-        or worker_check(state, request, refusals)
+        or worker_check(state, info, request, refusals)
     )

@@ -56,6 +56,20 @@ class Toleration:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeRequirement:
+    """A requirement on a label of a node, or on its name (`is_name`)."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+    is_name: bool = False
+
+
+NodeTerm = tuple[NodeRequirement, ...]
+"""Requirements that a node must all meet."""
+
+
+@dataclass(frozen=True, slots=True)
 class Amounts:
     """Host resources of a Pod's requests or of a node. `memory_bytes` None: the node reports no memory."""
 
@@ -82,6 +96,8 @@ class PlacementRequest:
     seat_limit: int
     """The effective limit: the setting, or `MAX_SEATS` if the setting is 0."""
     seat_limit_is_set: bool
+    node_terms: tuple[NodeTerm, ...] = ()
+    """What the Pod requires of its node beyond our own terms: one of these. Empty: nothing."""
 
     @property
     def shareable(self) -> bool:
@@ -95,6 +111,15 @@ class PlacementRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class PodNeeds:
+    """What the Pod of a worker needs of its node. Admission may have changed what the template asks for."""
+
+    host: Amounts
+    tolerations: tuple[Toleration, ...]
+    node_terms: tuple[NodeTerm, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Node:
     """The properties of a node that placement uses. `roles` holds the accepted roles and may be empty."""
 
@@ -105,6 +130,8 @@ class Node:
     cordoned: bool
     taints: tuple[Taint, ...]
     allocatable: Amounts
+    labels: tuple[tuple[str, str], ...] = ()
+    """Only the labels that a `NodeRequirement` names."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -262,6 +289,7 @@ class JoinCheck(Enum):
     NODE_NOT_READY = "the node is not ready"
     NODE_CORDONED = "the node is cordoned"
     NODE_TAINTED = "the node has a taint that the template does not tolerate"
+    NODE_UNMATCHED = "the node does not match the node selector or affinity that the Pod was given"
 
     # The worker's needs and the free capacity.
     DEVICE_TOO_SMALL = "the device is too small"

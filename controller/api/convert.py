@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -36,8 +36,11 @@ _EFFECTS = {effect.value: effect for effect in TaintEffect}
 _OPERATORS = ("", "Equal", "Exists")
 
 
-def node(obj: core.Node) -> Node:
-    """Convert a Node. Without role labels it accepts every role, else the roles whose label is `true`."""
+def node(obj: core.Node, label_keys: Collection[str] = ()) -> Node:
+    """Convert a Node, with the labels of these keys.
+
+    Without role labels it accepts every role, else the roles whose label is `true`.
+    """
     labels = obj.metadata.labels
     has_role_label = any(role_node_label(role.value) in labels for role in Role)
     labeled_roles = frozenset(role for role in Role if labels.get(role_node_label(role.value)) == "true")
@@ -55,6 +58,7 @@ def node(obj: core.Node) -> Node:
             cpu_millis=_or_zero(parse_millis, allocatable.get("cpu", 0)),
             pods=_or_zero(parse_bytes, allocatable.get("pods", 0)),
         ),
+        labels=tuple((key, labels[key]) for key in sorted(label_keys) if key in labels),
     )
 
 
@@ -77,9 +81,17 @@ def tolerations(items: Iterable[core.Toleration]) -> tuple[Toleration, ...]:
     )
 
 
+def lasting_tolerations(items: Iterable[core.Toleration]) -> tuple[Toleration, ...]:
+    """Convert the tolerations without an end.
+
+    One with `tolerationSeconds` only postpones an eviction, and every Pod is given two of them.
+    """
+    return tolerations(item for item in items if item.toleration_seconds is None)
+
+
 def template_tolerations(items: object) -> tuple[Toleration, ...]:
-    """Convert the tolerations of a Pod template. Raises `ValueError` for any other document."""
-    return tolerations(_convert(items, tuple[core.Toleration, ...]))
+    """Convert the lasting tolerations of a Pod template. Raises `ValueError` for any other document."""
+    return lasting_tolerations(_convert(items, tuple[core.Toleration, ...]))
 
 
 def device_slice(obj: dra.ResourceSlice) -> DeviceSlice | None:
@@ -143,15 +155,17 @@ def claim_node(obj: dra.ResourceClaim) -> str:
     return ""
 
 
-def seat_info(seat: Seat, cpu_millis: int = 0) -> SeatInfo:
-    """Convert a seat. An invalid host request counts as 0."""
+def seat_info(seat: Seat, host: Amounts | None = None) -> SeatInfo:
+    """Convert a seat. `host` are the requests of its worker, if it is known; an invalid one counts as 0."""
+    if host is None:
+        host = Amounts(memory_bytes=_or_zero(parse_bytes, seat.host_request), cpu_millis=0)
     return SeatInfo(
         worker=seat.workload,
         worker_uid=seat.workload_uid,
         assignment_id=seat.assignment_id,
         owner_key=seat.owner_key,
         exclusive=seat.exclusive,
-        host=Amounts(memory_bytes=_or_zero(parse_bytes, seat.host_request), cpu_millis=cpu_millis),
+        host=host,
     )
 
 

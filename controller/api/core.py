@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from informers.api import Object, Resource
 from informers.client.decoding import Metadata, struct_decoder
@@ -38,6 +38,40 @@ class Toleration(ApiStruct, frozen=True):
     operator: str = "Equal"
     value: str = ""
     effect: str = ""
+    toleration_seconds: int | None = None
+
+
+class NodeSelectorRequirement(ApiStruct, frozen=True):
+    """`core/v1 NodeSelectorRequirement`."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+
+class NodeSelectorTerm(ApiStruct, frozen=True):
+    """`core/v1 NodeSelectorTerm`."""
+
+    match_expressions: tuple[NodeSelectorRequirement, ...] = ()
+    match_fields: tuple[NodeSelectorRequirement, ...] = ()
+
+
+class NodeSelector(ApiStruct, frozen=True):
+    """`core/v1 NodeSelector`: the nodes that match one of the terms."""
+
+    node_selector_terms: tuple[NodeSelectorTerm, ...] = ()
+
+
+class NodeAffinity(ApiStruct, frozen=True):
+    """`core/v1 NodeAffinity`."""
+
+    required: NodeSelector | None = field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
+
+
+class Affinity(ApiStruct, frozen=True):
+    """`core/v1 Affinity`."""
+
+    node_affinity: NodeAffinity = NodeAffinity()
 
 
 class ObjectCondition(ApiStruct, frozen=True):
@@ -121,6 +155,9 @@ class PodSpec(ApiStruct, frozen=True):
     resource_claims: tuple[PodResourceClaim, ...] = ()
     overhead: ResourceQuantities = {}
     resources: ResourceRequirements = ResourceRequirements()
+    tolerations: tuple[Toleration, ...] = ()
+    node_selector: dict[str, str] = {}
+    affinity: Affinity = Affinity()
 
 
 class ContainerStateDetails(ApiStruct, frozen=True):

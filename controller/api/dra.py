@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
-from controller.api.core import ApiStruct, OwnedObject, Taint, Toleration, resource_of
+from controller.api.core import ApiStruct, NodeSelector, OwnedObject, Taint, Toleration, resource_of
 from informers.api import Resource
 from informers.client.decoding import Metadata
 
@@ -88,26 +88,6 @@ class AllocationResult(ApiStruct, frozen=True):
     admin_access: bool | None = None
     tolerations: tuple[Toleration, ...] = ()
     binding_conditions: tuple[str, ...] = ()
-
-
-class NodeSelectorRequirement(ApiStruct, frozen=True):
-    """`core/v1 NodeSelectorRequirement`."""
-
-    key: str
-    operator: str
-    values: tuple[str, ...] = ()
-
-
-class NodeSelectorTerm(ApiStruct, frozen=True):
-    """`core/v1 NodeSelectorTerm`."""
-
-    match_fields: tuple[NodeSelectorRequirement, ...] = ()
-
-
-class NodeSelector(ApiStruct, frozen=True):
-    """The nodes on which an allocation can be used."""
-
-    node_selector_terms: tuple[NodeSelectorTerm, ...] = ()
 
 
 class AllocatedDevices(ApiStruct, frozen=True):

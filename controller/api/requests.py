@@ -2,24 +2,33 @@
 
 Only this module builds a `PlacementRequest` or a `SeatRequest`. Selection, booking and explanation therefore
 use the same memory, owner and seat limit (contract §3).
+
+What a Pod needs of its node is read from the Pod, because admission may change what the template asks for. A
+worker that has had no Pod yet counts with the newest Pod of its class, and with its template if there is
+none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from dataclasses import replace
+from typing import Any, NamedTuple, TypeVar
 
 from controller.api.convert import template_request, template_tolerations
 from controller.api.core import Pod
+from controller.api.pod_needs import needs_of
 from controller.api.pods import effective_request_of
 from controller.api.reasons import ReasonCode
 from controller.api.template_rules import InvalidTemplateError, check_template
 from controller.api.workload import UndecodableSpec, Workload
 from ledger.seat_rules import SeatRequest
 from placement.quantity import canonical_bytes, parse_bytes
-from placement.types import MAX_SEATS, MIB, Amounts, PlacementRequest, Role
+from placement.types import MAX_SEATS, MIB, Amounts, PlacementRequest, PodNeeds, Role
 
 T = TypeVar("T")
+
+_CLASSES_MAX = 1024
+"""Number of classes whose newest Pod is remembered."""
 
 _MIN_DEVICES = 2
 """Minimum number of devices of a MultiGPU worker."""
@@ -37,23 +46,99 @@ class InvalidWorkloadError(Exception):
         self.detail = detail
 
 
+class EquivalenceClass(NamedTuple):
+    """Everything that decides which places fit a worker. Workers of one class have equal requests."""
+
+    template: PlacementRequest
+    """The request of the template, without the worker's identity. Workers that are equal in this and have had
+    no Pod count with the newest Pod of the others."""
+    needs: PodNeeds | None
+    """What the worker's own Pod showed, if it has had one."""
+
+
+class _Template(NamedTuple):
+    request: PlacementRequest
+    anonymous: PlacementRequest
+
+
+class _ClassNeeds(NamedTuple):
+    created_at: str
+    needs: PodNeeds
+
+
 class PlacementRequests:
-    """The placement request of each Workload. It is built once, because a spec is immutable."""
+    """The placement request of each Workload: its immutable spec, and what Pods have shown so far."""
 
     def __init__(self, max_seats_per_claim: int) -> None:
         self.seat_limit = max_seats_per_claim or MAX_SEATS
         """The effective limit, for selection and booking alike."""
+        self.label_keys: frozenset[str] = frozenset()
+        """The node labels that any request names. The set only grows."""
         self._seat_limit_is_set = max_seats_per_claim > 0
-        self._by_uid: dict[str, PlacementRequest | None] = {}
+        self._templates: dict[str, _Template | None] = {}
+        self._own_needs: dict[str, PodNeeds] = {}
+        self._class_needs: dict[PlacementRequest, _ClassNeeds] = {}
+        self._requests: dict[str, tuple[PodNeeds, PlacementRequest]] = {}
+        """The last request of each worker, with the needs that are part of it."""
 
     def of(self, workload: Workload) -> PlacementRequest | None:
         """Return the request of a Workload; `None` if its spec is invalid."""
-        if workload.uid not in self._by_uid:
+        template = self._template(workload)
+        if template is None:
+            return None
+        needs = self._needs(workload, template)
+        built = self._requests.get(workload.uid)
+        if built is None or built[0] != needs:
+            request = replace(
+                template.request, host=needs.host, tolerations=needs.tolerations, node_terms=needs.node_terms
+            )
+            built = self._requests[workload.uid] = (needs, request)
+        return built[1]
+
+    def equivalence_class(self, workload: Workload) -> EquivalenceClass | None:
+        """Return the class of a Workload; `None` if its spec is invalid."""
+        template = self._template(workload)
+        if template is None:
+            return None
+        return EquivalenceClass(template.anonymous, self._own_needs.get(workload.uid))
+
+    def learn(self, workload: Workload, pod: Pod) -> bool:
+        """Record what a worker's Pod needs. Return whether the request of any worker changed."""
+        template = self._template(workload)
+        if template is None:
+            return False
+        needs = needs_of(pod, workload.spec.role)
+        changed = self._needs(workload, template) != needs
+        self._own_needs[workload.uid] = needs
+        key, created_at = template.anonymous, pod.metadata.creation_timestamp
+        newest = self._class_needs.get(key)
+        if newest is None or created_at >= newest.created_at:
+            changed |= needs != (newest.needs if newest is not None else _template_needs(template))
+            self._class_needs.pop(key, None)
+            self._class_needs[key] = _ClassNeeds(created_at, needs)
+            if len(self._class_needs) > _CLASSES_MAX:
+                del self._class_needs[next(iter(self._class_needs))]
+        self.label_keys |= {r.key for term in needs.node_terms for r in term if not r.is_name}
+        return changed
+
+    def _needs(self, workload: Workload, template: _Template) -> PodNeeds:
+        """Return what the worker's Pod needs, as far as Pods have shown it."""
+        own = self._own_needs.get(workload.uid)
+        if own is not None:
+            return own
+        newest = self._class_needs.get(template.anonymous)
+        return _template_needs(template) if newest is None else newest.needs
+
+    def _template(self, workload: Workload) -> _Template | None:
+        """Return what the spec alone makes; `None` if the spec is invalid."""
+        if workload.uid not in self._templates:
             try:
-                self._by_uid[workload.uid] = self._build(workload)
+                request = self._build(workload)
+                anonymous = replace(request, worker="", worker_uid="", owner_key="")
+                self._templates[workload.uid] = _Template(request, anonymous)
             except InvalidWorkloadError:
-                self._by_uid[workload.uid] = None
-        return self._by_uid[workload.uid]
+                self._templates[workload.uid] = None
+        return self._templates[workload.uid]
 
     def validate(self, workload: Workload) -> PlacementRequest:
         """Return the request of a Workload that is not placed yet.
@@ -109,8 +194,9 @@ class PlacementRequests:
         )
 
     def forget(self, workload: Workload) -> None:
-        """Drop the request of a deleted Workload."""
-        self._by_uid.pop(workload.uid, None)
+        """Drop the request of a deleted Workload. What its Pod showed still counts for its class."""
+        for by_uid in (self._templates, self._own_needs, self._requests):
+            by_uid.pop(workload.uid, None)
 
     def _build(self, workload: Workload) -> PlacementRequest:
         spec, pod_spec = workload.spec, workload.spec.template.get("spec", {})
@@ -131,6 +217,11 @@ class PlacementRequests:
             seat_limit=self.seat_limit,
             seat_limit_is_set=self._seat_limit_is_set,
         )
+
+
+def _template_needs(template: _Template) -> PodNeeds:
+    request = template.request
+    return PodNeeds(request.host, request.tolerations, request.node_terms)
 
 
 def _invalid(detail: str) -> InvalidWorkloadError:

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from controller.api import convert
-from controller.api.core import Node
+from controller.api.core import Node, Pod
 from controller.api.dra import ResourceClaim, ResourceSlice
+from controller.api.names import pod_name
 from controller.api.pods import AnyPod, ForeignPod, effective_request_of
 from controller.api.requests import PlacementRequests
 from controller.api.workload import Workload
@@ -38,7 +39,8 @@ class FleetUpdater:
         self.on_inventory_changed: Callable[[], None] = lambda: None
         """Called after nodes or devices changed in a way that decisions depend on."""
         self.on_capacity_freed: Callable[[], None] = lambda: None
-        """Called after a Pod released resources of a node that counts, or a place on a claim."""
+        """Called after a Pod released resources of a node that counts, or a place on a claim, and after the
+        requests of workers changed."""
 
     def subscribe(self) -> None:
         """Subscribe to the caches. Call it before any reader of the fleet subscribes."""
@@ -50,15 +52,15 @@ class FleetUpdater:
         self._caches.ledgers.on_change(self._on_ledger, inline=True)
 
     def _on_workload(self, old: Workload | None, new: Workload | None) -> None:
-        # Its seats' CPU requests and its Pods' owner are known from now on. The spec is immutable, and seats
+        # Its seats' requests and its Pods' owner are known from now on. The spec is immutable, and seats
         # keep their requests after the Workload is deleted.
         if old is not None or new is None:
             return
-        for ledger in self._caches.ledgers.store.by_index(BY_WORKER, new.uid):
-            self._set_seats(ledger)
         for pod in self._caches.pods_of(new.uid):
+            self._learn(new, pod)
             if not pod.finished:
                 self._set_pod(pod)
+        self._refresh_seats(new.uid)
 
     def _on_node(self, old: Node | None, new: Node | None) -> None:
         if new is None:
@@ -66,7 +68,7 @@ class FleetUpdater:
         elif old is not None and _node_facts(old) == _node_facts(new):
             changed = False
         else:
-            changed = self.fleet.set_node(convert.node(new))
+            changed = self.fleet.set_node(convert.node(new, self._requests.label_keys))
         self._announce_inventory(changed)
 
     def _on_slice(self, old: ResourceSlice | None, new: ResourceSlice | None) -> None:
@@ -80,6 +82,11 @@ class FleetUpdater:
     def _on_pod(self, old: AnyPod | None, new: AnyPod | None) -> None:
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
             self._remove_pod(old)
+        if isinstance(new, Pod) and new.metadata.namespace == self._namespace:
+            owner = controlling_workload(new)
+            workload = self._workload(owner.name, owner.uid) if owner is not None else None
+            if workload is not None:
+                self._learn(workload, new)
         if new is not None and (old is None or _usage(old) != _usage(new)):
             self._set_pod(new)
 
@@ -95,6 +102,21 @@ class FleetUpdater:
         elif old is not None:
             self.fleet.set_seats(old.claim_name, ())
             self._refresh_claim(old.claim_name)
+
+    def _learn(self, workload: Workload, pod: Pod) -> None:
+        """Update the requests that follow from the worker's Pod, and what depends on them."""
+        known_keys = self._requests.label_keys
+        if pod.metadata.name != pod_name(workload.name) or not self._requests.learn(workload, pod):
+            return
+        if self._requests.label_keys != known_keys:
+            for node in self._caches.nodes.store:
+                self.fleet.set_node(convert.node(node, self._requests.label_keys))
+        self._refresh_seats(workload.uid)
+        self.on_capacity_freed()
+
+    def _refresh_seats(self, worker_uid: str) -> None:
+        for ledger in self._caches.ledgers.store.by_index(BY_WORKER, worker_uid):
+            self._set_seats(ledger)
 
     def _announce_inventory(self, changed: bool) -> None:
         if changed:
@@ -138,7 +160,7 @@ class FleetUpdater:
     def _seat_info(self, seat: Seat) -> SeatInfo:
         workload = self._workload(seat.workload, seat.workload_uid)
         request = self._requests.of(workload) if workload is not None else None
-        return convert.seat_info(seat, request.host.cpu_millis if request is not None else 0)
+        return convert.seat_info(seat, request.host if request is not None else None)
 
     def _set_pod(self, pod: AnyPod) -> None:
         if pod.finished:

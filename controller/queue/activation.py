@@ -12,26 +12,16 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from heapq import heapify, heappop, heappush
 
-from controller.api.requests import PlacementRequests
+from controller.api.requests import EquivalenceClass, PlacementRequests
 from controller.api.workload import Workload
 from controller.cluster.caches import Caches
 from controller.queue.scheduling_queue import SchedulingQueue
 from informers.api import ObjectKey
 from placement.fleet import Fleet
-from placement.types import Amounts, PlacementRequest, Refusals, Role, SeatInfo, Toleration
-
-EquivalenceClass = tuple[Role, int, Amounts, tuple[Toleration, ...]]
-"""Everything in a shareable worker's request that decides which seats fit it."""
+from placement.types import PlacementRequest, Refusals, SeatInfo
 
 _ANY_WORKER = "any worker of the class"
 """A placeholder for the UID of a worker that has no seat and that no place has refused."""
-
-
-def equivalence_class_of(request: PlacementRequest | None) -> EquivalenceClass | None:
-    """Return the equivalence class of a request, `None` for a worker that cannot share a claim."""
-    if request is None or not request.shareable:
-        return None
-    return (request.role, request.memory_bytes, request.host, request.tolerations)
 
 
 def reservation_of(request: PlacementRequest) -> SeatInfo:
@@ -66,7 +56,11 @@ class ActivationPlanner:
     def plan(self, skipped: Collection[ObjectKey] = ()) -> list[ObjectKey]:
         """Return the workers that would each book a seat now, if all chose in creation order."""
         classes = self._scheduling_queue.by_equivalence_class()
-        entries = [workers for equivalence_class, workers in classes.items() if equivalence_class is not None]
+        entries = [
+            workers
+            for key, workers in classes.items()
+            if isinstance(key, EquivalenceClass) and key.template.shareable
+        ]
         heads = [(workers[0], number) for number, workers in enumerate(entries)]
         positions = [0] * len(entries)
         heapify(heads)

@@ -20,7 +20,7 @@ from controller.cluster.caches import BY_OWN_CLAIM, Caches, controlling_workload
 from controller.cluster.fleet_updater import FleetUpdater
 from controller.observe.gauges import Gauges
 from controller.observe.handoff_latency import HandOffLatency
-from controller.queue.activation import ActivationPlanner, equivalence_class_of
+from controller.queue.activation import ActivationPlanner
 from controller.queue.scheduling_queue import SchedulingQueue
 from controller.queue.self_writes import SelfWriteFilter
 from informers.api import ObjectKey
@@ -109,7 +109,7 @@ class QueueTriggers:
             self.self_writes.notify_status(key, new.metadata.resource_version)
 
     def _on_pod(self, old: AnyPod | None, new: AnyPod | None) -> None:
-        """Handle a change of the phase, conditions, node or deletion of a worker's Pod."""
+        """Handle a change of the status, spec or deletion of a worker's Pod."""
         pod = new or old
         if pod is not None and (old is None or new is None or _differs(old, new)):
             self._activate_owner(pod)
@@ -230,7 +230,7 @@ class QueueTriggers:
             self._dequeue(workload)
             return
         key = ObjectKey.of(workload)
-        equivalence_class = equivalence_class_of(self._requests.of(workload))
+        equivalence_class = self._requests.equivalence_class(workload)
         self._scheduling_queue.add(key, workload.creation_order, equivalence_class)
         self._gauges.set_waiting(key, workload)
 
@@ -248,8 +248,8 @@ class QueueTriggers:
 def _differs(old: AnyPod, new: AnyPod) -> bool:
     if isinstance(old, ForeignPod) or isinstance(new, ForeignPod):
         return True
-    return (old.status, old.spec.node_name, old.metadata.deletion_timestamp) != (
+    return (old.status, old.spec, old.metadata.deletion_timestamp) != (
         new.status,
-        new.spec.node_name,
+        new.spec,
         new.metadata.deletion_timestamp,
     )

@@ -29,7 +29,7 @@ from controller.config.flags import Settings
 from controller.config.nondeterminism import Nondeterminism
 from controller.observe.counters import Counters
 from controller.observe.events import WorkloadEvents, make_recorder
-from controller.queue.activation import ActivationPlanner, equivalence_class_of
+from controller.queue.activation import ActivationPlanner
 from controller.queue.scheduling_queue import SchedulingQueue
 from controller.queue.self_writes import SelfWriteFilter
 from controller.reconcile.context import ReconcileContext
@@ -297,7 +297,7 @@ class Parts:
         worker = workload(name, meta={"creationTimestamp": at(minutes=age)}, status=status, **spec)
         self.put(worker)
         key = ObjectKey.of(worker)
-        self.scheduling_queue.add(key, worker.creation_order, equivalence_class_of(self.requests.of(worker)))
+        self.scheduling_queue.add(key, worker.creation_order, self.requests.equivalence_class(worker))
         return key
 
 

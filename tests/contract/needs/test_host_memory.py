@@ -1,4 +1,4 @@
-"""Host memory counts as kube-scheduler counts it, and what makes room activates those that wait for it."""
+"""Host memory counts as kube-scheduler counts it, and what frees it activates those that wait."""
 
 from __future__ import annotations
 
@@ -120,11 +120,11 @@ def replace_elsewhere(cluster: SimulatedCluster) -> None:
     cluster.server.create(PODS, "default", plain_pod("guest", memory="450Gi", node="elsewhere"))
 
 
-@pytest.mark.parametrize("make_room", [shrink, finish_shrinking, end, delete, replace_elsewhere])
-async def test_whatever_makes_room_activates_those_that_wait_for_it(
-    cluster: SimulatedCluster, make_room: Callable[[SimulatedCluster], None]
+@pytest.mark.parametrize("free_memory", [shrink, finish_shrinking, end, delete, replace_elsewhere])
+async def test_whatever_frees_host_memory_activates_those_that_wait_for_it(
+    cluster: SimulatedCluster, free_memory: Callable[[SimulatedCluster], None]
 ) -> None:
-    """The worker runs soon after the room is there: a retry would take hours here."""
+    """The worker runs soon after that: a retry would take hours here."""
     async with simulated_controller(cluster, HOURS):
         cluster.fleet.add_nodes(1)
         await submit(cluster, "first")
@@ -133,12 +133,14 @@ async def test_whatever_makes_room_activates_those_that_wait_for_it(
         cluster.workloads.submit(large_worker())
         await cluster.settle()
         assert row(cluster, "worker")[0] == "Pending"
-        make_room(cluster)
+        free_memory(cluster)
         await anyio.sleep(60)
         assert row(cluster, "worker")[0] == "Running"
 
 
-async def test_a_pod_without_a_seat_that_leaves_a_claim_makes_room(cluster: SimulatedCluster) -> None:
+async def test_a_pod_without_a_seat_that_leaves_a_claim_activates_those_that_wait(
+    cluster: SimulatedCluster,
+) -> None:
     """A Pod of somebody else on the claim keeps others out, bound or not, until it is gone."""
     async with simulated_controller(cluster, HOURS):
         cluster.fleet.add_nodes(1)

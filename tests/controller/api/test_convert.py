@@ -204,8 +204,10 @@ def test_the_node_of_an_allocation(selector: Any, name: str) -> None:
 )
 def test_the_host_request_of_a_seat(request_: str, memory_bytes: int) -> None:
     seat = Seat(workload="a", workload_uid="u", assignment_id="x", owner_id="", host_request=request_)
-    info = convert.seat_info(seat, 250)
-    assert info.host == Amounts(memory_bytes, 250)
+    info = convert.seat_info(seat)
+    assert info.host == Amounts(memory_bytes, 0)
+    known = Amounts(GIB, 250)
+    assert convert.seat_info(seat, known).host == known
     assert (info.worker, info.worker_uid, info.owner_key) == ("a", "u", "a")
 
 

@@ -176,4 +176,4 @@ def test_a_request_is_built_once_per_workload() -> None:
     assert built is not None
     assert built.owner_key == "b"
     requests.forget(first)
-    assert list(requests._by_uid) == [namesake.uid]
+    assert list(requests._templates) == [namesake.uid]

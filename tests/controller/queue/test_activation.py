@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.queue.activation import equivalence_class_of, reservation_of
+from controller.queue.activation import reservation_of
 from informers.api import ObjectKey
 from placement.types import NO_REFUSALS, PlacementRequest, Refusals
 from tests.controller.build import (
@@ -128,12 +128,13 @@ def test_a_plan_leaves_the_fleet_unchanged() -> None:
     assert names(parts.activation_planner.plan()) == ["w0", "w1"]
 
 
-def test_workers_that_cannot_share_have_no_equivalence_class() -> None:
-    parts = Parts()
-    multi = workload(accelerator={"mode": "MultiGPU", "memory": "1Gi", "devices": 2})
-    for unshareable in (workload(exclusive=True), multi, workload(accelerator={"memory": "junk"})):
-        parts.requests.forget(unshareable)
-        assert equivalence_class_of(parts.requests.of(unshareable)) is None
+def test_workers_that_cannot_share_are_not_planned() -> None:
+    parts = one_shared_device(3)
+    parts.waiting("alone", 1, exclusive=True)
+    parts.waiting("multi", 2, accelerator={"mode": "MultiGPU", "memory": "1Gi", "devices": 2})
+    parts.waiting("invalid", 3, accelerator={"memory": "junk"})
+    parts.waiting("sharing", 4)
+    assert names(parts.activation_planner.plan()) == ["sharing"]
 
 
 WAITER = st.fixed_dictionaries(
