@@ -89,9 +89,10 @@ def lasting_tolerations(items: Iterable[core.Toleration]) -> tuple[Toleration, .
     return tolerations(item for item in items if item.toleration_seconds is None)
 
 
-def template_tolerations(items: object) -> tuple[Toleration, ...]:
-    """Convert the lasting tolerations of a Pod template. Raises `ValueError` for any other document."""
-    return lasting_tolerations(_convert(items, tuple[core.Toleration, ...]))
+def template_tolerations(items: object, *, lasting: bool = False) -> tuple[Toleration, ...]:
+    """Convert the (lasting) tolerations of a Pod template. Raises `ValueError` for any other document."""
+    converted = _convert(items, tuple[core.Toleration, ...])
+    return lasting_tolerations(converted) if lasting else tolerations(converted)
 
 
 def device_slice(obj: dra.ResourceSlice) -> DeviceSlice | None:

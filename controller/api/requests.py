@@ -211,7 +211,7 @@ class PlacementRequests:
             host=_from_template("template.spec", template_request, pod_spec),
             tolerations=_from_template(
                 "template.spec.tolerations",
-                lambda document: template_tolerations(document.get("tolerations", ())),
+                lambda document: template_tolerations(document.get("tolerations", ()), lasting=True),
                 pod_spec,
             ),
             seat_limit=self.seat_limit,

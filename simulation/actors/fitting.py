@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-import msgspec
-
 from controller.api import convert, core
 from controller.api.pods import PODS, effective_request_of
 from placement.quantity import parse_bytes, parse_millis
@@ -82,8 +80,7 @@ def uses(pods: Iterable[Record], assumed: Mapping[str, str] = NOTHING_ASSUMED) -
 def rejections(pod: Document, request: Amounts, node: Record, use: Use) -> Iterator[str]:
     """Yield why the node does not fit the Pod; nothing if it fits."""
     spec = node.document.get("spec") or {}
-    wanted = msgspec.convert(pod["spec"].get("tolerations") or [], tuple[core.Toleration, ...])
-    tolerations = convert.tolerations(wanted)
+    tolerations = convert.template_tolerations(pod["spec"].get("tolerations") or [])
     if spec.get("unschedulable") and untolerated([UNSCHEDULABLE], tolerations):
         yield "node(s) were unschedulable"
         return
