@@ -154,9 +154,13 @@ def ledger_document(claim: str, namespace: str, seats: Sequence[Seat]) -> dict[s
 def seats_patch(ledger: ClaimLedger, seats: Sequence[Seat]) -> dict[str, Any]:
     """Return the merge patch that writes new seats, conditional on exactly this version of the ledger.
 
-    A merge patch replaces a list as a whole and leaves all other fields unchanged.
+    A merge patch replaces a list as a whole and leaves all other fields unchanged. Labels that somebody
+    removed return with the next write.
     """
     return {
-        "metadata": {"resourceVersion": ledger.metadata.resource_version},
+        "metadata": {
+            "resourceVersion": ledger.metadata.resource_version,
+            "labels": ledger_labels(ledger.claim_name),
+        },
         "spec": {"seats": [seat_document(seat) for seat in seats]},
     }

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from controller.api.dra import ResourceClaim
 from ledger.claim_names import MANAGED_LABEL, MANAGED_VALUE, ledger_name
 from ledger.state import CLAIM_LEDGERS_API_VERSION, CLAIM_LEDGERS_KIND
+from placement.device_request import REQUEST_NAME
 
 
 def claim_document(name: str, namespace: str, ledger_uid: str, requests: Sequence[dict[str, Any]]) -> Any:
@@ -32,3 +34,14 @@ def ledger_reference(claim: str, ledger_uid: str) -> dict[str, str]:
         "name": ledger_name(claim),
         "uid": ledger_uid,
     }
+
+
+def is_own_claim(claim: ResourceClaim) -> bool:
+    """Return whether a claim with a name of ours is one: a ledger owns it, or it makes our request.
+
+    Somebody may have removed the owner. A claim of others has neither and is never given an owner.
+    """
+    if any(owner.kind == CLAIM_LEDGERS_KIND for owner in claim.metadata.owner_references):
+        return True
+    requests = claim.spec.devices.requests
+    return len(requests) == 1 and requests[0].name == REQUEST_NAME and bool(requests[0].first_available)

@@ -10,6 +10,8 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
+import msgspec
+
 from controller.api.claim_document import ledger_reference
 from controller.api.core import Pod
 from controller.api.dra import CLAIMS, ResourceClaim
@@ -21,7 +23,7 @@ from informers.api import Api, Json, Preconditions
 from informers.client.decoding import Metadata
 from informers.errors import ApiError, Conflict, NotFound
 from ledger.claim_names import MANAGED_LABEL, MANAGED_VALUE
-from ledger.state import ClaimLedger
+from ledger.state import CLAIM_LEDGERS_KIND, ClaimLedger
 
 
 class WorkloadGone(NotFound):
@@ -73,9 +75,18 @@ class ObjectWriter:
         return created
 
     async def set_claim_owner(self, claim: ResourceClaim, ledger: ClaimLedger) -> ResourceClaim:
-        """Make a ledger the owner of its live claim and label the claim. Raises `Conflict`, `NotFound`."""
+        """Make a ledger the owner of its live claim and label the claim. Raises `Conflict`, `NotFound`.
+
+        The ledger replaces an earlier ledger. Owners of other kinds stay: a merge patch sends the whole list.
+        """
+        others = [
+            msgspec.to_builtins(owner)
+            for owner in claim.metadata.owner_references
+            if owner.kind != CLAIM_LEDGERS_KIND
+        ]
         owner = ledger_reference(claim.metadata.name, ledger.metadata.uid)
-        return await self._patch_claim(claim, labels={MANAGED_LABEL: MANAGED_VALUE}, ownerReferences=[owner])
+        labels = {MANAGED_LABEL: MANAGED_VALUE}
+        return await self._patch_claim(claim, labels=labels, ownerReferences=[*others, owner])
 
     async def label_claim(self, claim: ResourceClaim) -> ResourceClaim:
         """Restore the label by which the cache selects our claims. Raises `Conflict`, `NotFound`."""

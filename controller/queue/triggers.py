@@ -12,6 +12,7 @@ import asyncio
 from collections.abc import Iterable
 
 from controller.api.dra import DeviceClass, ResourceClaim
+from controller.api.names import FINALIZER
 from controller.api.pods import AnyPod, ForeignPod
 from controller.api.requests import PlacementRequests
 from controller.api.status import holders_of_unrecorded
@@ -87,7 +88,7 @@ class QueueTriggers:
     # Events.
 
     def _on_workload(self, old: Workload | None, new: Workload | None) -> None:
-        """Handle a new spec, a deletion, an end, or a status that another process wrote.
+        """Handle a new spec, a deletion, an end, a lost finalizer, or a status that another process wrote.
 
         Only waiting workers are reconciled every retry interval. For the others, a late status write by the
         previous leader would otherwise never be corrected, because the Pod's events may have come first.
@@ -103,6 +104,7 @@ class QueueTriggers:
             old is None
             or (old.metadata.generation, old.deleting) != (new.metadata.generation, new.deleting)
             or old.terminal != new.terminal
+            or (FINALIZER in old.metadata.finalizers and FINALIZER not in new.metadata.finalizers)
         ):
             self.activate(key)
         elif new.status != old.status and key not in self._scheduling_queue:
@@ -115,7 +117,7 @@ class QueueTriggers:
             self._activate_owner(pod)
 
     def _on_claim(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
-        """Handle a managed claim that was allocated, deallocated, marked for deletion, or deleted."""
+        """Handle a managed claim that was allocated, deallocated, given other owners, or deleted."""
         if new is None:
             if old is not None:
                 # The worker that would create a claim of this name again.
@@ -123,11 +125,7 @@ class QueueTriggers:
                     self.self_writes.notify(ObjectKey.of(workload))
                 self._claim_changed(old)
             return
-        if old is None:
-            changed = new.allocated
-        else:
-            changed = old.status.allocation != new.status.allocation or old.deleting != new.deleting
-        if changed:
+        if new.allocated if old is None else _claim_facts(old) != _claim_facts(new):
             self._claim_changed(new)
         if new.allocated and (old is None or not old.allocated):
             # A new allocation may explain waits that had no known cause.
@@ -243,6 +241,11 @@ class QueueTriggers:
 
     def _workload(self, name: str) -> Workload | None:
         return self._caches.workloads.store.get(ObjectKey(self._namespace, name))
+
+
+def _claim_facts(claim: ResourceClaim) -> tuple[object, ...]:
+    """Return what decides whether a claim can be used: without its owner it is repaired first."""
+    return claim.status.allocation, claim.deleting, claim.metadata.owner_references
 
 
 def _differs(old: AnyPod, new: AnyPod) -> bool:

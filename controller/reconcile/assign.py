@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from enum import Enum, auto
 
-from controller.api.claim_document import claim_document
+from controller.api.claim_document import claim_document, is_own_claim
 from controller.api.dra import ResourceClaim
 from controller.api.reasons import Phase, ReasonCode
 from controller.api.status import Assignment, PlacementDetails, StatusUpdate
@@ -114,6 +114,8 @@ def _cached_name_state(context: ReconcileContext, workload: Workload, name: str)
     claim, ledger = context.claim(name), context.ledger(name)
     if claim is None or (ledger is not None and claim.owned_by(ledger.metadata.uid) and not claim.deleting):
         return ClaimNameState.OPEN
+    if not claim.deleting and not is_own_claim(claim):
+        return ClaimNameState.OTHERS
     users = [seat.workload_uid for seat in (ledger.seats if ledger is not None else ())]
     users += [pod.workload_uid for pod in context.ledgers.live_pods(name)]
     return ClaimNameState.OTHERS if any(uid != workload.uid for uid in users) else ClaimNameState.ENDING

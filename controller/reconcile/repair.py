@@ -7,6 +7,7 @@ before live reads agree, because a cache may lag behind another process's move.
 
 from __future__ import annotations
 
+from controller.api.claim_document import is_own_claim
 from controller.api.core import Pod
 from controller.api.dra import ResourceClaim
 from controller.api.reasons import ReasonCode, sentence
@@ -32,7 +33,7 @@ async def repair(context: ReconcileContext, scope: Scope) -> Result | None:
     if not workload.status.claim_name:
         return None
     claim = context.claim(workload.status.claim_name)
-    if claim is None or (claim.deleting and not (pod is not None and pod.bound)):
+    if claim is None or not is_own_claim(claim) or (claim.deleting and not (pod is not None and pod.bound)):
         return await _replace_lost_claim(context, scope)
     if not _has_seat(context, workload, claim):
         return await _restore_seat(context, scope, claim)
@@ -86,7 +87,7 @@ async def _replace_lost_claim(context: ReconcileContext, scope: Scope) -> Result
     """Clear the assignment of a worker whose claim is gone, so that it is placed again."""
     name = scope.workload.status.claim_name
     claim = await context.live.claim(name)
-    if claim is not None and not claim.deleting:
+    if claim is not None and is_own_claim(claim) and not claim.deleting:
         # The cache lags, or the claim lost its label: the worker keeps it.
         await context.writer.label_claim(claim)
         context.counters.record_repair(RepairKind.LABEL)

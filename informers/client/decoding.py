@@ -46,6 +46,7 @@ class OwnerReference(msgspec.Struct, frozen=True, rename="camel", gc=False):
     name: str
     uid: str
     controller: bool = False
+    block_owner_deletion: bool = False
 
 
 class Metadata(msgspec.Struct, frozen=True, rename="camel", gc=False):

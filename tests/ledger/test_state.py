@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from informers.api import Object
+from ledger.claim_names import ledger_labels
 from ledger.state import Seat, SeatRef, decode, ledger_document, seat_document, seats_patch
 from tests.ledger.build import ledger, seat
 
@@ -64,7 +65,7 @@ def test_a_ledger_of_an_earlier_controller_is_decoded() -> None:
 def test_seats_are_sent_exactly_as_they_were_read() -> None:
     existing = decode(encoded(EXISTING))
     assert seats_patch(existing, existing.seats) == {
-        "metadata": {"resourceVersion": "4711"},
+        "metadata": {"resourceVersion": "4711", "labels": ledger_labels(existing.claim_name)},
         "spec": {"seats": EXISTING["spec"]["seats"]},
     }
 
