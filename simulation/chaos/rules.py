@@ -32,16 +32,17 @@ _CODES = (
 )
 
 
-def denial(rng: Random, *kinds: Kind) -> Rule:
-    """Draw a rule that refuses every creation of some kinds."""
+def denial(rng: Random, *kinds: Kind, namespace: str) -> Rule:
+    """Draw a rule that refuses every creation of some kinds in one namespace."""
+    namespaces = (namespace,)
     match rng.choice(("policy", "webhook", "down")):
         case "policy":
-            return DenyingPolicy(*kinds, reason=rng.choice(tuple(POLICY_CODES)))
+            return DenyingPolicy(*kinds, reason=rng.choice(tuple(POLICY_CODES)), namespaces=namespaces)
         case "webhook":
             code, supports_dry_run = rng.choice(_CODES), happens(rng, 0.5)
-            return DenyingWebhook(*kinds, code=code, supports_dry_run=supports_dry_run)
+            return DenyingWebhook(*kinds, code=code, supports_dry_run=supports_dry_run, namespaces=namespaces)
         case _:
-            return FailingWebhook(*kinds)
+            return FailingWebhook(*kinds, namespaces=namespaces)
 
 
 def harmless_edits(rng: Random) -> list[Edit]:
@@ -49,7 +50,7 @@ def harmless_edits(rng: Random) -> list[Edit]:
     edits: tuple[Edit, ...] = (
         mutations.default_tolerations,
         mutations.toleration("example.com/maintenance"),
-        mutations.labels(team="a"),
+        mutations.label("team", "a"),
         mutations.overhead(memory=rng.choice(("1Gi", "8Gi"))),
         mutations.default_requests(memory="8Gi"),
         mutations.sidecar("proxy", requests={"memory": rng.choice(("1Gi", "8Gi"))}),
@@ -72,7 +73,7 @@ def hidden_need(rng: Random) -> Edit:
 
 def _kept_apart(pod: Document) -> None:
     """Require a node without another Pod of this rule."""
-    mutations.labels(apart="yes")(pod)
+    mutations.label("apart", "yes")(pod)
     term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"apart": "yes"}}}
     affinity = pod["spec"].setdefault("affinity", {})
     affinity["podAntiAffinity"] = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}

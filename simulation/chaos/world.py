@@ -16,6 +16,7 @@ from simulation.apiserver.kinds import CLAIMS, LEDGERS, PODS
 from simulation.chaos import rules
 from simulation.chaos.pods import PodInterference
 from simulation.chaos.scenario import Scenario
+from simulation.checks.end_state import HIDDEN_NEED
 from simulation.cluster.deployment import ReplicaContext
 from simulation.engine.fault_plan import Parameters
 from simulation.engine.random_streams import happens
@@ -82,14 +83,24 @@ class WorldFaults:
             controller.remove(quota)
             self._trace_fault("relent", "owner", "quota")
         else:
-            await self._apply("refuse", rules.denial(rng, *kinds), rng, parameters)
+            await self._apply(
+                "refuse",
+                rules.denial(rng, *kinds, namespace=self._cluster.workloads.namespace),
+                rng,
+                parameters,
+            )
 
     async def _change_pods(self, rng: Random, parameters: Parameters) -> None:
         await self._apply("change", self._changed(*rules.harmless_edits(rng)), rng, parameters)
 
     async def _hide_needs(self, rng: Random, parameters: Parameters) -> None:
         """Give new Pods a need that no template shows, and for which nodes may refuse them."""
-        await self._apply("hide needs", self._changed(rules.hidden_need(rng)), rng, parameters)
+        await self._apply(
+            "hide needs",
+            self._changed(rules.hidden_need(rng), mutations.label(HIDDEN_NEED, "yes")),
+            rng,
+            parameters,
+        )
 
     def _changed(self, *edits: Edit) -> ChangedPods:
         namespace = self._cluster.workloads.namespace

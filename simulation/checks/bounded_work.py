@@ -1,4 +1,4 @@
-"""Bounded work under faults (contract §8.10): API calls stay in proportion to the changes of others.
+"""Bounded work (contract §8.10, contract §8.14): API calls stay in proportion to the changes of others.
 
 The bounds are a few times the maximum of hundreds of runs, so they detect loops and storms. They apply to a
 whole run: a burst that ends is allowed, a permanent one is not.
@@ -12,11 +12,13 @@ from simulation.cluster.deployment import Replica
 from simulation.engine.trace import Trace
 
 WRITES_PER_CHANGE = 6.0
-"""Write calls, successful or not, per change that somebody else made to the cluster."""
+"""Write calls and dry runs, successful or not, per change that somebody else made to the cluster."""
 
 WRITES_FREE = 300
 READS_PER_CHANGE = 4.0
 READS_FREE = 300
+
+PROBE = "dry-run create"
 
 _WRITES = ("create", "patch", "delete", "update")
 _CHANGES = ("ADDED", "MODIFIED", "DELETED")
@@ -32,6 +34,9 @@ def excess_work(trace: Trace, replicas: Iterable[Replica]) -> Iterator[str]:
         if verb in _WRITES and outcome not in {"answer lost", "refusal lost"}:
             writes += times
             applied += times if outcome in {"ok", "late ok"} else 0
+        elif verb == PROBE:
+            # Refused workers share probes: without that, each of them would cost some (contract §8.14).
+            writes += times
         elif verb == "get":
             reads += times
         elif verb in _CHANGES:

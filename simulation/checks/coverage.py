@@ -15,7 +15,7 @@ from simulation.apiserver.documents import Document
 from simulation.apiserver.kinds import CLAIMS, LEDGERS, PODS, WORKLOADS
 from simulation.apiserver.server import ApiServer
 from simulation.apiserver.store import Change
-from simulation.checks.invariants import owner_uid
+from simulation.checks.pod_facts import owner_uid
 from simulation.cluster.deployment import Deployment, Replica
 from simulation.cluster.simulated_cluster import WORKER_NAMESPACE
 from simulation.cluster.workloads import worker_pod_name

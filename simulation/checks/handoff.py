@@ -19,7 +19,8 @@ from simulation.apiserver.documents import Record
 from simulation.apiserver.kinds import CLAIMS, LEDGERS, PODS, WORKLOADS
 from simulation.apiserver.store import Change
 from simulation.checks.idle_capacity import IdleCapacity
-from simulation.checks.invariants import claim_names, seats_of
+from simulation.checks.invariants import seats_of
+from simulation.checks.pod_facts import claim_names
 from simulation.cluster.simulated_cluster import SimulatedCluster
 from simulation.cluster.workloads import workload
 

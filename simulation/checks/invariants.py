@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from informers.api import WatchEventType
 from ledger.claim_names import own_claim_name
@@ -18,10 +17,10 @@ from simulation.apiserver.documents import Document, Record
 from simulation.apiserver.kinds import CLAIMS, LEDGERS, NODES, PODS, WORKLOADS
 from simulation.apiserver.server import ApiServer
 from simulation.apiserver.store import Change
+from simulation.checks.attempts import attempt_violations
 from simulation.checks.idle_capacity import IdleCapacity
-from simulation.cluster.simulated_cluster import WORKER_NAMESPACE, SimulatedCluster
-
-TERMINAL = ("Succeeded", "Failed")
+from simulation.checks.pod_facts import TERMINAL, assignment_of_pod, claim_names, has_ended, owner_uid
+from simulation.cluster.simulated_cluster import SimulatedCluster
 
 
 class InvariantChecker:
@@ -220,6 +219,7 @@ def violations_at_rest(cluster: SimulatedCluster, *, limit: int = 0, lowered: bo
         *_claim_violations(ledgers, claims, pods),
         *_host_memory_violations(cluster, ledgers, claims),
         *IdleCapacity(cluster.server, cluster.workloads.namespace, limit).violations(),
+        *attempt_violations(cluster.server, cluster.workloads.namespace),
     ]
 
 
@@ -331,33 +331,6 @@ def all_seats(server: ApiServer) -> list[tuple[str, Document]]:
         for ledger in server.store.all(LEDGERS)
         for seat in seats_of(ledger)
     ]
-
-
-def owner_uid(pod: Document) -> str:
-    """Return the UID of the Workload that controls a Pod, empty for foreign Pods.
-
-    A Workload controls nothing in another namespace, whatever the owner references say.
-    """
-    if pod["metadata"].get("namespace") != WORKER_NAMESPACE:
-        return ""
-    owners = pod["metadata"].get("ownerReferences") or ()
-    return next((o["uid"] for o in owners if o.get("controller") and o["kind"] == WORKLOADS.kind), "")
-
-
-def has_ended(pod: Document) -> bool:
-    """Return whether a Pod is in a final phase."""
-    return _status(pod).get("phase") in TERMINAL
-
-
-def claim_names(pod: Document) -> list[str]:
-    """Return the names of the claims that a Pod uses."""
-    return [entry["resourceClaimName"] for entry in pod["spec"].get("resourceClaims") or ()]
-
-
-def assignment_of_pod(pod: Document) -> tuple[Any, Any]:
-    """Return the claim and the assignment ID that a Pod was created for."""
-    env = {e["name"]: e.get("value") for c in pod["spec"]["containers"] for e in c.get("env") or ()}
-    return next(iter(claim_names(pod)), None), env.get("OPEN_RL_ASSIGNMENT_ID")
 
 
 def node_of(claim: Document) -> str:

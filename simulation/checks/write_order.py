@@ -15,7 +15,8 @@ from simulation.apiserver.documents import Document, Record
 from simulation.apiserver.kinds import LEDGERS, PODS, WORKLOADS
 from simulation.apiserver.server import ApiServer
 from simulation.apiserver.store import Change
-from simulation.checks.invariants import TERMINAL, assignment_of_pod, has_ended, owner_uid, seats_of
+from simulation.checks.invariants import seats_of
+from simulation.checks.pod_facts import TERMINAL, assignment_of_pod, has_ended, owner_uid
 
 LATE_CREATION_SECONDS = 120.0
 """How long a Pod creation may be in flight from a process that did not see the terminal status."""

@@ -88,7 +88,7 @@ class Network:
         self.error_share = 0.0
         """The current share of calls that fail."""
         self.on_send: Callable[[Link, Request], None] = lambda _link, _request: None
-        """Called with every write when it is sent."""
+        """Called with every write and every dry run when it is sent."""
         self.rogue_write: Callable[[Request], None] = lambda _request: None
         self._latency = plan.parameters("latency") or {}
 
@@ -97,7 +97,7 @@ class Network:
 
     def send(self, link: Link, request: Request, apply: Apply) -> asyncio.Future[bytes]:
         """Send a request; return a future of its answer."""
-        if request.writes:
+        if request.writes or request.dry_run:
             self.on_send(link, request)
         answer: asyncio.Future[bytes] = self._loop.create_future()
         fault = self._draw_fault(link, request)

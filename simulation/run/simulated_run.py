@@ -20,6 +20,7 @@ from simulation.chaos.external import ExternalActors
 from simulation.chaos.periodic import PeriodicFaults
 from simulation.chaos.pods import PodInterference
 from simulation.chaos.scenario import CHAOS_SECONDS, Scenario
+from simulation.checks.attempts import AttemptChecker
 from simulation.checks.bounded_work import excess_work
 from simulation.checks.coverage import CoveragePoints
 from simulation.checks.end_state import end_state_violations
@@ -64,6 +65,9 @@ class SimulatedRun:
             lambda: loop.simulated_seconds,
             is_external=lambda: self.invariants.is_suspended,
             writer=lambda: self.network.writer,
+        )
+        self._attempts = AttemptChecker(
+            self.cluster.server, lambda: loop.simulated_seconds, lambda: self.network.writer
         )
         self._handoff = HandOffCheck(self.cluster)
         self.external = ExternalActors(self.cluster, self.invariants, self.trace)
@@ -207,7 +211,8 @@ class SimulatedRun:
             violations += await self._liveness.check_convergence(limit=limit, timeout_seconds=timeout)
             if not violations:
                 violations += await self._liveness.check_rest(self._retries, timeout_seconds=timeout)
-        self.failures += [*self.invariants.violations, *self._write_order.violations][:VIOLATIONS_MAX]
+        observed = (self.invariants, self._write_order, self._attempts)
+        self.failures += [text for checker in observed for text in checker.violations][:VIOLATIONS_MAX]
         self.failures += violations
 
     def _retries(self) -> int:
@@ -231,7 +236,11 @@ class SimulatedRun:
             self.trace.update_digest(change.record.data)
 
     def _on_send(self, link: Link, request: Request) -> None:
-        """Check that a controller may send the write."""
+        """Check that a controller may send the write, and count a dry run."""
+        if request.dry_run:
+            self._attempts.on_probe(link.process)
+            self._coverage_points.hit("probe")
+            return
         if request.kind is EVENTS or request.kind is LEASES:
             return
         running = self._replicas()

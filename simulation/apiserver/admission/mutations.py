@@ -60,9 +60,9 @@ def default_tolerations(pod: Document) -> None:
         toleration(f"node.kubernetes.io/{condition}", effect="NoExecute", seconds=300)(pod)
 
 
-def labels(**added: str) -> Edit:
-    """Add labels."""
-    return lambda pod: pod["metadata"].setdefault("labels", {}).update(added)
+def label(name: str, value: str) -> Edit:
+    """Add a label."""
+    return lambda pod: pod["metadata"].setdefault("labels", {}).update({name: value})
 
 
 def node_selector(added: Mapping[str, str]) -> Edit:

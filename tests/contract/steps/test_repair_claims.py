@@ -9,7 +9,8 @@ from informers.api import ObjectKey
 from simulation.apiserver.documents import Document
 from simulation.apiserver.kinds import CLAIMS, LEDGERS, PODS
 from simulation.chaos.scripted import Faults, Meanwhile
-from simulation.checks.invariants import InvariantChecker, owner_uid, violations_at_rest
+from simulation.checks.invariants import InvariantChecker, violations_at_rest
+from simulation.checks.pod_facts import owner_uid
 from simulation.cluster.controller_process import simulated_controller
 from simulation.cluster.simulated_cluster import SimulatedCluster
 from simulation.cluster.workloads import workload

@@ -1,0 +1,107 @@
+"""Attempts to place a worker: few of them, none that lasts where it was refused, each on a device that fits.
+
+`AttemptChecker` counts the Pods and probes of each process (contract §8.13, contract §8.14).
+`attempt_violations` checks a settled cluster (contract §8.11, contract §8.12). Both read only the server's
+objects and the calls of controllers.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+
+from informers.api import ObjectKey, WatchEventType
+from placement.quantity import parse_bytes
+from simulation.actors.devices import allocation_results, read_inventory
+from simulation.apiserver.documents import Document, Record
+from simulation.apiserver.kinds import CLAIMS, DEVICE_TAINT_RULES, PODS, SLICES, WORKLOADS
+from simulation.apiserver.server import ApiServer
+from simulation.apiserver.store import Change
+from simulation.checks.pod_facts import claim_names, has_ended, owner_uid
+from simulation.cluster.nodes import DRIVER
+
+HOUR_SECONDS = 3600.0
+PODS_PER_HOUR_MAX = 40
+PROBES_PER_SECOND_MAX = 10
+
+
+class AttemptChecker:
+    """Counts the attempts of each process.
+
+    `writer` returns the process that sent the current write, empty if no process did.
+    """
+
+    def __init__(self, server: ApiServer, now: Callable[[], float], writer: Callable[[], str]) -> None:
+        self._now = now
+        self._writer = writer
+        self._pods: dict[tuple[str, str], deque[float]] = {}
+        self._probes: dict[str, deque[float]] = {}
+        self.violations: list[str] = []
+        server.store.subscribe(self._on_change)
+
+    def __repr__(self) -> str:
+        return f"<AttemptChecker violations={len(self.violations)}>"
+
+    def on_probe(self, process: str) -> None:
+        """Count a dry run that a process sends (contract §8.14)."""
+        if self._count(self._probes.setdefault(process, deque()), 1.0) == PROBES_PER_SECOND_MAX + 1:
+            self.violations.append(f"{process} sent more than {PROBES_PER_SECOND_MAX} probes in a second")
+
+    def _on_change(self, change: Change) -> None:
+        """Count a Pod that a process creates for a worker (contract §8.13)."""
+        owner, writer = owner_uid(change.record.document), self._writer()
+        if change.kind is not PODS or change.type is not WatchEventType.ADDED or not (owner and writer):
+            return
+        created = self._pods.setdefault((writer, owner), deque())
+        if self._count(created, HOUR_SECONDS) == PODS_PER_HOUR_MAX + 1:
+            name = change.record.key.name
+            self.violations.append(f"{writer} created {name} more than {PODS_PER_HOUR_MAX} times in an hour")
+
+    def _count(self, times: deque[float], window_seconds: float) -> int:
+        """Add the current time, and return how many times are within the window."""
+        now = self._now()
+        times.append(now)
+        while times[0] <= now - window_seconds:
+            times.popleft()
+        return len(times)
+
+
+def attempt_violations(server: ApiServer, namespace: str) -> Iterator[str]:
+    """Yield the violations in a settled cluster: devices that are too small, and refusals that last."""
+    store = server.store
+    workloads = {record.uid: record for record in store.all(WORKLOADS, namespace)}
+    inventory = read_inventory(store.all(SLICES), store.all(DEVICE_TAINT_RULES))
+    memory_bytes = {
+        (device.identity.pool, device.identity.device): device.cel.capacity_of(DRIVER).get("memory", 0)
+        for devices in inventory.devices.values()
+        for device in devices
+    }
+    for pod in store.all(PODS, namespace):
+        workload = workloads.get(owner_uid(pod.document))
+        if workload is None or has_ended(pod.document) or pod.deleting:
+            continue
+        for name in claim_names(pod.document):
+            claim = store.get(CLAIMS, ObjectKey(namespace, name))
+            results = allocation_results(claim.document) if claim is not None else []
+            if results and _is_refused(pod.document):
+                yield f"{workload.key.name} stays on {name}, whose node refuses its Pod"
+            elif results and pod.document["spec"].get("nodeName"):
+                yield from _small_devices(workload, results, memory_bytes)
+
+
+def _small_devices(
+    workload: Record, results: list[Document], memory_bytes: dict[tuple[str, str], int]
+) -> Iterator[str]:
+    wanted = parse_bytes(str(workload.document["spec"]["accelerator"]["memory"]))
+    for result in results:
+        found = memory_bytes.get((result["pool"], result["device"]), wanted)
+        if found < wanted:
+            device = f"{result['pool']}/{result['device']}"
+            yield f"{workload.key.name} runs on {device}, which is too small for it"
+
+
+def _is_refused(pod: Document) -> bool:
+    return any(
+        (each["type"], each["status"], each.get("reason")) == ("PodScheduled", "False", "Unschedulable")
+        for each in pod["status"].get("conditions") or ()
+    )
