@@ -24,6 +24,9 @@ class RawObject:
     document: Document
 
 
+AnyResource = Resource[RawObject]
+
+
 def _decode(data: bytes) -> RawObject:
     document = msgspec.json.decode(data)
     return RawObject(msgspec.convert(document["metadata"], Identity), document)
@@ -48,6 +51,16 @@ CLAIMS = _raw(DRA, "v1", "resourceclaims", "ResourceClaim")
 SLICES = _raw(DRA, "v1", "resourceslices", "ResourceSlice", namespaced=False)
 DEVICE_CLASSES = _raw(DRA, "v1", "deviceclasses", "DeviceClass", namespaced=False)
 LEASES = _raw("coordination.k8s.io", "v1", "leases", "Lease")
+ADMISSION = "admissionregistration.k8s.io"
+POLICIES = _raw(ADMISSION, "v1", "validatingadmissionpolicies", "ValidatingAdmissionPolicy", namespaced=False)
+POLICY_BINDINGS = _raw(
+    ADMISSION, "v1", "validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding", namespaced=False
+)
+WEBHOOKS = _raw(
+    ADMISSION, "v1", "validatingwebhookconfigurations", "ValidatingWebhookConfiguration", namespaced=False
+)
+QUOTAS = _raw("", "v1", "resourcequotas", "ResourceQuota")
+LIMIT_RANGES = _raw("", "v1", "limitranges", "LimitRange")
 NOT_SERVED = _raw(OPENRL, "v1alpha1", "nothings", "Nothing")
 
 DRIVER = "gpu.nvidia.com"

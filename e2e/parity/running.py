@@ -9,6 +9,7 @@ from pathlib import Path
 import yaml
 
 from e2e.parity.cases import Case
+from e2e.parity.owner import Owner, RealOwner
 from e2e.parity.scenes import Scene
 from e2e.parity.script import Script
 from e2e.parity.stage import Stage
@@ -41,9 +42,9 @@ RECORDED_CASES = Recording(_FOLDER / "cases.yaml")
 RECORDED_SCENES = Recording(_FOLDER / "scenes.yaml")
 
 
-async def run_case(case: Case, api: Api) -> list[str]:
-    """Return the transcript of a case."""
-    script = Script(api)
+async def run_case(case: Case, api: Api, owner: Owner | None = None) -> list[str]:
+    """Return the transcript of a case. By default, the owner of a real cluster makes its rules."""
+    script = Script(api, owner or RealOwner(api))
     await case(script)
     return script.transcript()
 

@@ -14,12 +14,12 @@ from typing import Any
 
 import anyio
 
-from e2e.parity.objects import PROJECTIONS, RawObject
+from e2e.parity.objects import PROJECTIONS, AnyResource, RawObject
+from e2e.parity.owner import Owner
 from informers.api import (
     Api,
     PatchType,
     Preconditions,
-    Resource,
     Selectors,
     WatchEventType,
     version_number,
@@ -27,7 +27,6 @@ from informers.api import (
 from informers.errors import ApiError
 
 Document = dict[str, Any]
-AnyResource = Resource[RawObject]
 
 NAMESPACE = "openrl-system"
 SENTINEL = "parity-sentinel"
@@ -40,8 +39,9 @@ _METADATA = ("labels", "annotations", "finalizers", "generation", "deletionGrace
 class Script:
     """The calls and the transcript of one case. Methods return the document, or `None` after a failure."""
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: Api, owner: Owner) -> None:
         self.api = api
+        self.owner = owner
         self._lines: list[Callable[[], str]] = []
         self._versions: set[int] = set()
         self._uids: dict[str, int] = {}
@@ -70,6 +70,29 @@ class Script:
         body = {"apiVersion": resource.api_version, "kind": resource.kind, **body}
         call = self.api.create(resource, body, _namespace_of(resource, namespace), strict=strict)
         return await self._record(f"create {name}", call)
+
+    async def dry_run(self, resource: AnyResource, body: Document) -> None:
+        """Record the answer to a dry run of a creation, without the version that it lacks."""
+        answer = await self._send(resource, body, dry_run=True)
+        shown = PROJECTIONS[resource.kind](answer.document)
+        self.note(f"dry run {body['metadata']['name']}: {_text(shown)}")
+
+    async def refused(
+        self, resource: AnyResource, body: Document, *, dry_run: bool = False, words: bool = True
+    ) -> None:
+        """Record a refused creation with the server's words."""
+        what = f"{'dry run' if dry_run else 'create'} {body['metadata']['name']}"
+        try:
+            await self._send(resource, body, dry_run=dry_run)
+        except ApiError as error:
+            said = f": {error.message.partition(': ')[2]}" if words else ""
+            self.note(f"{what}: {_failure(error)}{said}")
+        else:
+            self.note(f"{what}: not refused")
+
+    async def _send(self, resource: AnyResource, body: Document, *, dry_run: bool) -> RawObject:
+        body = {"apiVersion": resource.api_version, "kind": resource.kind, **body}
+        return await self.api.create(resource, body, _namespace_of(resource, NAMESPACE), dry_run=dry_run)
 
     async def patch(
         self,

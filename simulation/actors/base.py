@@ -89,7 +89,7 @@ def condition(
     conditions: list[Document] = list(status.get("conditions") or ())
     known = next((item for item in conditions if item["type"] == type_), None)
     item: Document = {"type": type_, "status": value, "lastTransitionTime": timestamp}
-    if known is not None and known["status"] == value and "lastTransitionTime" in known:
+    if known is not None and known["status"] == value:
         item["lastTransitionTime"] = known["lastTransitionTime"]
     item |= {name: text for name, text in (("reason", reason), ("message", message)) if text}
     return [*(each for each in conditions if each["type"] != type_), item]

@@ -8,7 +8,8 @@ from e2e.parity.cases import CASES
 from e2e.parity.running import RECORDED_CASES, RECORDED_SCENES, run_case, run_scene
 from e2e.parity.scenes import SCENES
 from simulation.cluster.simulated_cluster import SimulatedCluster
-from tests.simulation.servers import lone_client
+from tests.simulation.servers import lone_client, lone_server
+from tests.simulation.simulated_owner import SimulatedOwner
 
 pytestmark = pytest.mark.anyio
 
@@ -17,7 +18,8 @@ CASES_RECORDED, SCENES_RECORDED = RECORDED_CASES.load(), RECORDED_SCENES.load()
 
 @pytest.mark.parametrize("title", CASES)
 async def test_the_simulated_server_answers_like_a_real_one(title: str) -> None:
-    assert await run_case(CASES[title], lone_client()) == CASES_RECORDED[title]
+    server = lone_server()
+    assert await run_case(CASES[title], lone_client(server), SimulatedOwner(server)) == CASES_RECORDED[title]
 
 
 @pytest.mark.parametrize("title", SCENES)

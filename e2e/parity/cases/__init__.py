@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 
 from e2e.parity.cases import (
+    admission,
     claims,
     creation,
     custom,
@@ -22,6 +23,6 @@ from e2e.parity.titles import titled
 Case = Callable[[Script], Awaitable[None]]
 
 CASES: Mapping[str, Case] = dict(
-    titled(creation, updates, patches, status, deletion, lists, watches, pods, claims, custom)
+    titled(creation, updates, patches, status, deletion, lists, watches, pods, claims, custom, admission)
 )
 """All cases by title, in source order."""

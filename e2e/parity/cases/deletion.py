@@ -11,12 +11,13 @@ from e2e.parity.objects import (
     PODS,
     SLICES,
     WORKLOADS,
+    AnyResource,
     claim,
     ledger,
     pod,
     workload,
 )
-from e2e.parity.script import AnyResource, Document, Script
+from e2e.parity.script import Document, Script
 
 _OTHER = "7a1c0ba4-0000-4000-8000-000000000000"
 _FINALIZER = "openrl.io/placement"

@@ -326,3 +326,43 @@ async def without_the_guard_a_device_without_memory_fails_scheduling(stage: Stag
             for condition in document["status"].get("conditions") or ()
         ),
     )
+
+
+async def a_host_port_in_use_refuses_the_node(stage: Stage) -> None:
+    await stage.node("gpu-node-0", "80Gi")
+    port = {"ports": [{"containerPort": 29500, "hostPort": 29500}]}
+    async with stage.recording():
+        await stage.make(CLAIMS, claim("claim-a"))
+        for name in ("a", "b"):
+            body = pod(name, "claim-a")
+            body["spec"]["containers"][0] |= port
+            await stage.make(PODS, body)
+            if name == "a":
+                await stage.running("a")
+        await stage.unschedulable("b", "free ports")
+
+
+async def a_disk_that_is_too_small_refuses_the_node(stage: Stage) -> None:
+    await stage.node("gpu-node-0", "80Gi")
+    async with stage.recording():
+        await stage.make(CLAIMS, claim("claim-a"))
+        body = pod("a", "claim-a")
+        body["spec"]["containers"][0]["resources"]["requests"]["ephemeral-storage"] = "1Gi"
+        await stage.make(PODS, body)
+        await stage.unschedulable("a", "ephemeral-storage")
+
+
+async def pods_that_keep_apart_refuse_the_node(stage: Stage) -> None:
+    await stage.node("gpu-node-0", "80Gi")
+    selector = {"matchLabels": {"apart": "yes"}}
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": selector}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+    async with stage.recording():
+        await stage.make(CLAIMS, claim("claim-a"))
+        for name in ("a", "b"):
+            body = pod(name, "claim-a", affinity={"podAntiAffinity": required})
+            body["metadata"]["labels"] = {"apart": "yes"}
+            await stage.make(PODS, body)
+            if name == "a":
+                await stage.running("a")
+        await stage.unschedulable("b", "anti-affinity")

@@ -29,14 +29,24 @@ class ChangedPods(Rule):
 def default_requests(**requests: str) -> Edit:
     """Set requests that a container lacks, as a LimitRange with `defaultRequest` does.
 
-    Source: `plugin/pkg/admission/limitranger` of `k8s.io/kubernetes`. It treats init containers alike.
+    Source: `plugin/pkg/admission/limitranger` of `k8s.io/kubernetes`. It treats init containers alike, and
+    says what it set in an annotation.
     """
 
     def edit(pod: Document) -> None:
+        said = []
         for kind in ("containers", "initContainers"):
-            for container in pod["spec"].get(kind) or ():
-                resources = container.setdefault("resources", {})
-                resources["requests"] = {**requests, **(resources.get("requests") or {})}
+            for item in pod["spec"].get(kind) or ():
+                resources = item.setdefault("resources", {})
+                known = resources.get("requests") or {}
+                added = sorted(name for name in requests if name not in known)
+                if added:
+                    resources["requests"] = {**requests, **known}
+                    what = "container" if kind == "containers" else "init container"
+                    said.append(f"{', '.join(added)} request for {what} {item['name']}")
+        if said:
+            annotations = pod["metadata"].setdefault("annotations", {})
+            annotations["kubernetes.io/limit-ranger"] = f"LimitRanger plugin set: {'; '.join(said)}"
 
     return edit
 

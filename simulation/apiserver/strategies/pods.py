@@ -57,7 +57,8 @@ class PodStrategy(Strategy):
         """Set the phase Pending, and the condition of a Pod with scheduling gates."""
         document["status"] = {"phase": "Pending"}
         if document["spec"].get("schedulingGates"):
-            document["status"]["conditions"] = [dict(GATED)]
+            timestamp = document["metadata"]["creationTimestamp"]
+            document["status"]["conditions"] = [{**GATED, "lastTransitionTime": timestamp}]
 
     def default(self, document: Document, *, strict: bool = False) -> None:
         """Set the defaults that others read, and drop unknown fields, or refuse them if `strict`."""
