@@ -17,7 +17,7 @@ from simulation.apiserver.documents import Document, Record
 from simulation.apiserver.kinds import CLAIMS, DEVICE_TAINT_RULES, PODS, SLICES, WORKLOADS
 from simulation.apiserver.server import ApiServer
 from simulation.apiserver.store import Change
-from simulation.checks.pod_facts import claim_names, has_ended, owner_uid
+from simulation.checks.pod_facts import claim_names, has_ended, is_refused, owner_uid
 from simulation.cluster.nodes import DRIVER
 
 HOUR_SECONDS = 3600.0
@@ -83,7 +83,7 @@ def attempt_violations(server: ApiServer, namespace: str) -> Iterator[str]:
         for name in claim_names(pod.document):
             claim = store.get(CLAIMS, ObjectKey(namespace, name))
             results = allocation_results(claim.document) if claim is not None else []
-            if results and _is_refused(pod.document):
+            if results and is_refused(pod.document):
                 yield f"{workload.key.name} stays on {name}, whose node refuses its Pod"
             elif results and pod.document["spec"].get("nodeName"):
                 yield from _small_devices(workload, results, memory_bytes)
@@ -98,10 +98,3 @@ def _small_devices(
         if found < wanted:
             device = f"{result['pool']}/{result['device']}"
             yield f"{workload.key.name} runs on {device}, which is too small for it"
-
-
-def _is_refused(pod: Document) -> bool:
-    return any(
-        (each["type"], each["status"], each.get("reason")) == ("PodScheduled", "False", "Unschedulable")
-        for each in pod["status"].get("conditions") or ()
-    )

@@ -11,11 +11,12 @@ from collections import Counter
 from collections.abc import Mapping
 
 from informers.api import WatchEventType
+from simulation.actors.devices import allocation_results
 from simulation.apiserver.documents import Document
 from simulation.apiserver.kinds import CLAIMS, LEDGERS, PODS, WORKLOADS
 from simulation.apiserver.server import ApiServer
 from simulation.apiserver.store import Change
-from simulation.checks.pod_facts import owner_uid
+from simulation.checks.pod_facts import claim_names, owner_uid, pod_events
 from simulation.cluster.deployment import Deployment, Replica
 from simulation.cluster.simulated_cluster import WORKER_NAMESPACE
 from simulation.cluster.workloads import worker_pod_name
@@ -64,6 +65,17 @@ POINTS: Mapping[str, str] = {
     "Pod lost": "a worker got a second Pod",
     "ended": "a worker ended by itself",
     "claim name reused": "a claim was created under the name of a deleted one",
+    # The rules and accidents of a real cluster.
+    "creation refused": "the rules of the cluster's owner refused a worker's Pod, claim or ledger",
+    "probe": "a process asked by a dry run whether a refusal is over",
+    "Pod changed": "admission added containers, overhead or labels to a worker's Pod",
+    "gated": "a worker's Pod had a scheduling gate or named a scheduler that did not run",
+    "place refused": "the node of an allocated claim refused a worker's Pod",
+    "evicted by device": "a tainted device evicted a worker's Pod",
+    "evicted for own fault": "a worker's Pod was evicted because it used too much",
+    "held Pod": "a finalizer kept a deleted Pod that had never been bound",
+    "claim moved": "a claim was allocated to another device than before",
+    "foreign owner": "a Pod of another namespace named a Workload as its owner",
     # At rest.
     "handed off at rest": "a seat was freed at rest, and its hand-off was checked",
     "repaired at rest": "a seat was removed at rest, and its repair was checked",
@@ -83,6 +95,7 @@ _BY_REASON: Mapping[str, str] = {
     "WaitingForPredecessorPod": "waited for a predecessor",
     "InvalidConfiguration": "no device class",
     "InvalidSpec": "invalid",
+    "PodRejected": "creation refused",
 }
 
 _BY_END: Mapping[tuple[str, str], str] = {
@@ -106,6 +119,8 @@ class CoveragePoints:
         self._hits: Counter[str] = Counter()
         self._pod_counts: Counter[str] = Counter()
         self._claim_names: set[str] = set()
+        # The last device of each claim, by UID.
+        self._devices: dict[str, str] = {}
         self._ledger_names: set[str] = set()
         self.lowest_limit = 0
         """The lowest limit of the running controllers; 0 means no limit."""
@@ -165,11 +180,8 @@ class CoveragePoints:
             self._on_workload(change)
         elif change.kind is LEDGERS:
             self._on_ledger(change)
-        elif change.kind is PODS and change.type is WatchEventType.ADDED:
-            owner = owner_uid(change.record.document)
-            if owner:
-                self._pod_counts[owner] += 1
-                self.hit("Pod lost", self._pod_counts[owner] > 1)
+        elif change.kind is PODS:
+            self._on_pod(change)
         elif change.kind is CLAIMS:
             self._on_claim(change)
 
@@ -210,6 +222,31 @@ class CoveragePoints:
             sum(self._is_unrecorded(seat) for seat in before if seat["workloadUID"] not in kept),
         )
 
+    def _on_pod(self, change: Change) -> None:
+        pod, owner = change.record.document, owner_uid(change.record.document)
+        if change.type is WatchEventType.ADDED:
+            references = change.record.metadata.get("ownerReferences") or ()
+            self.hit(
+                "foreign owner", not owner and any(each["kind"] == WORKLOADS.kind for each in references)
+            )
+        if not owner:
+            return
+        if change.type is WatchEventType.ADDED:
+            self._pod_counts[owner] += 1
+            self.hit("Pod lost", self._pod_counts[owner] > 1)
+            spec = pod["spec"]
+            self.hit("Pod changed", bool(spec.get("initContainers") or spec.get("overhead")))
+            self.hit("gated", bool(spec.get("schedulingGates") or spec.get("schedulerName")))
+            return
+        held = change.record.deleting and not pod["spec"].get("nodeName")
+        self.hit("held Pod", held and bool(change.record.metadata.get("finalizers")))
+        facts = pod_events(pod)
+        known = pod_events(change.before.document) if change.before is not None else frozenset()
+        for name in sorted(facts - known):
+            claims = self._server.store.all(CLAIMS, WORKER_NAMESPACE) if name == "place refused" else ()
+            used = [claim for claim in claims if claim.key.name in claim_names(pod)]
+            self.hit(name, name != "place refused" or any(_device(claim.document) for claim in used))
+
     def _workload_of(self, seat: Document) -> Document | None:
         workload = self._server.document(WORKLOADS, seat["workload"], WORKER_NAMESPACE)
         if workload is None or workload["metadata"]["uid"] != seat["workloadUID"]:
@@ -233,6 +270,11 @@ class CoveragePoints:
         if change.before is not None:
             known = [owner["uid"] for owner in change.before.metadata.get("ownerReferences") or ()]
             self.hit("claim re-pointed", owners != known)
+            device = _device(change.record.document)
+            if device:
+                last = self._devices.setdefault(change.record.uid, device)
+                self.hit("claim moved", last != device)
+                self._devices[change.record.uid] = device
         elif change.type is WatchEventType.ADDED:
             self.hit("claim name reused", change.record.key.name in self._claim_names)
             self._claim_names.add(change.record.key.name)
@@ -251,6 +293,11 @@ class CoveragePoints:
                     self.hit("crash between seat and status")
                 elif worker_pod_name(seat["workload"]) not in pods:
                     self.hit("crash between status and Pod")
+
+
+def _device(claim: Document) -> str:
+    """Return the first device of a claim's allocation, empty without one."""
+    return next((f"{each['pool']}/{each['device']}" for each in allocation_results(claim)), "")
 
 
 def _status(document: Document) -> Document:

@@ -41,3 +41,27 @@ def assignment_of_pod(pod: Document) -> tuple[Any, Any]:
         entry["name"]: entry.get("resourceClaimName") for entry in pod["spec"].get("resourceClaims") or ()
     }
     return entries.get(OWN_ENTRY), env.get("OPEN_RL_ASSIGNMENT_ID")
+
+
+def pod_events(pod: Document) -> frozenset[str]:
+    """Return what has happened to a Pod, in the words of the coverage points."""
+    status = pod["status"]
+    reasons = {
+        (each["type"], each["status"]): each.get("reason", "") for each in status.get("conditions") or ()
+    }
+    disrupted = reasons.get(("DisruptionTarget", "True"))
+    own_fault = status.get("reason") == "Evicted" and disrupted is None and status.get("containerStatuses")
+    seen = {
+        "place refused": is_refused(pod),
+        "evicted by device": disrupted == "DeletionByDeviceTaintManager",
+        "evicted for own fault": bool(own_fault),
+    }
+    return frozenset(name for name, happened in seen.items() if happened)
+
+
+def is_refused(pod: Document) -> bool:
+    """Return whether kube-scheduler found no node for a Pod."""
+    return any(
+        (each["type"], each["status"], each.get("reason")) == ("PodScheduled", "False", "Unschedulable")
+        for each in pod["status"].get("conditions") or ()
+    )
