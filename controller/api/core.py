@@ -238,6 +238,11 @@ class Pod(OwnedObject, frozen=True):
         return bool(self.spec.node_name)
 
     @property
+    def never_runs(self) -> bool:
+        """Whether it was deleted before it was bound. The API server then refuses every binding."""
+        return self.metadata.deletion_timestamp is not None and not self.bound
+
+    @property
     def node_name(self) -> str:
         """The node that the Pod is bound to; empty before binding."""
         return self.spec.node_name

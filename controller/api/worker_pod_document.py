@@ -19,14 +19,14 @@ from placement.types import PreferredNode, Role
 
 
 def pod_document(
-    workload: Workload, assignment: Assignment, preferred: Sequence[PreferredNode]
+    workload: Workload, assignment: Assignment, preferred: Sequence[PreferredNode], required_node: str = ""
 ) -> dict[str, Any]:
     """Build the worker's Pod: the template plus name, labels, owner, claim, variables and node affinity."""
     template = workload.spec.template
     metadata = template.get("metadata", {})
     spec = copy.deepcopy(dict(template.get("spec", {})))
     spec["resourceClaims"] = [{"name": REQUEST_NAME, "resourceClaimName": assignment.claim}]
-    spec["affinity"] = {"nodeAffinity": node_affinity(workload.spec.role, preferred)}
+    spec["affinity"] = {"nodeAffinity": node_affinity(workload.spec.role, preferred, required_node)}
     for container in spec["containers"]:
         if container.get("name") == workload.spec.worker_container_name:
             _connect(container, assignment)
@@ -59,33 +59,34 @@ def pod_document(
     }
 
 
-def node_affinity(role: str, preferred: Sequence[PreferredNode]) -> dict[str, Any]:
+def node_affinity(role: str, preferred: Sequence[PreferredNode], required_node: str = "") -> dict[str, Any]:
     """Build the affinity: require an enabled node that accepts the role, then prefer nodes by weight.
 
-    A node accepts the role if it has the role's label or no role label.
+    A node accepts the role if it has the role's label or no role label. `required_node`, if not empty, is the
+    only node that may hold the Pod.
     """
     enabled = {"key": names.ENABLED_LABEL, "operator": "In", "values": ["true"]}
     labeled = {"key": names.role_node_label(role), "operator": "In", "values": ["true"]}
     unlabeled = [{"key": names.role_node_label(r.value), "operator": "DoesNotExist"} for r in Role]
+    fields = {"matchFields": _named(required_node)} if required_node else {}
     affinity: dict[str, Any] = {
         "requiredDuringSchedulingIgnoredDuringExecution": {
             "nodeSelectorTerms": [
-                {"matchExpressions": [enabled, labeled]},
-                {"matchExpressions": [enabled, *unlabeled]},
+                {"matchExpressions": [enabled, labeled], **fields},
+                {"matchExpressions": [enabled, *unlabeled], **fields},
             ]
         }
     }
     if preferred:
         affinity["preferredDuringSchedulingIgnoredDuringExecution"] = [
-            {
-                "weight": term.weight,
-                "preference": {
-                    "matchFields": [{"key": "metadata.name", "operator": "In", "values": [term.node]}]
-                },
-            }
-            for term in preferred
+            {"weight": term.weight, "preference": {"matchFields": _named(term.node)}} for term in preferred
         ]
     return affinity
+
+
+def _named(node: str) -> list[dict[str, Any]]:
+    """Build the field selector of one node."""
+    return [{"key": "metadata.name", "operator": "In", "values": [node]}]
 
 
 def _connect(container: dict[str, Any], assignment: Assignment) -> None:

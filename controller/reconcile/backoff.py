@@ -12,15 +12,19 @@ from dataclasses import dataclass, field
 from controller.api import convert
 from controller.api.core import NodeSpec
 from controller.api.dra import ResourceClaim
+from controller.api.pods import AnyPod
 from controller.api.reasons import ReasonCode, has_code
 from controller.api.workload import Workload
-from controller.cluster.caches import Caches
+from controller.cluster.caches import Caches, controlling_uids
 from informers.api import ObjectKey
 from placement.types import NO_REFUSALS, Refusals
 
 PLACE_HOLD_RANGE_SECONDS = (60.0, 30 * 60.0)
 SEAT_PAUSE_RANGE_SECONDS = (2 * 60.0, 30 * 60.0)
 REJECTION_HOLD_RANGE_SECONDS = (1.0, 300.0)
+
+POD_BURST = 20
+POD_INTERVAL_SECONDS = 180.0
 
 NodeProfile = tuple[Mapping[str, str], NodeSpec, Mapping[str, str | int | float], bool]
 """Labels, taints and cordon, allocatable resources, and readiness of a node."""
@@ -172,6 +176,43 @@ class PlaceHolds:
             return None
         is_ready = any(c.type == "Ready" and c.status == "True" for c in node.status.conditions)
         return (node.metadata.labels, node.spec, node.status.allocatable, is_ready)
+
+
+class PodBudget:
+    """A bound on the Pods of each worker: 20 at once, then one every 3 minutes, so at most 40 in any hour.
+
+    It is the last line of defense behind the other back-offs, whatever deletes or refuses the Pods. It counts
+    the Pods in the cache, so a lost answer counts as well.
+    """
+
+    def __init__(self, caches: Caches, namespace: str, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self._spent_until_seconds: dict[str, float] = {}
+        """By worker UID: the time at which its whole budget is available again."""
+
+        def pod_changed(old: AnyPod | None, new: AnyPod | None) -> None:
+            if old is None and new is not None and caches.pods.store.synced:
+                for worker_uid in controlling_uids(new, namespace):
+                    self.spend(worker_uid)
+
+        caches.pods.on_change(pod_changed, inline=True)
+
+    def __repr__(self) -> str:
+        return f"<PodBudget workers={len(self._spent_until_seconds)}>"
+
+    def spend(self, worker_uid: str) -> None:
+        """Count one new Pod of a worker."""
+        spent_until = self._spent_until_seconds.get(worker_uid, 0.0)
+        self._spent_until_seconds[worker_uid] = max(spent_until, self._monotonic()) + POD_INTERVAL_SECONDS
+
+    def wait_seconds(self, worker_uid: str) -> float:
+        """Return how long this worker waits before its next Pod."""
+        spent_until = self._spent_until_seconds.get(worker_uid, 0.0)
+        return max(0.0, spent_until - self._monotonic() - (POD_BURST - 1) * POD_INTERVAL_SECONDS)
+
+    def forget(self, worker_uid: str) -> None:
+        """Drop the count of a deleted worker."""
+        self._spent_until_seconds.pop(worker_uid, None)
 
 
 class RejectionBackoff:

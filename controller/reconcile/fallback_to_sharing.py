@@ -11,9 +11,10 @@ from controller.api.reasons import Phase, ReasonCode, sentence
 from controller.api.status import PlacedUpdate, StatusUpdate, assignment_of
 from controller.api.workload import Workload
 from controller.reconcile import commit, reporting, seat_choice, teardown, worker_pods
-from controller.reconcile.context import ContendedError, ReconcileContext, Scope, own_claim_names
+from controller.reconcile.context import ReconcileContext, Scope, own_claim_names
 from informers.errors import Conflict
 from informers.queue.runner import Result
+from ledger.state import SeatRef
 from placement.types import PlacementRequest
 
 
@@ -28,6 +29,12 @@ async def fall_back(context: ReconcileContext, scope: Scope) -> Result | None:
         return None
     if request is None:
         return context.retry
+    delay_seconds = max(
+        worker_pods.verdict_delay_seconds(context, workload, claim, pod),
+        context.local_state.pod_budget.wait_seconds(workload.uid),
+    )
+    if delay_seconds > 0:
+        return Result(requeue_after_seconds=min(delay_seconds, context.settings.retry_interval_seconds))
     name = claim.metadata.name
     if name in own_claim_names(workload):
         context.local_state.place_holds.record_asked(workload.uid)
@@ -35,14 +42,7 @@ async def fall_back(context: ReconcileContext, scope: Scope) -> Result | None:
     old_seats = context.seats(workload).get(name)
     moved = await move_to_seat(context, workload, request, pod)
     if moved is not None:
-        result = await worker_pods.create(context, moved)
-        if old_seats and assignment_of(moved).claim != name:
-            if result is None:
-                await teardown.release(context, name, old_seats)
-            else:
-                # The Pod of this name may be one that another process created late, on the old claim.
-                await teardown.release_if_pod_gone(context, moved, name, old_seats)
-        return result or context.retry
+        return await _start_on_seat(context, moved, name, old_seats)
     listed = {shape.name for r in claim.spec.devices.requests for shape in r.first_available}
     if name not in own_claim_names(workload):
         detail = f"{name} lost its device"
@@ -51,11 +51,27 @@ async def fall_back(context: ReconcileContext, scope: Scope) -> Result | None:
     else:
         await reporting.report_no_capacity(context, workload, request, pod)
         return context.retry
-    if not await context.writer.delete_pod(pod, on_version=True):
-        raise ContendedError(workload.name)
+    await context.writer.delete_pod(pod, on_version=True)
     scope.workload = await teardown.clear(context, workload, ReasonCode.WAITING_FOR_CAPACITY, detail)
-    scope.pod = None
-    return None
+    scope.pod = context.pod(scope.workload)
+    return None if scope.pod is None else context.retry
+
+
+async def _start_on_seat(
+    context: ReconcileContext, moved: Workload, old_claim: str, old_seats: list[SeatRef] | None
+) -> Result:
+    """Create the Pod of the new assignment once the old Pod is gone, and release the old seats."""
+    kept = context.pod(moved)
+    if kept is not None:
+        return await reporting.wait_for_pod_gone(context, moved, kept)
+    result = await worker_pods.create(context, moved)
+    if old_seats and assignment_of(moved).claim != old_claim:
+        if result is None:
+            await teardown.release(context, old_claim, old_seats)
+        else:
+            # The Pod of this name may be one that another process created late, on the old claim.
+            await teardown.release_if_pod_gone(context, moved, old_claim, old_seats)
+    return result or context.retry
 
 
 async def move_to_seat(
@@ -64,7 +80,7 @@ async def move_to_seat(
     """Book a seat elsewhere, delete the refused Pod on its version, and commit the new assignment.
 
     Returns `None` if no ledger accepts the worker. If the Pod has changed, releases the new seat and raises
-    `Conflict`: a bound Pod keeps its claim.
+    `Conflict`: a bound Pod keeps its claim. A Pod that a finalizer keeps can never be bound.
     """
     if not request.shareable:
         return None
@@ -72,14 +88,10 @@ async def move_to_seat(
     if booked is None:
         return None
     try:
-        gone = await context.writer.delete_pod(pod, on_version=True)
+        await context.writer.delete_pod(pod, on_version=True)
     except Conflict:
         await commit.undo_booking(context, workload, booked)
         raise
-    if not gone:
-        # A finalizer keeps the Pod, and therefore the worker, on its old claim.
-        await commit.undo_booking(context, workload, booked)
-        raise ContendedError(workload.name)
     reason = sentence(ReasonCode.SHARED_ON_UNSCHEDULABLE, booked.claim)
     update = StatusUpdate(
         phase=Phase.PLACING,

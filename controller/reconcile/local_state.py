@@ -22,7 +22,7 @@ from controller.api.dra import Allocation, ResourceClaim
 from controller.api.status import parse_timestamp, waiting_since
 from controller.api.workload import Workload
 from controller.cluster.caches import Caches
-from controller.reconcile.backoff import PlaceHolds, RejectionBackoff
+from controller.reconcile.backoff import PlaceHolds, PodBudget, RejectionBackoff
 from informers.errors import ApiError
 from placement.types import SeatInfo
 
@@ -56,6 +56,34 @@ class AllocationTimes:
             self._seen[uid] = (allocation, self._monotonic())
 
 
+class Nominations:
+    """The time since which each worker's Pod has had a `nominatedNodeName`, as far as this process saw it.
+
+    The age counts from the first name: whoever writes another one every minute delays the worker no longer.
+    """
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self._seen: dict[str, tuple[str, float]] = {}
+
+    def __repr__(self) -> str:
+        return f"<Nominations seen={len(self._seen)}>"
+
+    def age(self, worker_uid: str, pod: Pod) -> timedelta | None:
+        """Return how long this Pod has had a nominated node; `None` if it has none now."""
+        if not pod.status.nominated_node_name:
+            self.forget(worker_uid)
+            return None
+        seen = self._seen.get(worker_uid)
+        if seen is None or seen[0] != pod.metadata.uid:
+            seen = self._seen[worker_uid] = (pod.metadata.uid, self._monotonic())
+        return timedelta(seconds=self._monotonic() - seen[1])
+
+    def forget(self, worker_uid: str) -> None:
+        """Drop the nomination of a worker's Pod."""
+        self._seen.pop(worker_uid, None)
+
+
 @dataclass
 class PendingBookings:
     """Bookings of this process between the choice of a seat and the answer, and those without an answer."""
@@ -83,8 +111,10 @@ class LocalState:
 
     allocation_times: AllocationTimes
     place_holds: PlaceHolds
+    pod_budget: PodBudget
     rejection_backoff: RejectionBackoff
     ages: Ages
+    nominations: Nominations
     pending_bookings: PendingBookings
 
     @classmethod
@@ -102,8 +132,10 @@ class LocalState:
         state = cls(
             AllocationTimes(monotonic),
             PlaceHolds(caches, namespace, monotonic),
+            PodBudget(caches, namespace, monotonic),
             RejectionBackoff(monotonic),
             Ages(now, monotonic),
+            Nominations(monotonic),
             PendingBookings(),
         )
         caches.claims.on_change(state.allocation_times.claim_changed, inline=True)
@@ -136,10 +168,12 @@ class LocalState:
         self.place_holds.forget(worker_uid)
         self.rejection_backoff.forget(worker_uid)
         self.ages.settle(worker_uid)
+        self.nominations.forget(worker_uid)
 
     def forget(self, worker_uid: str) -> None:
         """Drop everything about a deleted worker."""
         self.settle(worker_uid)
+        self.pod_budget.forget(worker_uid)
         self.ages.forget(worker_uid)
         self.pending_bookings.unanswered.pop(worker_uid, None)
 

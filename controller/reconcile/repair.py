@@ -7,6 +7,8 @@ before live reads agree, because a cache may lag behind another process's move.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from controller.api.claim_document import is_own_claim
 from controller.api.core import Pod
 from controller.api.dra import ResourceClaim
@@ -16,7 +18,7 @@ from controller.api.workload import Workload
 from controller.observe.counters import RepairKind
 from controller.reconcile import reporting, teardown
 from controller.reconcile.context import ContendedError, ReconcileContext, Scope
-from controller.reconcile.worker_pods import PodOwnership, assignment_on, ownership_of
+from controller.reconcile.worker_pods import PodOwnership, assignment_on, is_left, ownership_of
 from informers.errors import Conflict, NotFound
 from informers.queue.runner import Result
 from ledger.booking import Booked, Contended
@@ -25,7 +27,22 @@ from ledger.state import ClaimLedger, SeatRef
 
 
 async def repair(context: ReconcileContext, scope: Scope) -> Result | None:
-    """Make status and ledger, and the Pod if there is one, name the same assignment."""
+    """Make status and ledger, and the Pod if there is one, name the same assignment.
+
+    A Pod that the worker has left can never run. It wins nothing, and its seat is recorded until it is gone.
+    """
+    left = scope.pod
+    if left is None or not is_left(left, scope.workload):
+        return await _repair_assignment(context, scope)
+    scope.pod = None
+    result = await _repair_assignment(context, scope, left.claim_names)
+    scope.pod = left
+    return result
+
+
+async def _repair_assignment(
+    context: ReconcileContext, scope: Scope, left_claims: Collection[str] = ()
+) -> Result | None:
     workload, pod = scope.workload, scope.pod
     if pod is not None and assignment_on(pod, workload) != assignment_of(workload):
         await _reconcile_pod_and_status(context, workload)
@@ -37,7 +54,7 @@ async def repair(context: ReconcileContext, scope: Scope) -> Result | None:
         return await _replace_lost_claim(context, scope)
     if not _has_seat(context, workload, claim):
         return await _restore_seat(context, scope, claim)
-    scope.workload = await _release_unrecorded_seat(context, workload)
+    scope.workload = await _release_unrecorded_seat(context, workload, left_claims)
     return None
 
 
@@ -57,7 +74,7 @@ async def _reconcile_pod_and_status(context: ReconcileContext, workload: Workloa
         # The live reads have updated the caches.
         return context.requeue(workload)
     assignment = assignment_on(pod, live)
-    if assignment == assignment_of(live):
+    if assignment == assignment_of(live) or is_left(pod, live):
         return context.requeue(workload)
     if await _is_valid(context, live, pod, assignment):
         await context.report(live, StatusUpdate(assignment=assignment))
@@ -162,11 +179,13 @@ async def _repoint(context: ReconcileContext, claim: ResourceClaim, ledger: Clai
         raise ContendedError(claim.metadata.name) from error
 
 
-async def _release_unrecorded_seat(context: ReconcileContext, workload: Workload) -> Workload:
+async def _release_unrecorded_seat(
+    context: ReconcileContext, workload: Workload, left_claims: Collection[str]
+) -> Workload:
     """Release a seat that the status does not name, after a fencing write against the booking process."""
-    claim_name = workload.status.claim_name
+    recorded = {workload.status.claim_name, *left_claims}
     seats = context.seats(workload)
-    unrecorded = [(claim, ref) for claim, refs in seats.items() for ref in refs if claim != claim_name]
+    unrecorded = [(claim, ref) for claim, refs in seats.items() for ref in refs if claim not in recorded]
     if not unrecorded:
         return workload
     live = await context.read_live(workload)

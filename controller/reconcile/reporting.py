@@ -70,9 +70,14 @@ async def wait_for_pod_gone(context: ReconcileContext, workload: Workload, pod: 
     remaining_seconds = (STATUS_GRACE - (age or timedelta())).total_seconds()
     if remaining_seconds > 0:
         return Result(requeue_after_seconds=remaining_seconds)
-    place = f"{pod.metadata.name} on {pod.spec.node_name or 'no node'}"
-    await context.report(workload, StatusUpdate(reason=sentence(ReasonCode.WAITING_FOR_POD_GONE, place)))
+    reason = sentence(ReasonCode.WAITING_FOR_POD_GONE, pod_and_node(pod))
+    await context.report(workload, StatusUpdate(reason=reason))
     return context.retry
+
+
+def pod_and_node(pod: Pod) -> str:
+    """Return the name of a Pod and its node, for a reason."""
+    return f"{pod.metadata.name} on {pod.spec.node_name or 'no node'}"
 
 
 async def report_no_capacity(

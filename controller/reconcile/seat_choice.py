@@ -66,6 +66,8 @@ async def adopt_seat(context: ReconcileContext, workload: Workload) -> Assignmen
     assignment ID if its claim is live and accepts the worker (contract §4).
     """
     refusals = context.local_state.place_holds.refusals(workload.uid)
+    if not refusals.may_join:
+        return None
     for name in context.seats(workload):
         claim = context.claim(name)
         owner_uid = claim_owner_uid(context, name)
@@ -77,14 +79,27 @@ async def adopt_seat(context: ReconcileContext, workload: Workload) -> Assignmen
             # Another pending claim is no better than the one that the worker has.
             continue
         seat_request = context.requests.seat_request(workload, claim_owner_uid=owner_uid)
-        # The seat exists already, so it needs no more host memory than before.
         with context.local_state.pending_bookings.answered(workload.uid, name):
-            answer = await context.book.join(name, seat_request, recheck=lambda _: None)
+            answer = await context.book.join(name, seat_request, recheck=_only_existing(workload))
         if isinstance(answer, Contended):
             raise ContendedError(name)
         if isinstance(answer, Booked):
             return Assignment(name, answer.seat.assignment_id)
     return None
+
+
+def _only_existing(workload: Workload) -> Callable[[ClaimLedger], Refusal | None]:
+    """Return a check that accepts only a seat of this worker that the ledger has already.
+
+    Such a seat needs no more host memory than before. A new one would have to pass every check.
+    """
+
+    def check(ledger: ClaimLedger) -> Refusal | None:
+        if any(seat.workload_uid == workload.uid for seat in ledger.seats):
+            return None
+        return Refusal(RefusalReason.NOT_ELIGIBLE, f"{ledger.claim_name}: the seat is gone")
+
+    return check
 
 
 def _only_reserved(context: ReconcileContext, request: PlacementRequest, refusals: Refusals) -> bool:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from enum import Enum, auto
 
+from controller.api import convert
 from controller.api.core import Pod
+from controller.api.dra import ResourceClaim
 from controller.api.names import ASSIGNMENT_ENV
 from controller.api.reasons import Phase, ReasonCode
 from controller.api.status import Assignment, StatusUpdate, assignment_of
@@ -12,11 +15,22 @@ from controller.api.worker_pod_document import pod_document
 from controller.api.workload import Workload
 from controller.cluster.caches import controlling_workload
 from controller.reconcile import reporting, teardown
-from controller.reconcile.context import ContendedError, ReconcileContext, Scope
+from controller.reconcile.context import ContendedError, ReconcileContext, Scope, own_claim_names
+from controller.reconcile.local_state import Milestone
 from informers.errors import AlreadyExists, BadRequest, Forbidden, Invalid, OutcomeUnknown, ServerError
 from informers.queue.runner import Result
 from placement.device_request import REQUEST_NAME
 from placement.types import PreferredNode
+
+SCHEDULER_BACKOFF = timedelta(seconds=10)
+"""The longest pause after which kube-scheduler tries a Pod again that nothing else activates."""
+
+PATIENCE_WHILE_BINDING = timedelta(minutes=2)
+PATIENCE_WITH_CONDITIONS = timedelta(seconds=600)
+"""For an allocation with `bindingConditions`: kube-scheduler itself waits that long for the driver."""
+
+SEAT_KEPT = timedelta(minutes=2)
+"""How long a new seat waits for the end of the Pod of the earlier assignment."""
 
 
 class PodOwnership(Enum):
@@ -56,10 +70,45 @@ def is_unschedulable(pod: Pod) -> bool:
     condition = pod.scheduled
     return (
         not pod.bound
-        and not pod.status.nominated_node_name
         and condition is not None
         and (condition.status, condition.reason) == ("False", "Unschedulable")
     )
+
+
+def is_left(pod: Pod, workload: Workload) -> bool:
+    """Return whether the worker has moved on: the Pod can never run, and is of an earlier assignment."""
+    return pod.never_runs and assignment_on(pod, workload) != assignment_of(workload)
+
+
+def verdict_delay_seconds(
+    context: ReconcileContext, workload: Workload, claim: ResourceClaim, pod: Pod
+) -> float:
+    """Return how long a refusal must still last before the worker acts on it; 0 if it acts now.
+
+    The refusal of an unallocated claim's Pod counts at once. On an allocated claim it must outlast the
+    back-off of kube-scheduler: until then its cache may only lag behind this one, or a Pod there may be
+    ending. While kube-scheduler binds, the Pod still carries its earlier refusal. That is so while a node is
+    nominated, and after an allocation that is younger than the refusal.
+    """
+    state = context.local_state
+    milestones = (Milestone.POD_CREATED, Milestone.POD_SCHEDULED_CHANGED)
+    ages = (state.ages.age(milestone, workload, pod) for milestone in milestones)
+    refused_for = min((age for age in ages if age is not None), default=timedelta())
+    patience = PATIENCE_WITH_CONDITIONS if has_binding_conditions(claim) else PATIENCE_WHILE_BINDING
+    nominated_for = state.nominations.age(workload.uid, pod)
+    delays = [timedelta()] if nominated_for is None else [patience - nominated_for]
+    if claim.allocated:
+        allocated_for = state.allocation_times.age(claim)
+        delays.append(SCHEDULER_BACKOFF - refused_for)
+        if allocated_for < refused_for:
+            delays.append(patience - allocated_for)
+    return max(delay.total_seconds() for delay in (timedelta(), *delays))
+
+
+def has_binding_conditions(claim: ResourceClaim) -> bool:
+    """Return whether the driver has to prepare an allocated device before the Pod is bound."""
+    allocation = claim.status.allocation
+    return allocation is not None and any(row.binding_conditions for row in allocation.devices.results)
 
 
 async def resolve_ownership(context: ReconcileContext, scope: Scope) -> Result | None:
@@ -90,11 +139,22 @@ async def resolve_ownership(context: ReconcileContext, scope: Scope) -> Result |
 
 
 async def wait_for_pod(context: ReconcileContext, scope: Scope) -> Result | None:
-    """Wait until a Pod that is being deleted is gone, and for the back-off after a rejected Pod."""
+    """Wait until a Pod that is being deleted is gone, and for the back-off after a rejected Pod.
+
+    A new seat is kept for two minutes while somebody's finalizer keeps the Pod of the earlier assignment.
+    """
     workload, pod = scope.workload, scope.pod
     if pod is not None and pod.metadata.deletion_timestamp is not None:
+        kept_for = context.local_state.ages.age(Milestone.POD_DELETION_REQUESTED, workload, pod)
+        is_kept_too_long = kept_for is not None and kept_for >= SEAT_KEPT
+        if workload.status.claim_name and is_left(pod, workload) and is_kept_too_long:
+            detail = reporting.pod_and_node(pod)
+            workload = await teardown.clear(context, workload, ReasonCode.WAITING_FOR_POD_GONE, detail)
         return await reporting.wait_for_pod_gone(context, workload, pod)
-    seconds = context.local_state.rejection_backoff.remaining_seconds(workload.uid)
+    seconds = max(
+        context.local_state.rejection_backoff.remaining_seconds(workload.uid),
+        context.local_state.pod_budget.wait_seconds(workload.uid),
+    )
     return Result(requeue_after_seconds=seconds) if pod is None and seconds > 0 else None
 
 
@@ -116,7 +176,12 @@ async def create_missing(context: ReconcileContext, scope: Scope) -> Result | No
 
 async def create(context: ReconcileContext, workload: Workload) -> Result | None:
     """Create the Pod of an assignment that this reconcile has just written; `None` if it now exists."""
-    document = pod_document(workload, assignment_of(workload), _preferred_nodes(context, workload))
+    document = pod_document(
+        workload,
+        assignment_of(workload),
+        _preferred_nodes(context, workload),
+        required_node=_required_node(context, workload),
+    )
     try:
         created = await context.writer.create_pod(document)
     except (AlreadyExists, OutcomeUnknown, ServerError):
@@ -163,6 +228,13 @@ async def _read_back(context: ReconcileContext, workload: Workload) -> Result | 
         return None
     context.requeue(workload)
     return context.retry
+
+
+def _required_node(context: ReconcileContext, workload: Workload) -> str:
+    """Return the node of a claim of others, so that this Pod never fetches that claim a device elsewhere."""
+    name = workload.status.claim_name
+    claim = None if name in own_claim_names(workload) else context.claim(name)
+    return "" if claim is None else convert.claim_node(claim)
 
 
 def _preferred_nodes(context: ReconcileContext, workload: Workload) -> tuple[PreferredNode, ...]:

@@ -12,7 +12,7 @@ from controller.reconcile import abandon_claim, placement_timeout
 from controller.reconcile.completion import failure_message, is_lost
 from controller.reconcile.context import ReconcileContext, Scope
 from controller.reconcile.reporting import report_pod
-from controller.reconcile.worker_pods import is_unschedulable
+from controller.reconcile.worker_pods import is_unschedulable, verdict_delay_seconds
 from tests.controller.build import (
     DRIVER,
     Document,
@@ -112,7 +112,6 @@ def test_only_an_unbound_pod_with_reason_unschedulable_counts_as_unschedulable()
         "gated": pod(status=unscheduled("SchedulingGated")),
         "an error of the scheduler": pod(status=unscheduled("SchedulerError")),
         "bound meanwhile": pod(status=unscheduled(), nodeName="node"),
-        "nominated for a node": pod(status=unscheduled() | {"nominatedNodeName": "node"}),
         "another condition": pod(status={"conditions": [condition("Ready", "False", "Unschedulable")]}),
     }
     assert [name for name, each in others.items() if is_unschedulable(each)] == []
@@ -138,27 +137,55 @@ def refused_since(minute: float, *, created: float = 0) -> Pod:
     return pod(status=unscheduled(since=at(minutes=minute)), meta={"creationTimestamp": at(minutes=created)})
 
 
-def test_a_claim_may_refuse_a_pod_for_two_minutes() -> None:
-    assert patience(allocation(), refused_since(0)) == 120
-    assert patience(allocation(), refused_since(0), now_minute=1.5) == 30
-    assert patience(allocation(), refused_since(0), now_minute=3) == -60
+BINDING = allocation(bindingConditions=["attached"])
 
 
-def test_a_claim_may_refuse_a_pod_for_ten_minutes_while_devices_are_bound() -> None:
-    binding = allocation(bindingConditions=["attached"])
-    assert patience(binding, refused_since(0), now_minute=1) == 540
+def test_a_claim_may_refuse_a_pod_for_the_back_off_of_the_scheduler() -> None:
+    assert patience(allocation(), refused_since(0)) == 10
+    assert patience(allocation(), refused_since(0), now_minute=0.1) == 4
+    assert patience(allocation(), refused_since(0), now_minute=3) == 0
+    assert patience(BINDING, refused_since(0), now_minute=3) == 0, "this refusal is not from before binding"
+
+
+@pytest.mark.parametrize(("transition", "created"), [(5, 1), (0, 5)], ids=["the refusal", "the Pod"])
+def test_a_refusal_after_the_allocation_counts_from_the_later_of_refusal_and_pod(
+    transition: float, created: float
+) -> None:
+    refused = refused_since(transition, created=created)
+    assert patience(allocation(), refused, seen_minute=1, now_minute=5.1) == 4
+
+
+@pytest.mark.parametrize(("allocated", "seconds"), [(allocation(), 90), (BINDING, 570)])
+def test_a_refusal_from_before_the_allocation_waits_for_the_binding(
+    allocated: Document, seconds: float
+) -> None:
+    assert patience(allocated, refused_since(0), seen_minute=1, now_minute=1.5) == seconds
 
 
 @pytest.mark.parametrize(
-    ("seen", "transition", "created"),
-    [(5, 1, 0), (0, 5, 1), (1, 0, 5)],
-    ids=["the allocation is the latest", "the refusal is the latest", "the Pod is the latest"],
+    ("allocated", "seconds"),
+    [(None, 120), (allocation(), 120), (BINDING, 600)],
+    ids=["none", "new", "slow"],
 )
-def test_patience_counts_from_the_latest_of_allocation_refusal_and_pod(
-    seen: float, transition: float, created: float
+def test_a_nominated_node_postpones_the_verdict_for_a_bounded_time(
+    allocated: Document | None, seconds: float
 ) -> None:
-    refused = refused_since(transition, created=created)
-    assert patience(allocation(), refused, seen_minute=seen, now_minute=6) == 60
+    parts, ctx = parts_with()
+    found = claim("claim-a", allocated=allocated)
+    parts.put(found)
+
+    def delay(nominated: str) -> float:
+        status = unscheduled() | {"nominatedNodeName": nominated}
+        return verdict_delay_seconds(ctx, workload(), found, pod(status=status))
+
+    parts.clock.advance(minutes=30)
+    assert delay("node") == seconds, "it counts from the nomination, not from the refusal"
+    parts.clock.advance(seconds=seconds - 1)
+    assert delay("another") == 1, "another name does not extend it"
+    parts.clock.advance(seconds=1)
+    assert delay("node") == 0
+    assert delay("") == 0
+    assert delay("node") == seconds, "a later nomination is a new one"
 
 
 def test_a_refusal_without_a_timestamp_is_ignored_for_patience() -> None:
@@ -180,7 +207,7 @@ def test_a_claim_that_can_never_fit_is_abandoned_at_once(node: dict[str, Any], s
     assert found is not None
     assert abandon_claim.remaining_seconds(ctx, workload(**spec), found, refused_since(0)) == 0
     invalid = workload("invalid", accelerator={"memory": "much"})
-    assert abandon_claim.remaining_seconds(ctx, invalid, found, refused_since(0)) == 120, (
+    assert abandon_claim.remaining_seconds(ctx, invalid, found, refused_since(0)) == 10, (
         "the request is not known"
     )
 

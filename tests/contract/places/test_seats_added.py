@@ -1,0 +1,58 @@
+"""REF-7: a worker finds a seat of its own, left by a crash; meanwhile the seat goes and the node fills."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+
+from simulation.apiserver.documents import Document
+from simulation.apiserver.kinds import LEDGERS, PODS
+from simulation.chaos.scripted import Faults, Meanwhile
+from simulation.cluster.controller_process import simulated_controller
+from simulation.cluster.simulated_cluster import SimulatedCluster
+from simulation.cluster.workloads import workload
+from tests.contract.harness import (
+    claim_of,
+    edit_seats,
+    plain_pod,
+    remove_seat,
+    seat_of,
+    settings_with,
+    submit,
+)
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_seat_is_not_added_on_a_host_without_room(cluster: SimulatedCluster) -> None:
+    """A seat on a node is only ever added while the node has the host memory for it."""
+    faults = Faults()
+    settings = settings_with(placement_timeout_seconds=0.0)
+    async with simulated_controller(cluster, settings, interceptor=faults):
+        cluster.fleet.add_nodes(1)
+        await submit(cluster, "founder")
+        claim = claim_of(cluster, "founder")
+        document = workload("worker")
+        document["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["memory"] = "100Gi"
+        cluster.workloads.submit(document)
+        created = cluster.workloads.get("worker")
+        assert created is not None
+        stray: Document = {
+            "workload": "worker",
+            "workloadUID": created["metadata"]["uid"],
+            "assignmentID": "left-by-a-crash",
+            "ownerID": "worker",
+            "exclusive": False,
+            "hostRequest": "100Gi",
+        }
+        edit_seats(cluster, claim, lambda seats: [*seats, stray])
+
+        def meanwhile() -> None:
+            remove_seat(cluster, claim, "worker")
+            cluster.server.create(PODS, "default", plain_pod("guest", memory="450Gi", node="gpu-node-0"))
+
+        rule = faults.add(Meanwhile(meanwhile), verb="patch", kind=LEDGERS)
+        await anyio.sleep(20)
+        assert rule.hits == 1
+        seat = seat_of(cluster, "worker")
+        assert seat is None or seat[0] != claim
