@@ -114,8 +114,9 @@ async def a_stuck_pod(cluster: SimulatedCluster) -> None:
     cluster.fleet.cordon("gpu-node-0")
     await cluster.settle()
     delete_pod(cluster, "worker")
-    await cluster.settle()
-    assert row(cluster, "worker")[:3] == ("Pending", "False", "Unschedulable")
+    await cluster.wait_until(
+        lambda: row(cluster, "worker")[:3] == ("Pending", "False", "Unschedulable"), "no refusal"
+    )
 
 
 async def wait_for_patience_to_end(_cluster: SimulatedCluster) -> None:

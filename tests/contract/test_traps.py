@@ -32,6 +32,7 @@ from tests.contract.harness import (
     set_unschedulable,
     settings_with,
     submit,
+    writes_of,
 )
 
 pytestmark = pytest.mark.anyio
@@ -165,26 +166,56 @@ async def test_a_manually_removed_seat_is_restored_even_with_an_invalid_spec(
     assert_sound(cluster, "worker")
 
 
-async def test_a_finalizer_on_its_pod_keeps_a_waiting_worker_on_its_old_claim(
-    cluster: SimulatedCluster,
-) -> None:
-    """The worker moves only when the Pod is gone. Until then the new seat is released."""
+async def test_a_worker_moves_although_a_finalizer_keeps_its_pod(cluster: SimulatedCluster) -> None:
+    """The deleted Pod can never be bound, so the new seat is committed at once and kept for two minutes."""
     cluster.fleet.add_nodes(1)
     invariants = InvariantChecker(cluster, limit=2)
     async with simulated_controller(cluster, LIMIT_OF_TWO):
         await submit(cluster, "creator", "second", "waiter")
-        own = claim_of(cluster, "waiter")
+        own, shared = claim_of(cluster, "waiter"), claim_of(cluster, "creator")
         hold(cluster, "waiter", ["example.com/hold"])
         cluster.workloads.delete("second")
-        await anyio.sleep(20)
-        assert claims_named_by(cluster, "waiter") == {own}
-        assert cluster.workloads.seats() == {claim_of(cluster, "creator"): ["creator"], own: ["waiter"]}
+        await anyio.sleep(60)
+        assert claim_of(cluster, "waiter") == shared
+        assert cluster.workloads.seats() == {shared: ["creator", "waiter"], own: ["waiter"]}, (
+            "the seat of the deleted Pod is kept as well until it is gone"
+        )
+        hold(cluster, "waiter", None)
+        await cluster.settle()
+    assert claims_named_by(cluster, "waiter") == {own, shared}
+    assert row(cluster, "waiter")[0] == "Running"
+    assert claim_of(cluster, "waiter") == shared
+    assert violations_at_rest(cluster, limit=2) == []
+    assert not invariants.violations
+
+
+async def test_a_seat_is_given_back_if_the_earlier_pod_stays_for_two_minutes(
+    cluster: SimulatedCluster,
+) -> None:
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(
+        cluster, LIMIT_OF_TWO.model_copy(update={"retry_interval_seconds": 10.0})
+    ):
+        await submit(cluster, "creator", "second", "waiter")
+        own, shared = claim_of(cluster, "waiter"), claim_of(cluster, "creator")
+        hold(cluster, "waiter", ["example.com/hold"])
+        cluster.workloads.delete("second")
+        await anyio.sleep(140)
+        assert cluster.workloads.seats() == {shared: ["creator"], own: ["waiter"]}
+        assert row(cluster, "waiter") == (
+            "Pending",
+            "False",
+            "WaitingForPodGone",
+            "WaitingForPodGone: orw-waiter on no node",
+        )
+        mark = len(cluster.audit)
+        await anyio.sleep(300)
+        assert writes_of(cluster, mark) == [], "the Pod that is still there wins nothing back"
         hold(cluster, "waiter", None)
         await cluster.settle()
     assert row(cluster, "waiter")[0] == "Running"
-    assert claim_of(cluster, "waiter") == claim_of(cluster, "creator")
+    assert claim_of(cluster, "waiter") == shared
     assert violations_at_rest(cluster, limit=2) == []
-    assert not invariants.violations
 
 
 def claims_named_by(cluster: SimulatedCluster, name: str) -> set[str]:

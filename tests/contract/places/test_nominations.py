@@ -17,12 +17,12 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_a_seat_that_becomes_free_is_taken_all_the_same(cluster: SimulatedCluster) -> None:
-    """A nomination that leads to nothing delays a worker for some minutes at most: it takes the free seat
+    """A nomination that leads to nothing delays a worker for some minutes at most: it gets the free seat
     well within the time limit. (A nomination that is used within moments may be respected.)"""
     settings = Settings(leader_elect=False, max_seats_per_claim=2)
     async with simulated_controller(cluster, settings):
         cluster.fleet.add_nodes(1)
-        await submit(cluster, "founder", "second")
+        await submit(cluster, "creator", "second")
         cluster.workloads.submit(workload("late"))
         await anyio.sleep(20)
         assert row(cluster, "late")[:3] == ("Pending", "False", "Unschedulable")
@@ -34,4 +34,4 @@ async def test_a_seat_that_becomes_free_is_taken_all_the_same(cluster: Simulated
         cluster.server.edit(PODS, cluster.workloads.pod_key("late"), nominate, subresource="status")
         cluster.workloads.delete("second")
         await anyio.sleep(600)
-        assert list(map(sorted, cluster.workloads.seats().values())) == [["founder", "late"]]
+        assert list(map(sorted, cluster.workloads.seats().values())) == [["creator", "late"]]

@@ -49,8 +49,8 @@ async def test_a_worker_leaves_a_claim_that_refuses_it(cluster: SimulatedCluster
     ):
         tasks.start_soon(let_go, cluster)
         cluster.fleet.add_nodes(1)
-        await submit(cluster, "founder", "worker")
-        assert claim_of(cluster, "worker") == claim_of(cluster, "founder")
+        await submit(cluster, "creator", "worker")
+        assert claim_of(cluster, "worker") == claim_of(cluster, "creator")
         cluster.fleet.cordon("gpu-node-0")
         cluster.fleet.add_node("spare")
         delete_pod(cluster, "worker")

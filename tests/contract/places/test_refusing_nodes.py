@@ -51,9 +51,9 @@ async def furnish(cluster: SimulatedCluster, claims: int) -> None:
     for name in names:
         cluster.fleet.add_node(name)
         set_disk(cluster, name, "100Gi")
-        cluster.workloads.submit(workload(f"founder-{name}"))
+        cluster.workloads.submit(workload(f"creator-{name}"))
         await cluster.settle()
-        cluster.fleet.cordon(name)  # so that the next founder has a node of its own
+        cluster.fleet.cordon(name)  # so that the next creator has a node of its own
     for name in names:
         cluster.fleet.cordon(name, on=False)
     cluster.fleet.add_node("large")

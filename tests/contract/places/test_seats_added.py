@@ -24,20 +24,20 @@ from tests.contract.harness import (
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_seat_is_not_added_on_a_host_without_room(cluster: SimulatedCluster) -> None:
+async def test_a_seat_is_not_added_on_a_host_without_free_memory(cluster: SimulatedCluster) -> None:
     """A seat on a node is only ever added while the node has the host memory for it."""
     faults = Faults()
     settings = settings_with(placement_timeout_seconds=0.0)
     async with simulated_controller(cluster, settings, interceptor=faults):
         cluster.fleet.add_nodes(1)
-        await submit(cluster, "founder")
-        claim = claim_of(cluster, "founder")
+        await submit(cluster, "creator")
+        claim = claim_of(cluster, "creator")
         document = workload("worker")
         document["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["memory"] = "100Gi"
         cluster.workloads.submit(document)
         created = cluster.workloads.get("worker")
         assert created is not None
-        stray: Document = {
+        unrecorded: Document = {
             "workload": "worker",
             "workloadUID": created["metadata"]["uid"],
             "assignmentID": "left-by-a-crash",
@@ -45,7 +45,7 @@ async def test_a_seat_is_not_added_on_a_host_without_room(cluster: SimulatedClus
             "exclusive": False,
             "hostRequest": "100Gi",
         }
-        edit_seats(cluster, claim, lambda seats: [*seats, stray])
+        edit_seats(cluster, claim, lambda seats: [*seats, unrecorded])
 
         def meanwhile() -> None:
             remove_seat(cluster, claim, "worker")
