@@ -57,7 +57,7 @@ class Controller:
         self.caches = make_caches(api, settings.namespace, nondeterminism.rng)
         self.queue = WorkQueue[ObjectKey](QUEUE_NAME, RetryLimiter.with_defaults(nondeterminism.rng))
         self.scheduling_queue = SchedulingQueue()
-        requests = PlacementRequests(settings.max_seats_per_claim)
+        requests = PlacementRequests(settings.max_seats_per_claim, settings.device_driver)
         self.max_seats_per_claim = settings.max_seats_per_claim
         self.now = nondeterminism.now
         self.gauges = Gauges(requests.seat_limit)

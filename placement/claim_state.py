@@ -7,14 +7,23 @@ derived values are immutable: an index is updated by comparing the old with the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from placement.claim_rank import ClaimRank
 from placement.host_resources import ZERO, HostResources, requested
 from placement.tolerations import untolerated
-from placement.types import Amounts, Claim, Device, DeviceID, JoinCheck, PodUse, SeatInfo
+from placement.types import (
+    Amounts,
+    AttributeDemand,
+    Claim,
+    Device,
+    DeviceID,
+    JoinCheck,
+    PodUse,
+    SeatInfo,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +33,8 @@ class DerivedState:
     node: str
     check: JoinCheck | None
     rank: ClaimRank
+    accepted_by: frozenset[AttributeDemand]
+    """The demands that accept its device."""
     unbound_requests: HostResources
     """Requests of the occupants whose Pod is not bound yet. The node's bound Pods count separately."""
 
@@ -104,10 +115,13 @@ class ClaimState:
                 occupants.append(_from_pod(pod))
         return occupants
 
-    def derive(self, devices: Mapping[DeviceID, Device] | None) -> DerivedState | None:
+    def derive(
+        self, devices: Mapping[DeviceID, Device] | None, demands: Iterable[AttributeDemand] = ()
+    ) -> DerivedState | None:
         """Return the derived state, given the devices of the claim's node (None: the node does not count).
 
-        A claim that has not been seen or has no node has no devices.
+        `demands` are those that distinguish devices in the indexes. A claim that has not been seen or has no
+        node has no devices.
         """
         occupants = self.occupants()
         self.workers = frozenset(occupant.worker_uid for occupant in occupants)
@@ -123,6 +137,7 @@ class ClaimState:
                 owners=len({occupant.owner_key for occupant in occupants}),
                 seats=len(occupants),
             ),
+            accepted_by=held[0].accepted_by(demands) if held else frozenset(),
             unbound_requests=self._unbound_requests(occupants),
         )
 
@@ -135,6 +150,8 @@ class ClaimState:
             return JoinCheck.NODE_UNKNOWN
         if not held or held[0].memory_bytes is None:
             return JoinCheck.DEVICE_UNKNOWN
+        if held[0].multiple_allocations:
+            return JoinCheck.MULTIPLE_ALLOCATIONS
         if not self.seats:
             # An empty ledger is about to be deleted, even if this process has a reservation on it.
             return JoinCheck.NO_SEATS

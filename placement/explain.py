@@ -10,7 +10,7 @@ seat counts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from placement.claim_state import ClaimState
@@ -20,7 +20,7 @@ from placement.ranked_tree import Query
 from placement.seat_index import ClaimGroup, NodeInfo, SeatIndex
 from placement.select import check_claim
 from placement.shape_catalog import ShapeCatalog
-from placement.types import Explanation, JoinCheck, PlacementRequest, WaitCode
+from placement.types import AcceptedValues, Explanation, JoinCheck, PlacementRequest, WaitCode
 
 REASON_MAX_CHARACTERS: Final = 1024
 """Maximum length of `status.reason`."""
@@ -56,6 +56,7 @@ def explain_wait(
     refused: Iterable[tuple[ClaimState, NodeInfo | None]],
     *,
     unmatched: bool = False,
+    unsupported: Sequence[str] = (),
 ) -> Explanation:
     """Return why the worker waits.
 
@@ -64,7 +65,8 @@ def explain_wait(
     """
     no_capacity = _no_capacity(catalog, request)
     if no_capacity is not None:
-        return _explanation(WaitCode.NO_CAPACITY, request, no_capacity, ())
+        lead = "; ".join([no_capacity, *(f"{word} are not supported" for word in unsupported)])
+        return _explanation(WaitCode.NO_CAPACITY, request, lead, ())
     checks = {
         *_node_checks(catalog, request),
         *_claim_checks(index, request),
@@ -106,18 +108,30 @@ def _no_capacity(catalog: ShapeCatalog, request: PlacementRequest) -> str | None
         return f"no enabled node with devices accepts the role {role}"
     if any(profile.fitting_gib(request) for profile in profiles):
         return None
-    largest = max(profile.sizes[-1].memory_bytes for profile in profiles)
+    attributes = " and ".join(map(_words, request.attributes))
+    needs = f" with {attributes}" if attributes else ""
+    largest = max(
+        (size.memory_bytes for profile in profiles for size in profile.sizes if size.has_attributes(request)),
+        default=None,
+    )
+    if largest is None:
+        return f"no device for the role {role} has {attributes}"
     if largest < request.memory_bytes:
-        return f"no device for the role {role} holds {memory}, the largest has {canonical_bytes(largest)}"
+        return (
+            f"no device{needs} for the role {role} holds {memory}, the largest has {canonical_bytes(largest)}"
+        )
     count, gib = max(
-        (count, gib)
-        for profile in profiles
-        for gib, count in profile.counts_by_gib(request.memory_bytes).items()
+        (count, gib) for profile in profiles for gib, count in profile.counts_by_gib(request).items()
     )
     return (
-        f"no node for the role {role} has {request.devices} devices of one size that hold {memory}, "
-        f"the largest has {count} of {gib}Gi"
+        f"no node for the role {role} has {request.device_count} devices{needs} of one size "
+        f"that hold {memory}, the largest has {count} of {gib}Gi"
     )
+
+
+def _words(accepted: AcceptedValues) -> str:
+    """Return an accepted attribute in words, such as `gpu.nvidia.com/productName A or B`."""
+    return f"{accepted.name} {' or '.join(value.text for value in accepted.values)}"
 
 
 def _node_checks(catalog: ShapeCatalog, request: PlacementRequest) -> Iterator[JoinCheck]:
@@ -131,7 +145,7 @@ def _node_checks(catalog: ShapeCatalog, request: PlacementRequest) -> Iterator[J
 def _claim_checks(index: SeatIndex, request: PlacementRequest) -> Iterator[JoinCheck]:
     """Yield the checks that claims with a fitting device fail, on nodes that accept the worker."""
     for group in index.groups():
-        if group.node_class.check(request) is None:
+        if group.check(request) is None:
             yield from _count_checks(group, request)
             if request.shareable:
                 yield from _shortages(group, request)

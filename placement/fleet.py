@@ -2,7 +2,7 @@
 
 Events arrive one at a time, in any order (a seat before its claim, a Pod before its node), and may repeat.
 Each updates only the entries that it affects. After every event all indexes agree with the facts. Queries
-only read, so equal facts and an equal request give an equal result.
+change no decision, so equal facts and an equal request give an equal result.
 
 The fleet performs no I/O and sends no notifications. It holds the reservations of this process because
 choosing and reserving are one step: `select` and `reserve`, without an `await` in between, never give a seat
@@ -146,18 +146,22 @@ class Fleet:
 
     def select(self, request: PlacementRequest, refusals: Refusals = NO_REFUSALS) -> SeatOffer | None:
         """Return the best claim to join (contract §3, "Select a seat")."""
+        self._index_demand(request)
         return select_seat(self._index, self._claims, self._nodes, request, refusals)
 
     def device_shapes(self, request: PlacementRequest) -> tuple[DeviceShape, ...]:
         """Return the shapes that a dedicated claim may request, tightest first."""
+        self._index_demand(request)
         return self._catalog.shapes(request)
 
     def preferred_nodes(self, request: PlacementRequest) -> tuple[PreferredNode, ...]:
         """Return the weighted node preferences for the Pod of a dedicated claim."""
+        self._index_demand(request)
         return self._catalog.preferred_nodes(request)
 
     def explain(self, request: PlacementRequest, refusals: Refusals = NO_REFUSALS) -> Explanation:
         """Return why a worker without a seat or device waits (contract §3, "Explain")."""
+        self._index_demand(request)
         states = [self._claim_by_uid[uid] for uid in refusals.claims if uid in self._claim_by_uid]
         # A worker that may not book a seat now does not return to a node that refused it either.
         for name in refusals.nodes if refusals.may_join else refusals.counts:
@@ -167,7 +171,9 @@ class Fleet:
         unmatched = bool(request.node_terms) and not all(
             info.matches(request.node_terms) for info in self._nodes.values() if info.node_class is not None
         )
-        return explain_wait(self._catalog, self._index, request, pairs, unmatched=unmatched)
+        return explain_wait(
+            self._catalog, self._index, request, pairs, unmatched=unmatched, unsupported=self.unsupported()
+        )
 
     def check(
         self, request: PlacementRequest, claim_name: str, refusals: Refusals = NO_REFUSALS
@@ -177,6 +183,7 @@ class Fleet:
         To check a claim on which the worker has a reservation, cancel the reservation first and reserve again
         afterwards.
         """
+        self._index_demand(request)
         state = self._claims.get(claim_name)
         if state is None:
             return JoinCheck.UNALLOCATED
@@ -191,7 +198,21 @@ class Fleet:
         ignored_pools = len(self._inventory.ignored_pools())
         return Capacity(self._catalog.node_count, self._catalog.device_count, ignored_pools)
 
+    def unsupported(self) -> tuple[str, ...]:
+        """Return the ways of publishing a device that the driver uses and that do not count."""
+        return self._inventory.unsupported()
+
+    @property
+    def has_multiple_allocations(self) -> bool:
+        """Whether the driver publishes a device that several claims can hold at once."""
+        return self._inventory.has_multiple_allocations
+
     # Propagation of an event: facts, then the derived state of claims, then the free resources of nodes.
+
+    def _index_demand(self, request: PlacementRequest) -> None:
+        """Distinguish devices by the attributes that a worker requires, from its first query on."""
+        if request.attributes:
+            self._refresh_devices(self._inventory.add_demand(request.attributes))
 
     def _refresh_devices(self, nodes: Iterable[str]) -> bool:
         infos = [self._nodes[name] for name in nodes if name in self._nodes]
@@ -210,7 +231,7 @@ class Fleet:
         self._catalog.set_node(info.name, info.node_class, self._inventory.sizes(info.name))
         devices = self._devices(info.name)
         for state in states:
-            self._index_claim(state, state.derive(devices))
+            self._index_claim(state, state.derive(devices, self._inventory.demands))
         self._index.update_free(info)
 
     def _replace_pod(self, uid: str, after: PodUse | None) -> bool:
@@ -255,7 +276,7 @@ class Fleet:
         """Derive a claim's state again and update the indexes."""
         claim, before = state.claim, state.derived
         node = claim.node if claim is not None and claim.allocated else ""
-        derived = state.derive(self._devices(node))
+        derived = state.derive(self._devices(node), self._inventory.demands)
         if derived != before:
             self._unindex(state)
             self._index_claim(state, derived)

@@ -5,18 +5,26 @@ So a pool counts only by its highest generation, and only while all slices of th
 pool also counts only while its device names are unique: driver, pool and device name identify a device in the
 whole cluster. The inventory does not decide whether a node takes part in placement.
 
-Source: contract §2.4; `ResourcePool` of `resource.k8s.io/v1`.
+A demand for attributes is evaluated once for each device, not once for each decision. Devices differ in
+identifiers that no worker requires, so only the demands that accept a device distinguish it.
+
+Source: contract §2.4; `ResourcePool` and `CounterSet` of `resource.k8s.io/v1`.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import accumulate
+from typing import Final, NamedTuple
 
-from placement.types import Device, DeviceID, DeviceSlice
+from placement.types import AttributeDemand, CounterUse, Device, DeviceID, DeviceSlice, PlacementRequest
 
-_SLICES_MISSING = "slices are missing"
+MAX_DEMANDS: Final = 256
+"""Demands that are evaluated ahead of decisions. A further one replaces the least recently used."""
+
+_SLICES_MISSING: Final = "slices are missing"
+_MULTIPLE_ALLOCATIONS: Final = "devices with allowMultipleAllocations"
 
 
 class IgnoredPool(NamedTuple):
@@ -35,11 +43,59 @@ class IgnoredPool(NamedTuple):
         return self.cause == _SLICES_MISSING
 
 
+class Draw(NamedTuple):
+    """What a device draws from one counter. The counter sets of a node are numbered."""
+
+    counter_set: int
+    counter: str
+    amount: int
+    available: int
+
+
 class DeviceSize(NamedTuple):
-    """A device size on a node, and the number of devices with it."""
+    """Devices of a node that are equal for every decision, and their number."""
 
     memory_bytes: int
     device_count: int
+    accepted_by: frozenset[AttributeDemand] = frozenset()
+    draws: tuple[Draw, ...] = ()
+
+    def fits(self, request: PlacementRequest) -> bool:
+        """Return whether such a device has the memory and the attributes that the worker requires."""
+        return self.memory_bytes >= request.memory_bytes and self.has_attributes(request)
+
+    def has_attributes(self, request: PlacementRequest) -> bool:
+        """Return whether such a device has the attributes that the worker requires."""
+        return not request.attributes or request.attributes in self.accepted_by
+
+
+def devices_at_once(sizes: Iterable[DeviceSize]) -> int:
+    """Return how many of these devices can be allocated at the same time, as far as their counters tell.
+
+    The number is an upper bound: the parts of one device may exclude each other in more ways than one counter
+    shows. It is exact for equal parts, and for devices without counters.
+    """
+    total = 0
+    by_sets: dict[frozenset[int], list[DeviceSize]] = {}
+    for size in sizes:
+        if size.draws:
+            by_sets.setdefault(frozenset(draw.counter_set for draw in size.draws), []).append(size)
+        else:
+            total += size.device_count
+    return total + sum(min(_at_once_by_counter(parts)) for parts in by_sets.values())
+
+
+def _at_once_by_counter(parts: list[DeviceSize]) -> Iterator[int]:
+    """Yield for each counter how many of the parts it allows, the most modest first."""
+    all_parts = sum(part.device_count for part in parts)
+    amounts: dict[tuple[int, str, int], list[int]] = {}
+    for part in parts:
+        for draw in part.draws:
+            key = (draw.counter_set, draw.counter, draw.available)
+            amounts.setdefault(key, []).extend([draw.amount] * part.device_count)
+    for (_, _, available), drawn in amounts.items():
+        fitting = sum(total <= available for total in accumulate(sorted(drawn)))
+        yield all_parts - len(drawn) + fitting
 
 
 class Inventory:
@@ -56,10 +112,13 @@ class Inventory:
         self._ignored: dict[str, IgnoredPool] = {}
         self._node_by_pool: dict[str, str] = {}
         self._pools_by_node: dict[str, set[str]] = {}
+        self._counters: dict[str, dict[tuple[str, str], int]] = {}
+        self._unsupported: Counter[str] = Counter()
+        self._demands: dict[AttributeDemand, None] = {}
 
     def set_slice(self, slice_: DeviceSlice) -> tuple[str, ...]:
         """Store a slice. Return the nodes whose devices changed."""
-        if slice_.driver != self._driver or not slice_.node:
+        if slice_.driver != self._driver or not (slice_.node or slice_.node_selection):
             # A slice with this name may have counted before.
             return self.remove_slice(slice_.name)
         old = self._slices.get(slice_.name)
@@ -68,6 +127,9 @@ class Inventory:
         changed: set[str] = set()
         if old is not None and old.pool != slice_.pool:
             changed.update(self.remove_slice(slice_.name))
+        elif old is not None:
+            self._count_unsupported(old, -1)
+        self._count_unsupported(slice_, 1)
         self._slices[slice_.name] = slice_
         self._slices_by_pool.setdefault(slice_.pool, {})[slice_.name] = slice_
         changed.update(self._refresh_pool(slice_.pool))
@@ -78,6 +140,7 @@ class Inventory:
         old = self._slices.pop(name, None)
         if old is None:
             return ()
+        self._count_unsupported(old, -1)
         del self._slices_by_pool[old.pool][name]
         return self._refresh_pool(old.pool)
 
@@ -93,11 +156,74 @@ class Inventory:
         return node in self._pools_by_node
 
     def sizes(self, node: str) -> tuple[DeviceSize, ...]:
-        """Return the sizes of the node's devices, ascending. Devices without memory do not count."""
-        counts = Counter(
-            device.memory_bytes for device in self.devices(node).values() if device.memory_bytes is not None
+        """Return the sizes of the node's devices, ascending. Some devices do not count (`Device.counts`)."""
+        sets = {
+            key: number
+            for number, key in enumerate(
+                (pool, name)
+                for pool in sorted(self._pools_by_node.get(node, ()))
+                for name in sorted({name for name, _ in self._counters[pool]})
+            )
+        }
+        sizes = Counter(
+            DeviceSize(
+                device.memory_bytes,
+                1,
+                device.accepted_by(self._demands),
+                tuple(sorted(self._draw(key.pool, use, sets) for use in device.draws)),
+            )
+            for key, device in self.devices(node).items()
+            if device.memory_bytes is not None and device.counts
         )
-        return tuple(DeviceSize(memory_bytes, counts[memory_bytes]) for memory_bytes in sorted(counts))
+        return tuple(
+            size._replace(device_count=sizes[size])
+            for size in sorted(sizes, key=lambda s: (s.memory_bytes, sorted(s.accepted_by), s.draws))
+        )
+
+    def _draw(self, pool: str, use: CounterUse, sets: Mapping[tuple[str, str], int]) -> Draw:
+        """Return a device's draw. A counter that the pool does not publish has nothing."""
+        available = self._counters[pool].get((use.counter_set, use.counter), 0)
+        return Draw(sets.get((pool, use.counter_set), -1), use.counter, use.amount, available)
+
+    @property
+    def demands(self) -> Iterable[AttributeDemand]:
+        """The demands that distinguish devices."""
+        return self._demands.keys()
+
+    def add_demand(self, demand: AttributeDemand) -> tuple[str, ...]:
+        """Evaluate a demand on every device from now on. Return the nodes with a device that it concerns."""
+        if demand in self._demands:
+            del self._demands[demand]
+            self._demands[demand] = None
+            return ()
+        dropped = [next(iter(self._demands))] if len(self._demands) >= MAX_DEMANDS else []
+        for each in dropped:
+            del self._demands[each]
+        self._demands[demand] = None
+        changed = (demand, *dropped)
+        return tuple(
+            node
+            for node in sorted(self._pools_by_node)
+            if any(device.accepted_by(changed) for device in self.devices(node).values())
+        )
+
+    def unsupported(self) -> tuple[str, ...]:
+        """Return the ways of publishing a device that some slice uses and that do not count."""
+        return tuple(sorted(self._unsupported))
+
+    @property
+    def has_multiple_allocations(self) -> bool:
+        """Whether any slice of the driver has a device that several claims can hold at once."""
+        return _MULTIPLE_ALLOCATIONS in self._unsupported
+
+    def _count_unsupported(self, slice_: DeviceSlice, sign: int) -> None:
+        words = [f"devices by {slice_.node_selection}"] if slice_.node_selection else []
+        if any(device.multiple_allocations for device in slice_.devices):
+            words.append(_MULTIPLE_ALLOCATIONS)
+        for word in words:
+            self._unsupported[word] += sign
+            if not self._unsupported[word]:
+                del self._unsupported[word]
 
     def ignored_pools(self) -> tuple[IgnoredPool, ...]:
         """Return the pools that do not count now, sorted by name."""
@@ -106,6 +232,7 @@ class Inventory:
     def _refresh_pool(self, pool: str) -> tuple[str, ...]:
         """Recompute a pool's devices. Return the nodes whose devices changed."""
         node_before, before = self._node_by_pool.pop(pool, None), self._devices.pop(pool, None)
+        counters_before = self._counters.pop(pool, None)
         self._ignored.pop(pool, None)
         if node_before is not None:
             self._pools_by_node[node_before].discard(pool)
@@ -116,7 +243,8 @@ class Inventory:
         else:
             del self._slices_by_pool[pool]
         node = self._node_by_pool.get(pool)
-        if node == node_before and self._devices.get(pool) == before:
+        after = (node, self._devices.get(pool), self._counters.get(pool))
+        if after == (node_before, before, counters_before):
             return ()
         return tuple(sorted({name for name in (node_before, node) if name is not None}))
 
@@ -125,10 +253,13 @@ class Inventory:
         # Slices in order of their names make the devices independent of the order of events.
         current = [slices[name] for name in sorted(slices) if slices[name].generation == newest]
         expected = max(slice_.slice_count for slice_ in current)
-        nodes = sorted({slice_.node for slice_ in slices.values()})
+        nodes = sorted({slice_.node for slice_ in slices.values() if slice_.node})
+        selections = sorted({slice_.node_selection for slice_ in current if slice_.node_selection})
         names = Counter(device.name for slice_ in current for device in slice_.devices)
         cause = ""
-        if len(nodes) > 1:
+        if selections:
+            cause = f"{selections[0]} is not supported"
+        elif len(nodes) > 1:
             cause = "several nodes have a pool of this name"
         elif any(slice_.slice_count != len(current) for slice_ in current):
             cause = _SLICES_MISSING
@@ -139,6 +270,11 @@ class Inventory:
             return
         (self._node_by_pool[pool],) = nodes
         self._pools_by_node.setdefault(nodes[0], set()).add(pool)
+        self._counters[pool] = {
+            (counter.counter_set, counter.counter): counter.amount
+            for slice_ in current
+            for counter in slice_.counters
+        }
         self._devices[pool] = {
             DeviceID(self._driver, pool, device.name): device
             for slice_ in current

@@ -1,7 +1,8 @@
-"""The index of claims on nodes that count: by node class, then in order of preference.
+"""The index of claims on nodes that count: by node class and attributes, then in order of preference.
 
-A group holds the claims on nodes of one class. Its tree holds the claims that can be joined. Its counts cover
-all claims by the check that they fail, so that explaining a wait needs no walk over claims.
+A group holds the claims on nodes of one class whose devices meet the same demands. Its tree holds the claims
+that can be joined. Its counts cover all claims by the check that they fail, so that explaining a wait needs
+no walk over claims.
 """
 
 from __future__ import annotations
@@ -16,7 +17,14 @@ from placement.claim_state import ClaimState, DerivedState
 from placement.host_resources import ZERO, HostResources, allocatable
 from placement.node_class import NodeClass, matches
 from placement.ranked_tree import ClaimBucket, RankedTree
-from placement.types import JoinCheck, Node, NodeTerm
+from placement.types import AttributeDemand, JoinCheck, Node, NodeTerm, PlacementRequest
+
+
+class BucketKey(NamedTuple):
+    """The properties that the claims of one bucket of a node share."""
+
+    rank: ClaimRank
+    accepted_by: frozenset[AttributeDemand]
 
 
 @dataclass(slots=True, eq=False)
@@ -36,7 +44,7 @@ class NodeInfo:
     unbound_requests: HostResources = ZERO
     """Sum of `DerivedState.unbound_requests` of the claims allocated here."""
     claims: dict[str, ClaimState] = field(default_factory=dict, repr=False)
-    buckets: dict[ClaimRank, ClaimBucket] = field(default_factory=dict, repr=False)
+    buckets: dict[BucketKey, ClaimBucket] = field(default_factory=dict, repr=False)
 
     @property
     def free(self) -> HostResources:
@@ -62,20 +70,38 @@ class CountKey(NamedTuple):
     seats: int
 
 
-@dataclass(slots=True, eq=False)
-class ClaimGroup:
-    """The claims on nodes of one class."""
+class GroupKey(NamedTuple):
+    """The properties that the claims of one group share."""
 
     node_class: NodeClass
+    accepted_by: frozenset[AttributeDemand]
+
+
+@dataclass(slots=True, eq=False)
+class ClaimGroup:
+    """The claims on nodes of one class whose devices meet the same demands for attributes."""
+
+    node_class: NodeClass
+    accepted_by: frozenset[AttributeDemand]
     tree: RankedTree = field(default_factory=RankedTree)
     counts: Counter[CountKey] = field(default_factory=Counter, repr=False)
 
+    def check(self, request: PlacementRequest) -> JoinCheck | None:
+        """Return the first condition that all claims of the group fail for this worker."""
+        return self.node_class.check(request) or check_attributes(self.accepted_by, request)
+
+
+def check_attributes(accepted_by: frozenset[AttributeDemand], request: PlacementRequest) -> JoinCheck | None:
+    """Return whether a device that these demands accept lacks an attribute that the worker requires."""
+    differs = bool(request.attributes) and request.attributes not in accepted_by
+    return JoinCheck.DEVICE_DIFFERS if differs else None
+
 
 class SeatIndex:
-    """All claims on nodes that count, by node class. Groups are never empty."""
+    """All claims on nodes that count, by group. Groups are never empty."""
 
     def __init__(self) -> None:
-        self._groups: dict[NodeClass, ClaimGroup] = {}
+        self._groups: dict[GroupKey, ClaimGroup] = {}
 
     def groups(self) -> Iterator[ClaimGroup]:
         """Return every group, in no particular order: no decision depends on it."""
@@ -85,43 +111,46 @@ class SeatIndex:
         """Add a claim on a node. Does nothing if the node does not count."""
         if info.node_class is None:
             return
-        key = info.node_class
-        group = self._groups.get(key) or self._groups.setdefault(key, ClaimGroup(key))
+        key = GroupKey(info.node_class, derived.accepted_by)
+        group = self._groups.get(key) or self._groups.setdefault(key, ClaimGroup(*key))
         group.counts[_count_key(derived)] += 1
         if derived.check is not None:
             return
-        bucket = info.buckets.get(derived.rank)
+        bucket_key = BucketKey(derived.rank, derived.accepted_by)
+        bucket = info.buckets.get(bucket_key)
         if bucket is not None:
             group.tree.add_name(bucket, name)
         else:
-            bucket = info.buckets[derived.rank] = ClaimBucket(derived.rank, info.free, name)
+            bucket = info.buckets[bucket_key] = ClaimBucket(derived.rank, info.free, name)
             group.tree.insert(bucket)
 
     def remove(self, info: NodeInfo, name: str, derived: DerivedState) -> None:
         """Remove a claim. `derived` and the node's class must be those of the matching `add`."""
         if info.node_class is None:
             return
-        group = self._groups[info.node_class]
+        group_key = GroupKey(info.node_class, derived.accepted_by)
+        group = self._groups[group_key]
         if derived.check is None:
-            bucket = info.buckets[derived.rank]
+            bucket_key = BucketKey(derived.rank, derived.accepted_by)
+            bucket = info.buckets[bucket_key]
             group.tree.discard_name(bucket, name)
             if not bucket.names:
-                del info.buckets[derived.rank]
+                del info.buckets[bucket_key]
         key = _count_key(derived)
         group.counts[key] -= 1
         if not group.counts[key]:
             del group.counts[key]
         if not group.counts:
-            del self._groups[info.node_class]
+            del self._groups[group_key]
 
     def update_free(self, info: NodeInfo) -> None:
         """Copy the node's free resources to its buckets."""
         if info.node_class is None:
             return
         free = info.free
-        for bucket in info.buckets.values():
+        for key, bucket in info.buckets.items():
             if bucket.free != free:
-                self._groups[info.node_class].tree.set_free(bucket, free)
+                self._groups[GroupKey(info.node_class, key.accepted_by)].tree.set_free(bucket, free)
 
 
 def _count_key(derived: DerivedState) -> CountKey:

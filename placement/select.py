@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from placement.claim_state import ClaimState
 from placement.host_resources import minimum_free
 from placement.ranked_tree import ClaimBucket, Key, Query
-from placement.seat_index import ClaimGroup, NodeInfo, SeatIndex
+from placement.seat_index import ClaimGroup, NodeInfo, SeatIndex, check_attributes
 from placement.types import NO_REFUSALS, JoinCheck, PlacementRequest, Refusals, SeatOffer
 
 Choice = tuple[int, Key]
@@ -43,7 +43,7 @@ def select_seat(
     query = Query(request.memory_bytes, request.seat_limit, minimum_free(request.host))
     best: Choice | None = None
     for group in index.groups():
-        if group.node_class.check(request) is None:
+        if group.check(request) is None:
             best = _best_in_group(group, query, open_choice, best)
     if best is None:
         return None
@@ -110,6 +110,7 @@ def check_claim(
     return (
         info.node_class.check(request)
         or (JoinCheck.DEVICE_TOO_SMALL if derived.rank.size_bytes < request.memory_bytes else None)
+        or check_attributes(derived.accepted_by, request)
         or (JoinCheck.SEAT_LIMIT if derived.rank.seats >= request.seat_limit else None)
         or info.free.shortage(minimum_free(request.host))
         or worker_check(state, info, request, refusals)

@@ -16,7 +16,7 @@ from itertools import islice
 from typing import Final
 
 from placement.device_request import MAX_ALTERNATIVES
-from placement.inventory import DeviceSize
+from placement.inventory import DeviceSize, devices_at_once
 from placement.node_class import NodeClass
 from placement.quantity import gib_ceil
 from placement.types import DeviceShape, PlacementRequest, PreferredNode, Role
@@ -34,21 +34,20 @@ class NodeProfile:
 
     @property
     def device_count(self) -> int:
-        """Number of devices with memory on one such node."""
-        return sum(size.device_count for size in self.sizes)
+        """Number of devices that one such node can provide at once."""
+        return devices_at_once(self.sizes)
 
-    def counts_by_gib(self, memory_bytes: int) -> dict[int, int]:
-        """Return the number of devices with at least this memory, by their size in GiB (rounded up)."""
-        counts: dict[int, int] = {}
+    def counts_by_gib(self, request: PlacementRequest) -> dict[int, int]:
+        """Return how many devices that fit can be had at once, by their size in GiB (rounded up)."""
+        fitting: dict[int, list[DeviceSize]] = {}
         for size in self.sizes:
-            if size.memory_bytes >= memory_bytes:
-                gib = gib_ceil(size.memory_bytes)
-                counts[gib] = counts.get(gib, 0) + size.device_count
-        return counts
+            if size.fits(request):
+                fitting.setdefault(gib_ceil(size.memory_bytes), []).append(size)
+        return {gib: devices_at_once(sizes) for gib, sizes in fitting.items()}
 
     def fitting_gib(self, request: PlacementRequest) -> list[int]:
         """Return the sizes, in GiB ascending, of which one node has enough devices for the request."""
-        counts = self.counts_by_gib(request.memory_bytes)
+        counts = self.counts_by_gib(request)
         return sorted(gib for gib, count in counts.items() if count >= request.device_count)
 
 

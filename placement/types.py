@@ -6,9 +6,10 @@ ResourceClaim with the seats of its ledger.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import NamedTuple
 
 GIB = 1 << 30
 MIB = 1 << 20
@@ -78,6 +79,32 @@ class Amounts:
     pods: int = 1
 
 
+class AttributeValue(NamedTuple):
+    """The value of a device attribute. Values of different types differ: 1, "1" and true are three values."""
+
+    type: str
+    """The name of the type in the API: `string`, `int` or `bool`."""
+    text: str
+
+
+class DeviceAttribute(NamedTuple):
+    """An attribute of a device. `name` is `<domain>/<identifier>`."""
+
+    name: str
+    value: AttributeValue
+
+
+class AcceptedValues(NamedTuple):
+    """The values of one attribute that a worker accepts, sorted."""
+
+    name: str
+    values: tuple[AttributeValue, ...]
+
+
+AttributeDemand = tuple[AcceptedValues, ...]
+"""The attributes that a device must have, by name. A device without one of them does not fit."""
+
+
 @dataclass(frozen=True, slots=True)
 class PlacementRequest:
     """The needs of one worker and the seat limit that applies to it. Only one function builds it."""
@@ -98,6 +125,7 @@ class PlacementRequest:
     seat_limit_is_set: bool
     node_terms: tuple[NodeTerm, ...] = ()
     """What the Pod requires of its node beyond our own terms: one of these. Empty: nothing."""
+    attributes: AttributeDemand = ()
 
     @property
     def shareable(self) -> bool:
@@ -143,6 +171,14 @@ class DeviceID:
     device: str
 
 
+class CounterUse(NamedTuple):
+    """An amount of one counter of a counter set: what the set has, or what a device draws from it."""
+
+    counter_set: str
+    counter: str
+    amount: int
+
+
 @dataclass(frozen=True, slots=True)
 class Device:
     """A published device. One without a memory capacity (`memory_bytes` None) does not count."""
@@ -150,11 +186,31 @@ class Device:
     name: str
     memory_bytes: int | None
     taints: tuple[Taint, ...] = ()
+    attributes: tuple[DeviceAttribute, ...] = ()
+    draws: tuple[CounterUse, ...] = ()
+    """What it draws from the counter sets of its pool. Parts of one device draw on the same set."""
+    multiple_allocations: bool = False
+    """Whether several claims can hold it at once. Such a device does not count: a claim never owns it."""
+
+    @property
+    def counts(self) -> bool:
+        """Whether it can be a device shape."""
+        return self.memory_bytes is not None and not self.multiple_allocations
+
+    def accepted_by(self, demands: Iterable[AttributeDemand]) -> frozenset[AttributeDemand]:
+        """Return the demands that accept the device."""
+        return frozenset(demand for demand in demands if self._has(demand))
+
+    def _has(self, demand: AttributeDemand) -> bool:
+        return all(
+            any(DeviceAttribute(name, value) in self.attributes for value in values)
+            for name, values in demand
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceSlice:
-    """One ResourceSlice of a node-local pool."""
+    """One ResourceSlice. `node` is empty if it does not name one node."""
 
     name: str
     driver: str
@@ -163,6 +219,10 @@ class DeviceSlice:
     generation: int
     slice_count: int
     devices: tuple[Device, ...]
+    counters: tuple[CounterUse, ...] = ()
+    """The counter sets of the pool that this slice publishes."""
+    node_selection: str = ""
+    """The field by which it selects nodes, if it does not name one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,6 +343,7 @@ class JoinCheck(Enum):
     NO_SEATS = "the claim has no seats"
     EXCLUSIVE = "an exclusive worker holds the claim"
     DEVICE_TAINTED = "the device has a taint that the claim does not tolerate"
+    MULTIPLE_ALLOCATIONS = "the device allows multiple allocations, so other claims may hold it too"
 
     # Properties of the node, for this worker.
     ROLE_REFUSED = "the node does not accept the role"
@@ -293,6 +354,7 @@ class JoinCheck(Enum):
 
     # The worker's needs and the free capacity.
     DEVICE_TOO_SMALL = "the device is too small"
+    DEVICE_DIFFERS = "the device lacks an attribute that the worker requires"
     SEAT_LIMIT = "the claim is at its seat limit"
     HOST_MEMORY = "the node has too little free host memory"
     HOST_CPU = "the node has too little free CPU"

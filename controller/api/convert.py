@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any
+from functools import lru_cache
+from typing import Any, Final
 
 import msgspec
 
@@ -16,8 +17,11 @@ from placement.types import (
     EVERY_ROLE,
     AllocatedDevice,
     Amounts,
+    AttributeValue,
     Claim,
+    CounterUse,
     Device,
+    DeviceAttribute,
     DeviceID,
     DeviceSlice,
     Node,
@@ -31,6 +35,9 @@ from placement.types import (
 
 MEMORY_CAPACITY = "memory"
 """A device counts only if it has this capacity, in the driver's own domain."""
+
+_ATTRIBUTES_CACHED: Final = 4096
+"""The devices of a fleet repeat few attributes, so that equal ones share one object."""
 
 _EFFECTS = {effect.value: effect for effect in TaintEffect}
 _OPERATORS = ("", "Equal", "Exists")
@@ -95,26 +102,68 @@ def template_tolerations(items: object, *, lasting: bool = False) -> tuple[Toler
     return lasting_tolerations(converted) if lasting else tolerations(converted)
 
 
-def device_slice(obj: dra.ResourceSlice) -> DeviceSlice | None:
-    """Convert a node-local ResourceSlice. Returns `None` for a slice that names no single node."""
+def device_slice(obj: dra.ResourceSlice) -> DeviceSlice:
+    """Convert a ResourceSlice."""
     spec = obj.spec
-    if not spec.node_name:
-        return None
     return DeviceSlice(
         name=obj.metadata.name,
         driver=spec.driver,
-        node=spec.node_name,
+        node=spec.node_name or "",
         pool=spec.pool.name,
         generation=spec.pool.generation,
         slice_count=spec.pool.resource_slice_count,
-        devices=tuple(_device(d) for d in spec.devices),
+        devices=tuple(_device(d, spec.driver) for d in spec.devices),
+        counters=_counters((each.name, each.counters) for each in spec.shared_counters),
+        node_selection="" if spec.node_name else spec.node_selection,
     )
 
 
-def _device(item: dra.Device) -> Device:
-    capacity = item.capacity.get(MEMORY_CAPACITY)
-    memory_bytes = None if capacity is None else _or_zero(parse_bytes, capacity.value)
-    return Device(item.name, memory_bytes, taints(item.taints))
+def _device(item: dra.Device, driver: str) -> Device:
+    # A name without a domain is in the driver's own domain, so both forms name one capacity.
+    capacity = item.capacity.get(MEMORY_CAPACITY) or item.capacity.get(f"{driver}/{MEMORY_CAPACITY}")
+    return Device(
+        name=item.name,
+        memory_bytes=None if capacity is None else _or_zero(parse_bytes, capacity.value),
+        taints=taints(item.taints),
+        attributes=_attributes(item.attributes, driver),
+        draws=_counters((each.counter_set, each.counters) for each in item.consumes_counters),
+        multiple_allocations=bool(item.allow_multiple_allocations),
+    )
+
+
+def qualified_name(name: str, driver: str) -> str:
+    """Return the name of an attribute with its domain. Without one it is in the driver's own domain."""
+    return name if "/" in name else f"{driver}/{name}"
+
+
+def attribute_value(value: str | int) -> AttributeValue:
+    """Convert a value of a device attribute."""
+    if isinstance(value, bool):
+        return AttributeValue("bool", str(value).lower())
+    return AttributeValue("int" if isinstance(value, int) else "string", str(value))
+
+
+def _attributes(items: Mapping[str, dra.DeviceAttribute], driver: str) -> tuple[DeviceAttribute, ...]:
+    found = (
+        (name, next((v for v in (item.string, item.integer, item.boolean) if v is not None), None))
+        for name, item in items.items()
+    )
+    return tuple(
+        sorted(_attribute(qualified_name(name, driver), value) for name, value in found if value is not None)
+    )
+
+
+@lru_cache(maxsize=_ATTRIBUTES_CACHED, typed=True)
+def _attribute(name: str, value: str | int) -> DeviceAttribute:
+    return DeviceAttribute(name, attribute_value(value))
+
+
+def _counters(sets: Iterable[tuple[str, Mapping[str, dra.DeviceCapacity]]]) -> tuple[CounterUse, ...]:
+    return tuple(
+        CounterUse(counter_set, counter, _or_zero(parse_bytes, capacity.value))
+        for counter_set, counters in sets
+        for counter, capacity in counters.items()
+    )
 
 
 def claim(obj: dra.ResourceClaim, ledger_uid: str) -> Claim:

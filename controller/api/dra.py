@@ -15,12 +15,37 @@ class DeviceCapacity(ApiStruct, frozen=True):
     value: str | int | float
 
 
+class DeviceAttribute(ApiStruct, frozen=True):
+    """`resource/v1 DeviceAttribute`: one of several types. Values of other types are not read."""
+
+    string: str | None = None
+    integer: int | None = field(default=None, name="int")
+    boolean: bool | None = field(default=None, name="bool")
+
+
+class CounterSet(ApiStruct, frozen=True):
+    """`resource/v1 CounterSet`: what the parts of one device share."""
+
+    name: str
+    counters: dict[str, DeviceCapacity] = field(default_factory=dict)
+
+
+class CounterConsumption(ApiStruct, frozen=True):
+    """`resource/v1 DeviceCounterConsumption`: what a device takes of one counter set."""
+
+    counter_set: str
+    counters: dict[str, DeviceCapacity] = field(default_factory=dict)
+
+
 class Device(ApiStruct, frozen=True):
     """`resource/v1 Device`."""
 
     name: str
+    attributes: dict[str, DeviceAttribute] = field(default_factory=dict)
     capacity: dict[str, DeviceCapacity] = field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
+    consumes_counters: tuple[CounterConsumption, ...] = ()
+    allow_multiple_allocations: bool | None = None
 
 
 class ResourcePool(ApiStruct, frozen=True):
@@ -37,7 +62,19 @@ class ResourceSliceSpec(ApiStruct, frozen=True):
     driver: str
     pool: ResourcePool
     node_name: str | None = None
+    all_nodes: bool | None = None
+    per_device_node_selection: bool | None = None
     devices: tuple[Device, ...] = ()
+    shared_counters: tuple[CounterSet, ...] = ()
+
+    @property
+    def node_selection(self) -> str:
+        """The field that selects the nodes. Exactly one of four is set."""
+        if self.node_name:
+            return "nodeName"
+        if self.all_nodes:
+            return "allNodes"
+        return "perDeviceNodeSelection" if self.per_device_node_selection else "nodeSelector"
 
 
 class ResourceSlice(Struct, frozen=True):

@@ -10,11 +10,16 @@ none.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
-from controller.api.convert import template_request, template_tolerations
+from controller.api.convert import (
+    attribute_value,
+    qualified_name,
+    template_request,
+    template_tolerations,
+)
 from controller.api.core import Pod
 from controller.api.pod_needs import needs_of
 from controller.api.pods import effective_request_of
@@ -22,8 +27,19 @@ from controller.api.reasons import ReasonCode
 from controller.api.template_rules import InvalidTemplateError, check_template
 from controller.api.workload import UndecodableSpec, Workload
 from ledger.seat_rules import SeatRequest
+from placement.device_request import check_demand
 from placement.quantity import canonical_bytes, parse_bytes
-from placement.types import MAX_SEATS, MIB, Amounts, PlacementRequest, PodNeeds, Role
+from placement.types import (
+    MAX_SEATS,
+    MIB,
+    AcceptedValues,
+    Amounts,
+    AttributeDemand,
+    AttributeValue,
+    PlacementRequest,
+    PodNeeds,
+    Role,
+)
 
 T = TypeVar("T")
 
@@ -69,12 +85,13 @@ class _ClassNeeds(NamedTuple):
 class PlacementRequests:
     """The placement request of each Workload: its immutable spec, and what Pods have shown so far."""
 
-    def __init__(self, max_seats_per_claim: int) -> None:
+    def __init__(self, max_seats_per_claim: int, driver: str) -> None:
         self.seat_limit = max_seats_per_claim or MAX_SEATS
         """The effective limit, for selection and booking alike."""
         self.label_keys: frozenset[str] = frozenset()
         """The node labels that any request names. The set only grows."""
         self._seat_limit_is_set = max_seats_per_claim > 0
+        self._driver = driver
         self._templates: dict[str, _Template | None] = {}
         self._own_needs: dict[str, PodNeeds] = {}
         self._class_needs: dict[PlacementRequest, _ClassNeeds] = {}
@@ -216,6 +233,7 @@ class PlacementRequests:
             ),
             seat_limit=self.seat_limit,
             seat_limit_is_set=self._seat_limit_is_set,
+            attributes=_attributes(spec.accelerator.attributes, self._driver),
         )
 
 
@@ -263,6 +281,29 @@ def _devices(workload: Workload) -> int:
             raise _invalid(f"accelerator.devices: {devices!r} must be a whole number from {_MIN_DEVICES} up")
         case mode, _:
             raise _invalid(f"accelerator.mode: {mode!r} is not one of SingleGPU, MultiGPU")
+
+
+def _attributes(document: object, driver: str) -> AttributeDemand:
+    if document is None:
+        return ()
+    if not isinstance(document, Mapping):
+        raise _invalid(f"accelerator.attributes: {document!r} is not a map of attributes to lists of values")
+    found: dict[str, set[AttributeValue]] = {}
+    for key, values in document.items():
+        if not isinstance(values, list) or not all(isinstance(value, str | int) for value in values):
+            raise _invalid(
+                f"accelerator.attributes.{key}: {values!r} is not a list of texts, whole numbers and booleans"
+            )
+        name = qualified_name(key, driver)
+        if name in found:
+            raise _invalid(f"accelerator.attributes.{key}: {name} is set twice")
+        found[name] = {attribute_value(value) for value in values}
+    demand = tuple(AcceptedValues(name, tuple(sorted(found[name]))) for name in sorted(found))
+    try:
+        check_demand(demand)
+    except ValueError as error:
+        raise _invalid(f"accelerator.attributes: {error}") from error
+    return demand
 
 
 def _from_template(path: str, convert: Callable[[Any], T], document: object) -> T:

@@ -59,12 +59,16 @@ PodTemplate = Annotated[Mapping[str, Any], BeforeValidator(_normalized)]
 
 
 class Accelerator(_Model):
-    """`spec.accelerator`. `memory` is an unparsed quantity; `devices` is for MultiGPU only."""
+    """`spec.accelerator`. `memory` is an unparsed quantity; `devices` is for MultiGPU only.
+
+    `attributes` maps a device attribute to the values that the worker accepts.
+    """
 
     mode: str = "SingleGPU"
     type: str = "GPU"
     memory: JsonValue = None
     devices: JsonValue = None
+    attributes: JsonValue = None
 
 
 class WorkloadSpec(_Model):

@@ -36,6 +36,7 @@ class FleetUpdater:
         self._namespace = namespace
         self.fleet = fleet
         self._ignored_pools: frozenset[tuple[str, int, str]] = frozenset()
+        self._unsupported: frozenset[str] = frozenset()
         self.on_inventory_changed: Callable[[], None] = lambda: None
         """Called after nodes or devices changed in a way that decisions depend on."""
         self.on_capacity_freed: Callable[[], None] = lambda: None
@@ -75,8 +76,7 @@ class FleetUpdater:
         if new is None:
             self._announce_inventory(old is not None and self.fleet.remove_slice(old.metadata.name))
         elif old is None or old.spec != new.spec:
-            device_slice = convert.device_slice(new)
-            self._announce_inventory(device_slice is not None and self.fleet.set_slice(device_slice))
+            self._announce_inventory(self.fleet.set_slice(convert.device_slice(new)))
             self._log_ignored_pools(incomplete=False)
 
     def _on_pod(self, old: AnyPod | None, new: AnyPod | None) -> None:
@@ -124,7 +124,7 @@ class FleetUpdater:
             self._log_ignored_pools()
 
     def _log_ignored_pools(self, *, incomplete: bool = True) -> None:
-        """Log each ignored pool once per generation and cause.
+        """Log each ignored pool once per generation and cause, and each kind of unsupported device once.
 
         Only an inventory change logs `incomplete` pools, because slices arrive one by one.
         """
@@ -135,6 +135,10 @@ class FleetUpdater:
                 known |= {key}
                 _log.warning("Ignored device pool", **pool._asdict())
         self._ignored_pools = known
+        unsupported = frozenset(self.fleet.unsupported())
+        for kind in sorted(unsupported - self._unsupported):
+            _log.warning("Ignored unsupported devices", kind=kind)
+        self._unsupported |= unsupported
 
     def _set_claim(self, claim: ResourceClaim) -> None:
         """Store a claim and whether its ledger owns it. Claims that merely carry our label are ignored."""

@@ -135,6 +135,8 @@ async def _create_claim(
         memory_bytes=request.memory_bytes,
         device_class=settings.device_class,
         driver=settings.device_driver,
+        attributes=request.attributes,
+        single_allocation=context.fleet.has_multiple_allocations,
     )
     document = claim_document(name, settings.namespace, ledger.metadata.uid, requests)
     try:

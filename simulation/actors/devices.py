@@ -6,8 +6,9 @@ is no backtracking across requests, because our claims have one request.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
@@ -17,7 +18,7 @@ from controller.api.dra import Device as DeviceObject
 from controller.api.dra import ResourceSlice
 from placement.quantity import parse_bytes
 from placement.tolerations import untolerated
-from placement.types import DeviceID, Taint
+from placement.types import CounterUse, DeviceID, Taint
 from simulation.actors.cel import CelDevice, matches
 from simulation.apiserver.documents import Document, Record
 
@@ -29,6 +30,9 @@ class Device:
     identity: DeviceID
     cel: CelDevice
     taints: tuple[Taint, ...]
+    draws: tuple[CounterUse, ...] = ()
+    available: Mapping[tuple[str, str], int] = field(default_factory=dict, compare=False)
+    """The counters of its pool."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +68,12 @@ def read_inventory(slices: Iterable[Record], taint_rules: Iterable[Record] = ())
         newest = max(resource_slice.spec.pool.generation for resource_slice in pool)
         current = [resource_slice for resource_slice in pool if resource_slice.spec.pool.generation == newest]
         if len(current) == current[0].spec.pool.resource_slice_count:
-            devices = [_tainted(device, rules) for each in current for device in _devices(each)]
+            counters = {
+                (counter.counter_set, counter.counter): counter.amount
+                for each in current
+                for counter in convert.device_slice(each).counters
+            }
+            devices = [_tainted(device, rules) for each in current for device in _devices(each, counters)]
             if len({device.identity for device in devices}) < len(devices):
                 invalid_nodes.add(node)
             else:
@@ -72,9 +81,17 @@ def read_inventory(slices: Iterable[Record], taint_rules: Iterable[Record] = ())
     return Inventory({node: tuple(found) for node, found in inventory.items()}, frozenset(invalid_nodes))
 
 
-def _devices(resource_slice: ResourceSlice) -> Iterator[Device]:
+def _devices(resource_slice: ResourceSlice, counters: Mapping[tuple[str, str], int]) -> Iterator[Device]:
     spec = resource_slice.spec
-    return (_device(spec.driver, spec.pool.name, device) for device in spec.devices)
+    converted = convert.device_slice(resource_slice).devices
+    for published, device in zip(spec.devices, converted, strict=True):
+        yield Device(
+            DeviceID(spec.driver, spec.pool.name, device.name),
+            _cel_device(spec.driver, published),
+            device.taints,
+            device.draws,
+            counters,
+        )
 
 
 def _tainted(device: Device, rules: Iterable[Document]) -> Device:
@@ -87,11 +104,17 @@ def _tainted(device: Device, rules: Iterable[Document]) -> Device:
     return replace(device, taints=(*device.taints, *taints))
 
 
-def _device(driver: str, pool: str, device: DeviceObject) -> Device:
-    capacity = {name: parse_bytes(item.value) for name, item in device.capacity.items()}
-    return Device(
-        DeviceID(driver, pool, device.name), CelDevice(driver, capacity), convert.taints(device.taints)
-    )
+def _cel_device(driver: str, device: DeviceObject) -> CelDevice:
+    capacity = {
+        name.removeprefix(f"{driver}/"): parse_bytes(item.value) for name, item in device.capacity.items()
+    }
+    attributes = {
+        convert.qualified_name(name, driver): value
+        for name, item in device.attributes.items()
+        for value in (item.string, item.integer, item.boolean)
+        if value is not None
+    }
+    return CelDevice(driver, capacity, attributes, bool(device.allow_multiple_allocations))
 
 
 def allocated_devices(claims: Iterable[Record]) -> frozenset[DeviceID]:
@@ -121,14 +144,17 @@ def allocate(
     Raises:
         CelError: a selector fails on a device.
     """
+    devices = tuple(devices)
+    used = _counters_used(device for device in devices if device.identity in allocated)
     free = [device for device in devices if device.identity not in allocated]
     results: list[Document] = []
     ranks = 0
     for request in claim["spec"].get("devices", {}).get("requests") or ():
         for rank, (name, wanted) in enumerate(_alternatives(request)):
-            chosen = _take(wanted, free, classes)
+            chosen = _take(wanted, free, classes, used)
             if chosen is not None:
                 free = [device for device in free if device not in chosen]
+                used += _counters_used(chosen)
                 results += [_result(name, device) for device in chosen]
                 ranks += rank
                 break
@@ -151,7 +177,21 @@ def requested_classes(claim: Document) -> Iterator[tuple[str, str]]:
             yield name, wanted["deviceClassName"]
 
 
-def _take(wanted: Document, free: list[Device], classes: Mapping[str, Document]) -> tuple[Device, ...] | None:
+def _counters_used(devices: Iterable[Device]) -> Counter[tuple[str, str, str]]:
+    """Return what devices draw from each counter: by pool, counter set and counter."""
+    used: Counter[tuple[str, str, str]] = Counter()
+    for device in devices:
+        for draw in device.draws:
+            used[device.identity.pool, draw.counter_set, draw.counter] += draw.amount
+    return used
+
+
+def _take(
+    wanted: Document,
+    free: list[Device],
+    classes: Mapping[str, Document],
+    used: Counter[tuple[str, str, str]],
+) -> tuple[Device, ...] | None:
     device_class = classes[wanted["deviceClassName"]]
     expressions = [
         item["cel"]["expression"]
@@ -160,13 +200,25 @@ def _take(wanted: Document, free: list[Device], classes: Mapping[str, Document])
     ]
     tolerations = convert.template_tolerations(wanted.get("tolerations") or [])
     count = int(wanted.get("count", 1))
-    chosen = [
-        device
-        for device in free
-        if all(matches(expression, device.cel) for expression in expressions)
-        and not untolerated(device.taints, tolerations)
-    ]
+    chosen: list[Device] = []
+    for device in free:
+        if (
+            all(matches(expression, device.cel) for expression in expressions)
+            and not untolerated(device.taints, tolerations)
+            and _counters_allow([*chosen, device], used)
+        ):
+            chosen.append(device)
     return tuple(chosen[:count]) if len(chosen) >= count else None
+
+
+def _counters_allow(chosen: list[Device], used: Counter[tuple[str, str, str]]) -> bool:
+    """Return whether the last of the chosen devices can be allocated beside the others."""
+    drawn, device = used + _counters_used(chosen), chosen[-1]
+    return all(
+        drawn[device.identity.pool, draw.counter_set, draw.counter]
+        <= device.available.get((draw.counter_set, draw.counter), 0)
+        for draw in device.draws
+    )
 
 
 def _result(request: str, device: Device) -> Document:

@@ -99,6 +99,14 @@ class Schema:
             yield f"{path}: Unsupported value: {value!r}"
         if "minimum" in described and value < described["minimum"]:
             yield f"{path}: Invalid value: {value}: should be at least {described['minimum']}"
+        for sized, least, most in (
+            (dict, "minProperties", "maxProperties"),
+            (list, "minItems", "maxItems"),
+        ):
+            if isinstance(value, sized) and not (
+                described.get(least, 0) <= len(value) <= described.get(most, len(value))
+            ):
+                yield f"{path}: Invalid value: {len(value)} entries"
         if not isinstance(value, str):
             return
         if not described.get("minLength", 0) <= len(value) <= described.get("maxLength", len(value)):

@@ -8,7 +8,7 @@ from simulation.apiserver.documents import Document
 
 WORKERS_LABEL = "openrl.io/workers"
 ADVICE = "openrl-workload-advice"
-_FIELDS = ("mode", "type", "memory", "devices")
+_FIELDS = ("mode", "type", "memory", "devices", "attributes")
 
 
 def warnings(workload: Document, namespace: Document) -> Iterator[str]:

@@ -40,7 +40,7 @@ BARE = Placement.of(msgspec.convert(DOCUMENT, BareWorkload), ASSIGNMENT_ID)
 CLAIM = own_claim_name(OURS.name, OURS.uid)
 ASSIGNMENT = Assignment(CLAIM, ASSIGNMENT_ID)
 SHAPES = (DeviceShape(1, DEVICE_GIB),)
-REQUEST = PlacementRequests(0).validate(OURS)
+REQUEST = PlacementRequests(0, "gpu.example.com").validate(OURS)
 MEMORY = whole_gib(REQUEST.memory_bytes)
 
 

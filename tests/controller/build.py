@@ -249,7 +249,7 @@ class Parts:
 
     def __post_init__(self) -> None:
         self.caches: Caches = make_caches(self.api, NAMESPACE, Random(0))
-        self.requests = PlacementRequests(self.max_seats_per_claim)
+        self.requests = PlacementRequests(self.max_seats_per_claim, "gpu.example.com")
         self.fleet = Fleet(DRIVER)
         self.scheduling_queue = SchedulingQueue()
         self.fleet_updater = FleetUpdater(self.caches, self.fleet, self.requests, NAMESPACE)

@@ -42,7 +42,7 @@ def test_the_example_is_a_workload_that_the_controller_accepts() -> None:
     (example,) = matches(r"^```yaml\n((?:.|\n)*?)^```", README)
     workload = WORKLOADS.decode(json.dumps(yaml.safe_load(example)).encode())
 
-    assert PlacementRequests(2).validate(workload).shareable
+    assert PlacementRequests(2, "gpu.example.com").validate(workload).shareable
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -146,7 +146,7 @@ def _check(informer: SharedInformer[Any], served: Served) -> None:
 
 def _use(controller: Controller) -> None:
     """Run what a reconcile does with decoded objects, as far as it needs no writes."""
-    requests = PlacementRequests(2)
+    requests = PlacementRequests(2, "gpu.example.com")
     ages = Ages(lambda: datetime.now(UTC), lambda: 0.0)
     pods = [pod for pod in controller.caches.pods.store if hasattr(pod, "spec")]
     for workload in controller.caches.workloads.store:

@@ -184,6 +184,7 @@ def test_bounds() -> None:
 def test_unknown_fields_are_preserved() -> None:
     assert set(paths_where(WORKLOAD, "x-kubernetes-preserve-unknown-fields")) == {
         ".spec.accelerator",
+        ".spec.accelerator.attributes{}[]",
         ".spec.template",
         ".spec.template.metadata",
         ".spec.template.spec",

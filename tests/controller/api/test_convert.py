@@ -136,8 +136,17 @@ def test_a_slice_of_one_node() -> None:
     assert found.devices[1].taints == (Taint("broken", "", TaintEffect.NO_EXECUTE),)
 
 
-def test_a_slice_without_a_single_node_is_skipped() -> None:
-    assert convert.device_slice(slice_of("n", nodeName=None, allNodes=True)) is None
+@pytest.mark.parametrize(
+    ("selection", "name"),
+    [
+        ({"allNodes": True}, "allNodes"),
+        ({"perDeviceNodeSelection": True}, "perDeviceNodeSelection"),
+        ({"nodeSelector": {"nodeSelectorTerms": []}}, "nodeSelector"),
+    ],
+)
+def test_a_slice_without_a_single_node_names_its_selection(selection: dict[str, Any], name: str) -> None:
+    found = convert.device_slice(slice_of("n", nodeName=None, **selection))
+    assert (found.node, found.node_selection) == ("", name)
 
 
 def test_an_allocated_claim() -> None:

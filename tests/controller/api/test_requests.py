@@ -14,7 +14,7 @@ from tests.controller.build import container, pod, template, workload
 
 
 def validated(workload_: Workload, max_seats_per_claim: int = 0) -> PlacementRequest:
-    return PlacementRequests(max_seats_per_claim).validate(workload_)
+    return PlacementRequests(max_seats_per_claim, "gpu.example.com").validate(workload_)
 
 
 MULTI = {"mode": "MultiGPU", "memory": "1Gi"}
@@ -129,8 +129,8 @@ def test_a_multi_gpu_worker_is_not_shareable() -> None:
 
 
 def test_without_a_limit_the_maximum_of_dra_applies() -> None:
-    assert PlacementRequests(0).seat_limit == 256
-    assert PlacementRequests(2).seat_limit == 2
+    assert PlacementRequests(0, "gpu.example.com").seat_limit == 256
+    assert PlacementRequests(2, "gpu.example.com").seat_limit == 2
     unlimited, limited = validated(workload()), validated(workload(), 256)
     assert (unlimited.seat_limit, unlimited.seat_limit_is_set) == (256, False)
     assert (limited.seat_limit, limited.seat_limit_is_set) == (256, True)
@@ -138,7 +138,7 @@ def test_without_a_limit_the_maximum_of_dra_applies() -> None:
 
 def test_a_placed_worker_is_not_validated_again() -> None:
     """A stricter rule must not fail a placed worker. Only the fields that placement needs are required."""
-    requests = PlacementRequests(2)
+    requests = PlacementRequests(2, "gpu.example.com")
     stricter = workload(template=template(nodeName="n"), accelerator={"memory": "1Gi", "type": "TPU"})
     request = requests.of(stricter)
     assert request is not None
@@ -148,12 +148,15 @@ def test_a_placed_worker_is_not_validated_again() -> None:
 
 
 def test_an_invalid_spec_has_no_request() -> None:
-    assert PlacementRequests(0).of(workload(role="driver")) is None
-    assert PlacementRequests(0).of(workload(template={"spec": ["x"]})) is None
+    assert PlacementRequests(0, "gpu.example.com").of(workload(role="driver")) is None
+    assert PlacementRequests(0, "gpu.example.com").of(workload(template={"spec": ["x"]})) is None
 
 
 def test_a_seat_request_of_an_invalid_spec_is_exclusive_with_the_memory_of_the_pod() -> None:
-    requests, invalid = PlacementRequests(3), workload("a", role="driver", exclusive=False, ownerID="b")
+    requests, invalid = (
+        PlacementRequests(3, "gpu.example.com"),
+        workload("a", role="driver", exclusive=False, ownerID="b"),
+    )
     seat = requests.seat_request(invalid, recorded="assignment-1", pod=pod("a"))
     assert (seat.exclusive, seat.owner_id, seat.seat_limit) == (True, "b", 3)
     assert (seat.host_request, seat.recorded_assignment_id) == ("1Gi", "assignment-1")
@@ -161,7 +164,7 @@ def test_a_seat_request_of_an_invalid_spec_is_exclusive_with_the_memory_of_the_p
 
 
 def test_a_seat_request_agrees_with_the_placement_request() -> None:
-    requests, sharing = PlacementRequests(0), workload("a", exclusive=False)
+    requests, sharing = PlacementRequests(0, "gpu.example.com"), workload("a", exclusive=False)
     request, seat = requests.of(sharing), requests.seat_request(sharing, claim_owner_uid="uid-l")
     assert request is not None
     assert (seat.exclusive, seat.owner_id, seat.seat_limit) == (False, request.owner_key, request.seat_limit)
@@ -169,7 +172,7 @@ def test_a_seat_request_agrees_with_the_placement_request() -> None:
 
 
 def test_a_request_is_built_once_per_workload() -> None:
-    requests = PlacementRequests(0)
+    requests = PlacementRequests(0, "gpu.example.com")
     first, namesake = workload("a"), workload("a", meta={"uid": "another"}, ownerID="b")
     assert requests.of(first) is requests.of(first)
     built = requests.of(namesake)

@@ -20,7 +20,7 @@ WORKER = f"{SPEC}.containers[0]"
 def violation(document: object, **spec: Any) -> str:
     """Return the violation of a template, empty for a valid one."""
     try:
-        PlacementRequests(0).validate(workload(template=document, **spec))
+        PlacementRequests(0, "gpu.example.com").validate(workload(template=document, **spec))
     except InvalidWorkloadError as error:
         return error.detail if error.code is ReasonCode.INVALID_TEMPLATE else f"an error in the spec: {error}"
     return ""

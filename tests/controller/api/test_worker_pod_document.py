@@ -188,7 +188,7 @@ def test_a_claim_is_owned_by_its_ledger() -> None:
 def test_every_valid_template_yields_a_pod(worker: Document, metadata: Any) -> None:
     accepted = workload(template=template(worker | {"name": "worker"}) | {"metadata": metadata})
     try:
-        PlacementRequests(0).validate(accepted)
+        PlacementRequests(0, "gpu.example.com").validate(accepted)
     except InvalidWorkloadError:
         return
     pod_document(accepted, ASSIGNMENT, ())
