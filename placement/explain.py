@@ -57,11 +57,13 @@ def explain_wait(
     *,
     unmatched: bool = False,
     unsupported: Sequence[str] = (),
+    refused_devices: str = "",
 ) -> Explanation:
     """Return why the worker waits.
 
     `refused` holds the claims that have just refused it, with their nodes. `unmatched` states whether some
-    node does not match `request.node_terms`.
+    node does not match `request.node_terms`. `refused_devices` states which free devices kube-scheduler
+    refuses: without another cause, waiting cannot help.
     """
     no_capacity = _no_capacity(catalog, request)
     if no_capacity is not None:
@@ -75,7 +77,9 @@ def explain_wait(
     }
     # Two checks may share a text. A dict keeps each text once, in order.
     causes = tuple(dict.fromkeys(text for check, text in _CAUSES.items() if check in checks))
-    return _explanation(WaitCode.WAITING_FOR_CAPACITY, request, _free_capacity(request), causes)
+    code = WaitCode.NO_CAPACITY if refused_devices and not causes else WaitCode.WAITING_FOR_CAPACITY
+    causes += (refused_devices,) if refused_devices else ()
+    return _explanation(code, request, _free_capacity(request), causes)
 
 
 def _explanation(

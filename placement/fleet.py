@@ -12,16 +12,18 @@ or host memory to two workers.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from placement.claim_state import ClaimState, DerivedState
 from placement.explain import explain_wait
-from placement.host_resources import requested
+from placement.host_resources import minimum_free, requested
 from placement.inventory import IgnoredPool, Inventory
 from placement.node_class import NodeClass
+from placement.quantity import gib_ceil
 from placement.seat_index import NodeInfo, SeatIndex
 from placement.select import check_claim, select_seat
 from placement.shape_catalog import ShapeCatalog
+from placement.tolerations import untolerated
 from placement.types import (
     NO_REFUSALS,
     Claim,
@@ -30,6 +32,7 @@ from placement.types import (
     DeviceShape,
     DeviceSlice,
     Explanation,
+    FreeDevice,
     JoinCheck,
     Node,
     PlacementRequest,
@@ -39,6 +42,9 @@ from placement.types import (
     SeatInfo,
     SeatOffer,
 )
+
+MAX_NODES_CHECKED: Final = 100
+"""Nodes of one profile on which a query looks for a free device."""
 
 
 class Capacity(NamedTuple):
@@ -159,8 +165,46 @@ class Fleet:
         self._index_demand(request)
         return self._catalog.preferred_nodes(request)
 
-    def explain(self, request: PlacementRequest, refusals: Refusals = NO_REFUSALS) -> Explanation:
-        """Return why a worker without a seat or device waits (contract §3, "Explain")."""
+    def free_device(self, request: PlacementRequest) -> FreeDevice | None:
+        """Return a device that kube-scheduler could allocate to the worker, as far as the fleet shows.
+
+        None if there is none on the nodes that are checked: a limited number of each profile.
+        """
+        self._index_demand(request)
+        least = minimum_free(request.host)
+        found = (
+            self._free_on(info, request)
+            for info in (
+                self._nodes[name] for name in self._catalog.fitting_nodes(request, MAX_NODES_CHECKED)
+            )
+            if info.matches(request.node_terms) and info.free.shortage(least) is None
+        )
+        return min((device for device in found if device is not None), default=None)
+
+    def _free_on(self, info: NodeInfo, request: PlacementRequest) -> FreeDevice | None:
+        held = {
+            row.id for state in info.claims.values() if state.claim is not None for row in state.claim.devices
+        }
+        free: dict[int, list[DeviceID]] = {}
+        for key, device in self._inventory.devices(info.name).items():
+            # A part of a device may lack counters that another part draws.
+            usable = device.counts and not device.draws and not untolerated(device.taints, ())
+            memory_bytes = device.memory_bytes or 0
+            fits = memory_bytes >= request.memory_bytes and device.accepted_by([request.attributes])
+            if usable and fits and key not in held:
+                free.setdefault(gib_ceil(memory_bytes), []).append(key)
+        enough = [gib for gib, keys in free.items() if len(keys) >= request.device_count]
+        if not enough:
+            return None
+        return FreeDevice(min(free[min(enough)]), DeviceShape(request.device_count, min(enough)))
+
+    def explain(
+        self, request: PlacementRequest, refusals: Refusals = NO_REFUSALS, refused_devices: str = ""
+    ) -> Explanation:
+        """Return why a worker without a seat or device waits (contract §3, "Explain").
+
+        `refused_devices` states which free devices kube-scheduler refuses, if any.
+        """
         self._index_demand(request)
         states = [self._claim_by_uid[uid] for uid in refusals.claims if uid in self._claim_by_uid]
         # A worker that may not book a seat now does not return to a node that refused it either.
@@ -172,7 +216,13 @@ class Fleet:
             info.matches(request.node_terms) for info in self._nodes.values() if info.node_class is not None
         )
         return explain_wait(
-            self._catalog, self._index, request, pairs, unmatched=unmatched, unsupported=self.unsupported()
+            self._catalog,
+            self._index,
+            request,
+            pairs,
+            unmatched=unmatched,
+            unsupported=self.unsupported(),
+            refused_devices=refused_devices,
         )
 
     def check(

@@ -110,6 +110,12 @@ class ShapeCatalog:
             for name in merge(*names_by_gib.get(shape.gib, ())):
                 yield PreferredNode(name, weight)
 
+    def fitting_nodes(self, request: PlacementRequest, limit: int) -> Iterator[str]:
+        """Return nodes that accept the worker and have enough devices, at most `limit` of each profile."""
+        for profile in self.accepting(request.role):
+            if profile.node_class.check(request) is None and profile.fitting_gib(request):
+                yield from islice(self._nodes[profile], limit)
+
     def accepting(self, role: Role) -> Iterator[NodeProfile]:
         """Return the profiles of the nodes that accept the role (contract §2.4)."""
         return (profile for profile in self._nodes if role in profile.node_class.roles)

@@ -294,6 +294,13 @@ class DeviceShape:
         return f"t{self.count}x{self.gib}"
 
 
+class FreeDevice(NamedTuple):
+    """A device that no claim of the fleet holds, and the shape that it counts for."""
+
+    id: DeviceID
+    shape: DeviceShape
+
+
 @dataclass(frozen=True, slots=True)
 class PreferredNode:
     """A weighted preference (1 to 100) for one node."""

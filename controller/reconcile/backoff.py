@@ -17,7 +17,7 @@ from controller.api.reasons import ReasonCode, has_code
 from controller.api.workload import Workload
 from controller.cluster.caches import Caches, controlling_uids
 from informers.api import ObjectKey
-from placement.types import NO_REFUSALS, Refusals
+from placement.types import NO_REFUSALS, FreeDevice, Refusals
 
 PLACE_HOLD_RANGE_SECONDS = (60.0, 30 * 60.0)
 SEAT_PAUSE_RANGE_SECONDS = (2 * 60.0, 30 * 60.0)
@@ -248,3 +248,28 @@ class RejectionBackoff:
     def forget(self, worker_uid: str) -> None:
         """End the back-off of a worker."""
         self._holds.pop(worker_uid, None)
+
+
+class RefusedDevices:
+    """How long kube-scheduler has refused the Pod of each worker beside the same free device."""
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self._seen: dict[str, tuple[FreeDevice, float]] = {}
+
+    def __repr__(self) -> str:
+        return f"<RefusedDevices workers={len(self._seen)}>"
+
+    def observe(self, worker_uid: str, device: FreeDevice | None) -> float:
+        """Record which device is free while the Pod is refused. Return for how many seconds it has been."""
+        if device is None:
+            self.forget(worker_uid)
+            return 0.0
+        seen = self._seen.get(worker_uid)
+        if seen is None or seen[0] != device:
+            seen = self._seen[worker_uid] = (device, self._monotonic())
+        return self._monotonic() - seen[1]
+
+    def forget(self, worker_uid: str) -> None:
+        """Drop the refusals of a worker."""
+        self._seen.pop(worker_uid, None)

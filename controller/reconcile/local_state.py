@@ -22,7 +22,7 @@ from controller.api.dra import Allocation, ResourceClaim
 from controller.api.status import parse_timestamp, waiting_since
 from controller.api.workload import Workload
 from controller.cluster.caches import Caches
-from controller.reconcile.backoff import PlaceHolds, PodBudget, RejectionBackoff
+from controller.reconcile.backoff import PlaceHolds, PodBudget, RefusedDevices, RejectionBackoff
 from informers.errors import ApiError
 from placement.types import SeatInfo
 
@@ -113,6 +113,7 @@ class LocalState:
     place_holds: PlaceHolds
     pod_budget: PodBudget
     rejection_backoff: RejectionBackoff
+    refused_devices: RefusedDevices
     ages: Ages
     nominations: Nominations
     pending_bookings: PendingBookings
@@ -134,6 +135,7 @@ class LocalState:
             PlaceHolds(caches, namespace, monotonic),
             PodBudget(caches, namespace, monotonic),
             RejectionBackoff(monotonic),
+            RefusedDevices(monotonic),
             Ages(now, monotonic),
             Nominations(monotonic),
             PendingBookings(),
@@ -167,6 +169,7 @@ class LocalState:
         """Drop the wait state of a worker that is placed or has ended."""
         self.place_holds.forget(worker_uid)
         self.rejection_backoff.forget(worker_uid)
+        self.refused_devices.forget(worker_uid)
         self.ages.settle(worker_uid)
         self.nominations.forget(worker_uid)
 

@@ -18,7 +18,13 @@ from controller.reconcile.local_state import Milestone
 from informers.api import ObjectKey
 from informers.queue.runner import Result
 from placement.quantity import whole_gib
-from placement.types import PlacementRequest
+from placement.types import FreeDevice, PlacementRequest
+
+REFUSED_DEVICE_SECONDS = 30.0
+"""Time for which a device must be free and refused before the status reports it."""
+
+_DEVICES_REFUSED = "cannot allocate all claims"
+"""kube-scheduler's words for a node without the devices of a claim."""
 
 STATUS_GRACE = timedelta(seconds=10)
 """Time before the status reports a Pod that does not start or end, or a scheduler error."""
@@ -82,10 +88,17 @@ def pod_and_node(pod: Pod) -> str:
 
 async def report_no_capacity(
     context: ReconcileContext, workload: Workload, request: PlacementRequest, refused_pod: Pod | None = None
-) -> None:
-    """Report why nothing fits now. The condition quotes kube-scheduler if it refused the Pod."""
+) -> Result:
+    """Report why nothing fits now. The condition quotes kube-scheduler if it refused the Pod.
+
+    Returns when to try again.
+    """
     refusals = context.local_state.place_holds.refusals(workload.uid)
-    explanation = context.fleet.explain(request, refusals)
+    device = _refused_device(context, request, refused_pod)
+    seconds = context.local_state.refused_devices.observe(workload.uid, device)
+    lasts = device is not None and seconds >= REFUSED_DEVICE_SECONDS
+    words = _refused_words(context, device) if device is not None and lasts else ""
+    explanation = context.fleet.explain(request, refusals, words)
     if explanation.lacks_causes:
         # The queue activates the worker once the caches show what is missing now.
         context.scheduling_queue.mark_unexplained(ObjectKey.of(workload))
@@ -95,6 +108,32 @@ async def report_no_capacity(
         if condition is not None and condition.message:
             message += f"; kube-scheduler: {condition.message}"
     await _report_waiting(context, workload, explanation.sentence, PlacedUpdate(False, code, message))
+    if device is None or lasts:
+        return context.retry
+    remaining_seconds = REFUSED_DEVICE_SECONDS - seconds
+    return Result(requeue_after_seconds=min(remaining_seconds, context.settings.retry_interval_seconds))
+
+
+def _refused_device(
+    context: ReconcileContext, request: PlacementRequest, pod: Pod | None
+) -> FreeDevice | None:
+    """Return a free device that kube-scheduler refuses to the Pod.
+
+    The text of kube-scheduler decides nothing but whether the status blames the device.
+    """
+    message = pod.scheduled.message if pod is not None and pod.scheduled is not None else ""
+    return context.fleet.free_device(request) if _DEVICES_REFUSED in message else None
+
+
+def _refused_words(context: ReconcileContext, device: FreeDevice) -> str:
+    """Return why kube-scheduler may refuse a free device.
+
+    The selectors of the DeviceClass are not evaluated, and claims of other namespaces are not read.
+    """
+    return (
+        f"kube-scheduler refuses free devices of {device.shape.name}: device class "
+        f"{context.settings.device_class} does not select them, or claims outside this namespace hold them"
+    )
 
 
 async def report_predecessor_claim(context: ReconcileContext, workload: Workload, name: str) -> None:

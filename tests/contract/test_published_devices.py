@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from simulation.apiserver.documents import Document
-from simulation.apiserver.kinds import SLICES
+from simulation.apiserver.kinds import DEVICE_CLASSES, SLICES
 from simulation.cluster.controller_process import simulated_controller
 from simulation.cluster.nodes import DRIVER, NodeShape
 from simulation.cluster.simulated_cluster import SimulatedCluster
@@ -233,6 +233,57 @@ async def test_slices_that_name_no_node_are_left_out_with_a_word(
         (form,) = selection
         assert row(cluster, "worker")[3].startswith("NoCapacity: ")
         assert row(cluster, "worker")[3].endswith(f"devices by {form} are not supported")
+
+
+# The selectors of the DeviceClass
+
+
+def select_by(cluster: SimulatedCluster, least: str) -> None:
+    """Create a DeviceClass that selects devices of this size and more."""
+    capacity = f'device.capacity["{DRIVER}"]'
+    expression = f'"memory" in {capacity} && {capacity}.memory.compareTo(quantity("{least}")) >= 0'
+    body = {"metadata": {"name": DRIVER}, "spec": {"selectors": [{"cel": {"expression": expression}}]}}
+    cluster.server.create(DEVICE_CLASSES, "", body)
+
+
+@pytest.mark.parametrize("devices", [0, 2])
+async def test_devices_that_the_class_does_not_select_are_no_capacity(
+    cluster: SimulatedCluster, devices: int
+) -> None:
+    select_by(cluster, "40Gi")
+    cluster.fleet.add_node("sliced", NodeShape(gpus=7, gpu_memory="9728Mi"))
+    async with simulated_controller(cluster):
+        cluster.workloads.submit(workload("worker", memory="8Gi", devices=devices))
+        await anyio.sleep(ONE_RETRY)
+        phase, _, _, reason = row(cluster, "worker")
+        assert phase == "Pending"
+        assert reason.startswith("NoCapacity: ")
+        assert f"kube-scheduler refuses free devices of t{devices or 1}x10: device class {DRIVER}" in reason
+
+
+async def test_a_refused_device_beside_devices_that_are_held_is_named(cluster: SimulatedCluster) -> None:
+    """The held device may become free, so waiting can help."""
+    select_by(cluster, "40Gi")
+    publish(cluster, "node", device("slice", "10Gi"), device("whole"))
+    async with simulated_controller(cluster):
+        cluster.workloads.submit(workload("holder", shared=False, memory="60Gi"))
+        await cluster.settle()
+        cluster.workloads.submit(workload("worker", shared=False, memory="8Gi"))
+        await anyio.sleep(ONE_RETRY)
+        reason = row(cluster, "worker")[3]
+        assert reason.startswith("WaitingForCapacity: ")
+        assert "other workers hold devices that fit" in reason
+        assert "kube-scheduler refuses free devices of t1x10" in reason
+
+
+async def test_a_device_that_is_refused_for_other_reasons_does_not_name_the_class(
+    cluster: SimulatedCluster,
+) -> None:
+    cluster.fleet.add_nodes(1, NodeShape(host_memory="512Mi"))
+    async with simulated_controller(cluster):
+        cluster.workloads.submit(workload("worker"))
+        await anyio.sleep(ONE_RETRY)
+        assert "device class" not in row(cluster, "worker")[3]
 
 
 # Parts of one device
