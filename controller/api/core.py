@@ -10,6 +10,7 @@ from typing import Final, TypeVar
 
 from msgspec import Struct, field
 
+from controller.api.names import WORKLOAD_ANNOTATION
 from informers.api import Object, Resource
 from informers.client.decoding import Metadata, struct_decoder
 
@@ -214,10 +215,17 @@ class OwnedObject(Struct, frozen=True):
         return any(owner.uid == uid for owner in self.metadata.owner_references)
 
 
+class PodAnnotations(Struct, frozen=True, gc=False):
+    """The annotation of a worker's Pod."""
+
+    workload: str = field(default="", name=WORKLOAD_ANNOTATION)
+
+
 class PodMetadata(Metadata, frozen=True, rename="camel", gc=False):
     """`Pod.metadata`."""
 
     deletion_grace_period_seconds: int | None = None
+    annotations: PodAnnotations = PodAnnotations()
 
 
 class Pod(OwnedObject, frozen=True):

@@ -14,6 +14,9 @@ FINALIZER = "openrl.io/placement"
 LEADER_LEASE = "placement.openrl.io"
 SERVICE_ACCOUNT = "open-rl-scheduler"
 
+WORKLOAD_ANNOTATION = "openrl.io/workload"
+"""Name and UID of a Pod's Workload, as `name/UID`. It stays if the owner reference is removed."""
+
 ENABLED_LABEL = "openrl.io/enabled"
 WORKER_LABEL = "openrl.io/worker"
 ROLE_LABEL = "openrl.io/role"

@@ -43,7 +43,10 @@ def pod_document(
             "name": names.pod_name(workload.name),
             "namespace": workload.metadata.namespace,
             "labels": {**metadata.get("labels", {}), **labels},
-            "annotations": dict(metadata.get("annotations", {})),
+            "annotations": {
+                **metadata.get("annotations", {}),
+                names.WORKLOAD_ANNOTATION: f"{workload.name}/{workload.uid}",
+            },
             "ownerReferences": [
                 {
                     "apiVersion": WORKLOADS.api_version,

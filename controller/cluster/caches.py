@@ -130,11 +130,25 @@ def used_claims(pod: AnyPod) -> Iterable[str]:
 
 
 def controlling_workload(pod: AnyPod) -> OwnerReference | None:
-    """Return the controller reference of a Pod if it names a Workload of our API group."""
+    """Return the controller reference of a Pod if it names a Workload of our API group.
+
+    A Pod that lost it, for example because its Workload was deleted with `--cascade=orphan`, is still its
+    Workload's: the annotation names it, and the Pod still holds the seat.
+    """
     if isinstance(pod, ForeignPod):
         return None
-    owners = pod.metadata.owner_references
-    return next((owner for owner in owners if owner.controller and is_workload(owner)), None)
+    controller = next((owner for owner in pod.metadata.owner_references if owner.controller), None)
+    if controller is not None:
+        return controller if is_workload(controller) else None
+    name, _, uid = pod.metadata.annotations.workload.partition("/")
+    reference = OwnerReference(WORKLOADS.api_version, WORKLOADS.kind, name, uid, controller=True)
+    return reference if uid else None
+
+
+def is_pod_of(pod: AnyPod, workload_uid: str) -> bool:
+    """Return whether a Pod is a Workload's, by its owner reference or its annotation."""
+    owner = controlling_workload(pod)
+    return owner is not None and owner.uid == workload_uid
 
 
 async def freeze_when_synced(caches: Caches) -> None:

@@ -104,7 +104,7 @@ class QueueTriggers:
             old is None
             or (old.metadata.generation, old.deleting) != (new.metadata.generation, new.deleting)
             or old.terminal != new.terminal
-            or (FINALIZER in old.metadata.finalizers and FINALIZER not in new.metadata.finalizers)
+            or _finalizers_matter(old, new)
         ):
             self.activate(key)
         elif new.status != old.status and key not in self._scheduling_queue:
@@ -241,6 +241,12 @@ class QueueTriggers:
 
     def _workload(self, name: str) -> Workload | None:
         return self._caches.workloads.store.get(ObjectKey(self._namespace, name))
+
+
+def _finalizers_matter(old: Workload, new: Workload) -> bool:
+    """Return whether our finalizer was lost, or a deletion may go on."""
+    before, after = old.metadata.finalizers, new.metadata.finalizers
+    return before != after and (new.deleting or FINALIZER not in after)
 
 
 def _claim_facts(claim: ResourceClaim) -> tuple[object, ...]:

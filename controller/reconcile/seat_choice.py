@@ -16,6 +16,7 @@ import anyio
 from controller.api import convert
 from controller.api.status import Assignment
 from controller.api.workload import Workload
+from controller.cluster.caches import is_pod_of
 from controller.queue.activation import reservation_of
 from controller.reconcile.context import ContendedError, ReconcileContext
 from informers.api import ObjectKey
@@ -158,7 +159,7 @@ async def _gone_predecessor(context: ReconcileContext, workload: Workload, refus
     if refusal.holder is None or live is None:
         return None
     uid = refusal.holder.workload_uid
-    return None if pod is not None and pod.owned_by(uid) else uid
+    return None if pod is not None and is_pod_of(pod, uid) else uid
 
 
 def recheck_of(

@@ -17,6 +17,7 @@ from controller.api.names import pod_name
 from controller.api.pods import full_pod
 from controller.api.status import holders_of_unrecorded
 from controller.api.workload import Workload
+from controller.cluster.caches import is_pod_of
 from controller.reconcile.context import ReconcileContext
 from controller.runtime import logs
 from informers.api import ObjectKey
@@ -121,7 +122,7 @@ class Sweep:
             return False
         key = ObjectKey(self._context.settings.namespace, pod_name(seat.workload))
         pod = full_pod(self._context.caches.pods.store.get(key))
-        return pod is None or not pod.owned_by(seat.workload_uid) or pod.finished
+        return pod is None or not is_pod_of(pod, seat.workload_uid) or pod.finished
 
     def _is_orphan_claim(self, claim: ResourceClaim) -> bool:
         name = claim.metadata.name
@@ -172,7 +173,7 @@ class Sweep:
         if workload is not None and workload.uid == ref.workload_uid and not workload.terminal:
             return False
         pod = await self._context.live.pod_of(ref.workload)
-        return pod is None or not pod.owned_by(ref.workload_uid) or pod.finished
+        return pod is None or not is_pod_of(pod, ref.workload_uid) or pod.finished
 
     async def _retire(self, claim: str, uid: str) -> bool:
         """Retire a ledger if a live read shows this UID, and no seats, or no claim and only orphans."""

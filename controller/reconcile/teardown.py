@@ -13,13 +13,20 @@ from controller.api.names import FINALIZER, pod_name
 from controller.api.reasons import Phase, ReasonCode, sentence
 from controller.api.status import UNASSIGNED, PlacedUpdate, PlacementDetails, StatusUpdate
 from controller.api.workload import Workload
+from controller.cluster.caches import is_pod_of
 from controller.cluster.object_writer import WorkloadGone
 from controller.reconcile import reporting
 from controller.reconcile.context import ContendedError, ReconcileContext, Scope, own_claim_names
+from controller.runtime import logs
 from informers.queue.runner import Result
 from ledger.booking import Contended
 from ledger.claim_names import is_claim_name, own_claim_name
 from ledger.state import ClaimLedger, SeatRef
+
+ORPHAN_FINALIZER = "orphan"
+"""Set by the API server for a deletion that leaves the dependents."""
+
+_log = logs.get_logger(__name__)
 
 
 async def finish_deletion(context: ReconcileContext, scope: Scope) -> Result | None:
@@ -29,6 +36,9 @@ async def finish_deletion(context: ReconcileContext, scope: Scope) -> Result | N
         return None
     if FINALIZER not in workload.metadata.finalizers:
         return Result()
+    if ORPHAN_FINALIZER in workload.metadata.finalizers:
+        # Garbage collection removes the owner references first, as the user asked.
+        return context.retry
     pod = await _delete_pods(context, workload)
     if pod is not None:
         return await reporting.wait_for_pod_gone(context, workload, pod)
@@ -58,7 +68,7 @@ async def withdraw(context: ReconcileContext, workload: Workload) -> None:
             await context.writer.delete_pod(pod, on_version=True)
     if context.seats(workload):
         live = await context.live.pod_of(workload.name)
-        if live is None or not live.owned_by(workload.uid) or live.finished:
+        if live is None or not is_pod_of(live, workload.uid) or live.finished:
             for claim, refs in context.seats(workload).items():
                 await release(context, claim, refs)
         return
@@ -117,16 +127,23 @@ async def release_if_pod_gone(
 
 
 async def _delete_pods(context: ReconcileContext, workload: Workload) -> Pod | None:
-    """Delete all Pods of this UID; returns one that still exists, `None` once a live read shows none."""
-    for pod in context.caches.pods_of(workload.uid):
+    """Delete all Pods that this UID owns; returns one that still exists, `None` if a live read shows none.
+
+    A Pod without its owner reference was orphaned (`--cascade=orphan`): it goes on.
+    """
+    for pod in _owned_pods(context, workload):
         if pod.metadata.deletion_timestamp is None:
             await context.writer.delete_pod(pod)
-    if left := context.caches.pods_of(workload.uid):
+    if left := _owned_pods(context, workload):
         # Always the same Pod, so that its age does not start again in each reconcile.
         return next((pod for pod in left if pod.metadata.name == pod_name(workload.name)), left[0])
     # The cache may lag behind a Pod that another process has just created.
     live = await context.live.pod_of(workload.name)
     return live if live is not None and live.owned_by(workload.uid) else None
+
+
+def _owned_pods(context: ReconcileContext, workload: Workload) -> list[Pod]:
+    return [pod for pod in context.caches.pods_of(workload.uid) if pod.owned_by(workload.uid)]
 
 
 async def _release_all(context: ReconcileContext, workload: Workload) -> None:
@@ -135,8 +152,16 @@ async def _release_all(context: ReconcileContext, workload: Workload) -> None:
     Once the finalizer is removed, only the sweep handles this worker again, so the ledgers are read live. A
     seat booked by another process that crashed may be neither in the status nor in the cache. It is found on
     the claim named after this worker; elsewhere it is left to the sweep. A seat whose booking by this process
-    got no answer is found on the claim of that booking.
+    got no answer is found on the claim of that booking. The seat of an orphaned Pod stays, and the sweep
+    releases it once the Pod has ended.
     """
+    orphaned = [pod for pod in context.caches.pods_of(workload.uid) if not pod.finished]
+    live = await context.live.pod_of(workload.name)
+    if live is not None and is_pod_of(live, workload.uid) and not live.finished:
+        orphaned.append(live)
+    in_use = {claim for pod in orphaned for claim in pod.claim_names}
+    for pod in orphaned[:1]:
+        _log.warning("Left an orphaned Pod on its seat", workload=workload, pod=pod.metadata.name)
     held = context.seats(workload)
     for claim in context.local_state.pending_bookings.unanswered.get(workload.uid, ()):
         held.setdefault(claim, [])
@@ -145,6 +170,8 @@ async def _release_all(context: ReconcileContext, workload: Workload) -> None:
     if held.keys().isdisjoint(own_claim_names(workload)):
         held[own_claim_name(workload.name, workload.uid)] = []
     for claim, refs in sorted(held.items()):
+        if claim in in_use:
+            continue
         ledger = await release(context, claim, refs) if refs else await context.live.ledger_of(claim)
         if ledger is None:
             continue

@@ -44,7 +44,7 @@ class PodOwnership(Enum):
 
 
 def ownership_of(pod: Pod | None, workload: Workload) -> PodOwnership:
-    """Return the owner by controller reference: labels and names prove nothing."""
+    """Return the owner by controller reference or annotation: labels and names prove nothing."""
     if pod is None:
         return PodOwnership.ABSENT
     owner = controlling_workload(pod)
@@ -52,7 +52,9 @@ def ownership_of(pod: Pod | None, workload: Workload) -> PodOwnership:
         return PodOwnership.FOREIGN
     if owner.uid == workload.uid:
         return PodOwnership.OURS
-    return PodOwnership.PREDECESSOR if owner.name == workload.name else PodOwnership.FOREIGN
+    # A predecessor's Pod without its owner reference was orphaned on purpose: it is left alone.
+    is_predecessor = owner.name == workload.name and pod.owned_by(owner.uid)
+    return PodOwnership.PREDECESSOR if is_predecessor else PodOwnership.FOREIGN
 
 
 def assignment_on(pod: Pod, workload: Workload) -> Assignment:

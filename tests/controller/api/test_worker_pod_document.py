@@ -57,7 +57,7 @@ def test_our_labels_override_those_of_the_template() -> None:
     annotations = {"note": "kept", "openrl.io/claim": "kept too"}
     made = document(template() | {"metadata": {"labels": labels, "annotations": annotations, "name": "no"}})
     assert made["metadata"]["name"] == "orw-a"
-    assert made["metadata"]["annotations"] == annotations
+    assert made["metadata"]["annotations"] == annotations | {"openrl.io/workload": "a/uid-a"}
     assert made["metadata"]["labels"] == {
         "team": "rl",
         "app": "open-rl-trainer-worker",
@@ -199,5 +199,5 @@ def test_optional_parts_of_a_template_may_be_empty(nothing: Any) -> None:
     made = document(
         template({"name": "worker", "resources": nothing, "env": None}) | {"metadata": {"labels": nothing}}
     )
-    assert made["metadata"]["annotations"] == {}
+    assert set(made["metadata"]["annotations"]) == {"openrl.io/workload"}
     assert made["spec"]["containers"][0]["resources"] == {"claims": [{"name": "gpu"}]}
