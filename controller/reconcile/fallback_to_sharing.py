@@ -49,7 +49,8 @@ async def fall_back(context: ReconcileContext, scope: Scope) -> Result | None:
     elif any(shape.name not in listed for shape in context.fleet.device_shapes(request)):
         detail = f"{name} lacks a device size that came since"
     else:
-        return await reporting.report_no_capacity(context, workload, request, pod)
+        await reporting.report_no_capacity(context, workload, request, pod)
+        return context.retry
     await context.writer.delete_pod(pod, on_version=True)
     scope.workload = await teardown.clear(context, workload, ReasonCode.WAITING_FOR_CAPACITY, detail)
     scope.pod = context.pod(scope.workload)

@@ -18,7 +18,7 @@ from controller.reconcile.local_state import Milestone
 from informers.api import ObjectKey
 from informers.queue.runner import Result
 from placement.quantity import whole_gib
-from placement.types import FreeDevice, PlacementRequest
+from placement.types import PlacementRequest
 
 REFUSED_DEVICE_SECONDS = 30.0
 """Time for which a device must be free and refused before the status reports it."""
@@ -88,17 +88,11 @@ def pod_and_node(pod: Pod) -> str:
 
 async def report_no_capacity(
     context: ReconcileContext, workload: Workload, request: PlacementRequest, refused_pod: Pod | None = None
-) -> Result:
-    """Report why nothing fits now. The condition quotes kube-scheduler if it refused the Pod.
-
-    Returns when to try again.
-    """
+) -> None:
+    """Report why nothing fits now. The condition quotes kube-scheduler if it refused the Pod."""
     refusals = context.local_state.place_holds.refusals(workload.uid)
-    device = _refused_device(context, request, refused_pod)
-    seconds = context.local_state.refused_devices.observe(workload.uid, device)
-    lasts = device is not None and seconds >= REFUSED_DEVICE_SECONDS
-    words = _refused_words(context, device) if device is not None and lasts else ""
-    explanation = context.fleet.explain(request, refusals, words)
+    refused_devices = _refused_devices(context, request, refused_pod)
+    explanation = context.fleet.explain(request, refusals, refused_devices)
     if explanation.lacks_causes:
         # The queue activates the worker once the caches show what is missing now.
         context.scheduling_queue.mark_unexplained(ObjectKey.of(workload))
@@ -108,31 +102,22 @@ async def report_no_capacity(
         if condition is not None and condition.message:
             message += f"; kube-scheduler: {condition.message}"
     await _report_waiting(context, workload, explanation.sentence, PlacedUpdate(False, code, message))
-    if device is None or lasts:
-        return context.retry
-    remaining_seconds = REFUSED_DEVICE_SECONDS - seconds
-    return Result(requeue_after_seconds=min(remaining_seconds, context.settings.retry_interval_seconds))
 
 
-def _refused_device(
-    context: ReconcileContext, request: PlacementRequest, pod: Pod | None
-) -> FreeDevice | None:
-    """Return a free device that kube-scheduler refuses to the Pod.
+def _refused_devices(context: ReconcileContext, request: PlacementRequest, pod: Pod | None) -> str:
+    """Return which free devices kube-scheduler refuses. Empty if there are none, or none for long enough.
 
-    The text of kube-scheduler decides nothing but whether the status blames the device.
+    The selectors of the DeviceClass are not evaluated, and claims of others are not read. The text of
+    kube-scheduler decides nothing but this sentence.
     """
     message = pod.scheduled.message if pod is not None and pod.scheduled is not None else ""
-    return context.fleet.free_device(request) if _DEVICES_REFUSED in message else None
-
-
-def _refused_words(context: ReconcileContext, device: FreeDevice) -> str:
-    """Return why kube-scheduler may refuse a free device.
-
-    The selectors of the DeviceClass are not evaluated, and claims of other namespaces are not read.
-    """
+    device = context.fleet.free_device(request) if _DEVICES_REFUSED in message else None
+    seconds = context.local_state.refused_devices.observe(request.worker_uid, device)
+    if device is None or seconds < REFUSED_DEVICE_SECONDS:
+        return ""
     return (
         f"kube-scheduler refuses free devices of {device.shape.name}: device class "
-        f"{context.settings.device_class} does not select them, or claims outside this namespace hold them"
+        f"{context.settings.device_class} does not select them, or claims of others hold them"
     )
 
 

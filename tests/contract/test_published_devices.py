@@ -13,11 +13,12 @@ from simulation.cluster.controller_process import simulated_controller
 from simulation.cluster.nodes import DRIVER, NodeShape
 from simulation.cluster.simulated_cluster import SimulatedCluster
 from simulation.cluster.workloads import workload
-from tests.contract.harness import row
+from tests.contract.harness import row, settings_with
 
 pytestmark = pytest.mark.anyio
 
 PRODUCT = f"{DRIVER}/productName"
+OFTEN = settings_with(retry_interval_seconds=10)
 ONE_RETRY = 65
 """Seconds after which a waiting worker has been reconciled once more."""
 
@@ -252,7 +253,7 @@ async def test_devices_that_the_class_does_not_select_are_no_capacity(
 ) -> None:
     select_by(cluster, "40Gi")
     cluster.fleet.add_node("sliced", NodeShape(gpus=7, gpu_memory="9728Mi"))
-    async with simulated_controller(cluster):
+    async with simulated_controller(cluster, OFTEN):
         cluster.workloads.submit(workload("worker", memory="8Gi", devices=devices))
         await anyio.sleep(ONE_RETRY)
         phase, _, _, reason = row(cluster, "worker")
@@ -265,7 +266,7 @@ async def test_a_refused_device_beside_devices_that_are_held_is_named(cluster: S
     """The held device may become free, so waiting can help."""
     select_by(cluster, "40Gi")
     publish(cluster, "node", device("slice", "10Gi"), device("whole"))
-    async with simulated_controller(cluster):
+    async with simulated_controller(cluster, OFTEN):
         cluster.workloads.submit(workload("holder", shared=False, memory="60Gi"))
         await cluster.settle()
         cluster.workloads.submit(workload("worker", shared=False, memory="8Gi"))
@@ -280,7 +281,7 @@ async def test_a_device_that_is_refused_for_other_reasons_does_not_name_the_clas
     cluster: SimulatedCluster,
 ) -> None:
     cluster.fleet.add_nodes(1, NodeShape(host_memory="512Mi"))
-    async with simulated_controller(cluster):
+    async with simulated_controller(cluster, OFTEN):
         cluster.workloads.submit(workload("worker"))
         await anyio.sleep(ONE_RETRY)
         assert "device class" not in row(cluster, "worker")[3]
