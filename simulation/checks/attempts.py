@@ -1,8 +1,9 @@
 """Attempts to place a worker: few of them, none that lasts where it was refused, each on a device that fits.
 
-`AttemptChecker` counts the Pods and probes of each process (contract §8.13, contract §8.14).
-`attempt_violations` checks a settled cluster (contract §8.11, contract §8.12). Both read only the server's
-objects and the calls of controllers.
+`AttemptChecker` counts the Pods and probes of each process (contract §8.13, contract §8.14), and finds a
+worker that is placed again at once where it was refused (contract §8.12). `attempt_violations` checks a
+settled cluster (contract §8.11, contract §8.12). Both read only the server's objects and the calls of
+controllers.
 """
 
 from __future__ import annotations
@@ -14,15 +15,18 @@ from informers.api import ObjectKey, WatchEventType
 from placement.quantity import parse_bytes
 from simulation.actors.devices import allocation_results, read_inventory
 from simulation.apiserver.documents import Document, Record
-from simulation.apiserver.kinds import CLAIMS, DEVICE_TAINT_RULES, PODS, SLICES, WORKLOADS
+from simulation.apiserver.kinds import CLAIMS, DEVICE_TAINT_RULES, NODES, PODS, SLICES, WORKLOADS
 from simulation.apiserver.server import ApiServer
 from simulation.apiserver.store import Change
 from simulation.checks.pod_facts import claim_names, has_ended, is_refused, owner_uid
 from simulation.cluster.nodes import DRIVER
+from simulation.cluster.simulated_cluster import WORKER_NAMESPACE
 
 HOUR_SECONDS = 3600.0
 PODS_PER_HOUR_MAX = 40
 PROBES_PER_SECOND_MAX = 10
+HOLD_SECONDS = 50.0
+"""A little less than the shortest hold, because the clocks of processes differ."""
 
 
 class AttemptChecker:
@@ -36,6 +40,11 @@ class AttemptChecker:
         self._writer = writer
         self._pods: dict[tuple[str, str], deque[float]] = {}
         self._probes: dict[str, deque[float]] = {}
+        self._server = server
+        # The claims whose nodes refused a worker's Pod, by the worker's UID, until it leaves them.
+        self._refused: dict[str, str] = {}
+        # The refusals that a process acted on, by process, worker and node.
+        self._left: dict[tuple[str, str, str], tuple[float, Document]] = {}
         self.violations: list[str] = []
         server.store.subscribe(self._on_change)
 
@@ -48,14 +57,64 @@ class AttemptChecker:
             self.violations.append(f"{process} sent more than {PROBES_PER_SECOND_MAX} probes in a second")
 
     def _on_change(self, change: Change) -> None:
-        """Count a Pod that a process creates for a worker (contract §8.13)."""
-        owner, writer = owner_uid(change.record.document), self._writer()
-        if change.kind is not PODS or change.type is not WatchEventType.ADDED or not (owner and writer):
+        writer = self._writer()
+        if change.kind is PODS:
+            self._on_pod(change, writer)
+        elif change.kind is WORKLOADS and writer:
+            self._on_status(change, writer)
+
+    def _on_pod(self, change: Change, writer: str) -> None:
+        pod, owner = change.record.document, owner_uid(change.record.document)
+        if not owner:
             return
+        if change.type is WatchEventType.ADDED:
+            self._refused.pop(owner, None)
+            if writer:
+                self._count_pod(owner, change.record.key.name, writer)
+                self._check_place(owner, pod, writer)
+        elif change.type is WatchEventType.DELETED or has_ended(pod):
+            # A worker that ends makes its node's refusals obsolete.
+            node = pod["spec"].get("nodeName")
+            self._left = {key: value for key, value in self._left.items() if key[2] != node}
+        elif is_refused(pod):
+            self._refused[owner] = next(iter(claim_names(pod)), "")
+
+    def _count_pod(self, owner: str, name: str, writer: str) -> None:
+        """Count a Pod that a process creates for a worker (contract §8.13)."""
         created = self._pods.setdefault((writer, owner), deque())
         if self._count(created, HOUR_SECONDS) == PODS_PER_HOUR_MAX + 1:
-            name = change.record.key.name
             self.violations.append(f"{writer} created {name} more than {PODS_PER_HOUR_MAX} times in an hour")
+
+    def _on_status(self, change: Change, writer: str) -> None:
+        """Record that a process leaves a claim whose node refused the worker (contract §8.12)."""
+        before = (change.before.document.get("status") or {}) if change.before is not None else {}
+        after, uid = change.record.document.get("status") or {}, change.record.uid
+        claim = before.get("claimName", "")
+        left = claim and not after.get("claimName") and claim == self._refused.get(uid)
+        node = self._node_of(claim) if left else None
+        if node is not None and str(after.get("reason", "")).startswith("ReplacingWedgedClaim"):
+            self._left[(writer, uid, node.key.name)] = (self._now(), _profile(node))
+
+    def _check_place(self, owner: str, pod: Document, writer: str) -> None:
+        """Check that the Pod is not on a node that has just refused its worker (contract §8.12)."""
+        for claim in claim_names(pod):
+            node = self._node_of(claim)
+            if node is None:
+                continue
+            left_seconds, profile = self._left.get((writer, owner, node.key.name), (None, {}))
+            if left_seconds is not None and profile == _profile(node):
+                seconds = self._now() - left_seconds
+                if seconds < HOLD_SECONDS:
+                    name, place = pod["metadata"]["name"], node.key.name
+                    self.violations.append(
+                        f"{name} is on {place} again {seconds:.0f} s after it was refused there"
+                    )
+
+    def _node_of(self, claim: str) -> Record | None:
+        """Return the node of an allocated claim."""
+        found = self._server.store.get(CLAIMS, ObjectKey(WORKER_NAMESPACE, claim))
+        results = allocation_results(found.document) if found is not None else []
+        return self._server.store.get(NODES, ObjectKey("", results[0]["pool"])) if results else None
 
     def _count(self, times: deque[float], window_seconds: float) -> int:
         """Add the current time, and return how many times are within the window."""
@@ -98,3 +157,10 @@ def _small_devices(
         if found < wanted:
             device = f"{result['pool']}/{result['device']}"
             yield f"{workload.key.name} runs on {device}, which is too small for it"
+
+
+def _profile(node: Record) -> Document:
+    """Return what a node refuses by, as far as it shows it."""
+    document = node.document
+    shown: Document = {"spec": document.get("spec"), "labels": node.metadata.get("labels")}
+    return {**shown, "allocatable": (document.get("status") or {}).get("allocatable")}

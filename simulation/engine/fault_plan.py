@@ -127,42 +127,42 @@ FAULTS: Mapping[str, Fault] = {
     ),
     "refused-creations": Fault(
         "policies, webhooks or quotas refuse Pods, claims or ledgers for a while",
-        0.0,
+        0.25,
         _every(150, 900, lasts_seconds=(5, 300)),
     ),
     "changed-pods": Fault(
         "admission changes new Pods for a while: requests, tolerations, containers",
-        0.0,
+        0.25,
         _every(100, 600, lasts_seconds=(30, 600)),
     ),
     "hidden-needs": Fault(
         "new Pods need a host port, disk or distance for a while, which no template shows",
-        0.0,
+        0.2,
         _every(150, 900, lasts_seconds=(30, 400)),
     ),
     "gated-pods": Fault(
         "new Pods are gated, or name a scheduler that does not run yet",
-        0.0,
+        0.2,
         _every(200, 900, lasts_seconds=(5, 200)),
     ),
     "held-pods": Fault(
         "a stranger's finalizer keeps deleted Pods for some seconds",
-        0.0,
+        0.2,
         _every(150, 900, lasts_seconds=(60, 600)),
     ),
     "tainted-devices": Fault(
         "devices of a node are tainted for a while, mostly so that they evict",
-        0.0,
+        0.25,
         _every(150, 900, lasts_seconds=(5, 400)),
     ),
     "evictions": Fault(
         "a Pod is evicted, preempted or deleted by another component, or ends for its own fault",
-        0.0,
+        0.3,
         _every(40, 400),
     ),
     "foreign-pods": Fault(
         "a Pod of another namespace names a Workload as its owner, or nests too deep to be read",
-        0.0,
+        0.2,
         _every(100, 600, lasts_seconds=(5, 400)),
     ),
 }

@@ -14,7 +14,7 @@ from anyio.abc import TaskGroup
 
 from informers.queue.runner import ResultLabel
 from simulation.apiserver.interception import Request
-from simulation.apiserver.kinds import EVENTS, LEASES
+from simulation.apiserver.kinds import EVENTS, LEASES, PODS
 from simulation.apiserver.store import Change
 from simulation.chaos.external import ExternalActors
 from simulation.chaos.periodic import PeriodicFaults
@@ -243,6 +243,8 @@ class SimulatedRun:
             return
         if request.kind is EVENTS or request.kind is LEASES:
             return
+        if request.kind is PODS and request.namespace != self.cluster.workloads.namespace:
+            self.failures.append(f"{request} was sent for a Pod of another namespace")
         running = self._replicas()
         # A rival without an elector always leads; the point requires two electing processes.
         elected = [replica for replica in running if replica.leadership.elector is not None]
