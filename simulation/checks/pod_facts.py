@@ -25,8 +25,12 @@ def owner_uid(pod: Document) -> str:
 
 
 def has_ended(pod: Document) -> bool:
-    """Return whether a Pod is in a final phase."""
-    return (pod.get("status") or {}).get("phase") in TERMINAL
+    """Return whether a Pod runs no longer: its phase is final, or it was deleted before it was bound.
+
+    The API server refuses to bind a Pod that is being deleted.
+    """
+    never_runs = "deletionTimestamp" in pod["metadata"] and not pod["spec"].get("nodeName")
+    return never_runs or (pod.get("status") or {}).get("phase") in TERMINAL
 
 
 def claim_names(pod: Document) -> list[str]:
