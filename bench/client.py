@@ -1,4 +1,4 @@
-"""The HTTP client of the benchmark and of the bare writer: keep-alive connections and fast JSON only.
+"""The HTTP client of the benchmark and of the bare writer, with only keep-alive connections and fast JSON.
 
 It has no retries, back-off or caches. A failed request ends the measurement. It represents the minimum cost
 of a client in Python.

@@ -9,7 +9,7 @@ from statistics import median
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
-    """Return the nearest-rank percentile: the smallest value that at least `percent` % do not exceed.
+    """Return the nearest-rank percentile: the smallest value with at least `percent` % at or below it.
 
     It is always a measured value. With fewer than 100 values, p99 is the largest.
     Raises `ValueError` without values, or for a percentage outside 0 to 100.

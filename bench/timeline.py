@@ -2,7 +2,7 @@
 ledgers. Pure.
 
 Times are monotonic seconds of the benchmark process, taken when an event arrives. All contenders have the
-same clock. A time is later than the write in the API server by the latency of the watch.
+same clock. Each time is later than the write itself, by the latency of the watch.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class HandOff:
 
 
 def find_hand_off(changes: Iterable[SeatChange], ledger: str, predecessor: str) -> HandOff | None:
-    """Return the first gain of a ledger after it lost the predecessor's seat, None if there is none yet.
+    """Return the hand-off to the first worker that got the predecessor's seat, None if there is none yet.
 
     If one write frees and books the seat, both times are equal.
     """

@@ -166,4 +166,4 @@ class Controller:
                 for informer in self.caches.all():
                     await informer.wait_for_sync(SYNC_REPORT_SECONDS * 2)
             if missing := self.missing():
-                _log.warning("Waiting for the first lists", missing=list(missing))
+                _log.warning("Timed out waiting for the first lists", missing=list(missing))

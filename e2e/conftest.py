@@ -35,7 +35,7 @@ def _on_kind() -> bool:
 def _elsewhere() -> list[str]:
     """Return the modules that this provider does not collect.
 
-    Those beside Kueue run only if the command line names their folder, since Kueue is built for minutes.
+    Tests with Kueue run only if the command line names their folder, because building Kueue takes minutes.
     `test_kind_*` need containers. Most other modules stop components of the control plane or create dozens of
     nodes, which kind does not support. A module named on the command line always runs, and fails or skips if
     the provider does not support it.

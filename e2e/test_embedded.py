@@ -39,7 +39,7 @@ _MASKS = (
 
 @dataclass(frozen=True)
 class Command:
-    """One call of kubectl in the workers' namespace. `compared` is whether its output must be equal, too."""
+    """One call of kubectl in the workers' namespace. If `compared`, its output must be equal too."""
 
     arguments: tuple[str, ...]
     stdin: str = ""

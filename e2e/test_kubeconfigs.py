@@ -1,4 +1,4 @@
-"""What kubectl accepts as a kubeconfig starts with the same credentials, or one line says why not."""
+"""With kubectl's kubeconfigs, the program uses the same credentials, or reports in one line why not."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def test_a_pod_cannot_be_owned_without_the_permission_on_finalizers(cluster: Clu
 
 
 def test_a_repeated_event_is_patched(cluster: Cluster, openrl: WorkloadClient, start: Start) -> None:
-    """A repeated Event is patched a minute later or at the end, and few scenarios take that long."""
+    """A repeated Event is patched a minute later or at shutdown, and few scenarios take that long."""
     one_gpu_nodes(cluster, 1)
     mark = cluster.audit.mark()
     controller = start({})

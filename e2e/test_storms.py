@@ -1,7 +1,7 @@
 """Crashes and concurrent controllers under load: the cluster always settles without violations.
 
 A controller is killed at random times during a storm, or two run at once without leader election. No ledger
-is ever above the limit. Once the cluster has settled, no worker has two seats or Pods, there are no orphans,
+ever exceeds the limit. Once the cluster has settled, no worker has two seats or Pods, there are no orphans,
 and every worker that fits is running.
 """
 

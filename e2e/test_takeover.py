@@ -137,7 +137,7 @@ class LeftBehind:
 
 
 def flags(case: Case, **more: str) -> Mapping[str, str]:
-    """Return the flags of a case. There is no timeout, because workers have waited before."""
+    """Return the flags of a case, without a placement timeout: workers may have waited for long already."""
     named = {f"--{name.replace('_', '-')}": value for name, value in more.items()}
     return {
         "--retry-interval": "1s",

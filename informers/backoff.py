@@ -56,7 +56,7 @@ RETRIES_BURST = 100
 
 
 class ExponentialBackoff(Generic[K]):
-    """Per key: base x 2^n seconds after failure n in a row (from 0), up to a limit, shortened by jitter.
+    """Delays per key that double with each failure in a row, up to a limit, and are shortened by jitter.
 
     `_failures[key]` counts the failures since the key was last forgotten, at least 1: a key that does not
     fail takes no memory.
@@ -99,7 +99,7 @@ class ExponentialBackoff(Generic[K]):
 
 
 class TokenBucket:
-    """A rate limit of `rate_per_second` with `burst`. Tokens beyond the burst are taken in advance.
+    """A rate limit of `rate_per_second` with `burst`. Beyond the burst, callers wait for later tokens.
 
     The whole state is one number: the time at which the bucket will be full again. Each token advances it by
     one interval. The bucket is overdrawn while that time is more than a burst of intervals ahead.

@@ -65,7 +65,7 @@ class LedgerApi(Protocol):
         """Return the UID of the claim with this name that this ledger owns, or None if there is none.
 
         The first call happens while the ledger exists. A cached claim is enough: if the cache is stale,
-        garbage collection deletes the current one. Only a live read may return None.
+        garbage collection deletes the current claim. Only a live read may return None.
         """
 
     async def delete_claim(self, claim: str, uid: str) -> None:

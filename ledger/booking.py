@@ -5,8 +5,8 @@ starts with a live read and checks everything again: the rules, the live Pods, a
 number of tries is bounded. This module does not wait and has no clock.
 
 Invariants: every write is conditional on the version that it was decided on. A missing answer is resolved by
-a read. A ledger is deleted only on a version without seats, and its claim only after it. The caller handles
-reservations, the worker's status and its Pod.
+a read. A ledger is deleted only at a version without seats, and its claim only after the ledger. The caller
+handles reservations, the worker's status and its Pod.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class SeatBook:
         """Create the ledger of the worker's own new claim, with the worker's seat.
 
         If the ledger already has the seat (from before a crash), the booking continues with it. On
-        `RefusalReason.FOREIGN` the caller takes the next name (`names.own_claim_name`).
+        `RefusalReason.FOREIGN` the caller tries the next name (`claim_names.own_claim_name`).
         """
         return await self._book(claim, request, BookingPurpose.CREATE, None)
 

@@ -24,7 +24,7 @@ _SUFFIX_CHARACTERS = 8
 
 
 def is_claim_name(name: str) -> bool:
-    """Return whether this controller may have named the claim. Others may label a claim as managed."""
+    """Return whether the name is one of this controller's. Others may label any claim as managed."""
     return name.startswith(CLAIM_PREFIX) and len(name) > len(CLAIM_PREFIX)
 
 

@@ -39,7 +39,7 @@ class DerivedState:
     """Requests of the occupants whose Pod is not bound yet. The node's bound Pods count separately."""
 
     def is_less_occupied_than(self, before: DerivedState | None) -> bool:
-        """Return whether a worker may join that could not before, as far as the occupants decide."""
+        """Return whether, by its occupants alone, a worker may join now that could not join before."""
         if before is None or before.node != self.node:
             return False
         return (

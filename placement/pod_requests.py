@@ -51,7 +51,7 @@ NO_RESOURCES: Final = Resources()
 def during_resize(
     requests: Resources, actual: Resources, allocated: Resources, *, infeasible: bool
 ) -> Resources:
-    """Return the requests that count where the status reports resources: the largest of each resource.
+    """Return the requests that count if the status reports resources: the largest of each resource.
 
     `requests` are those of the spec, `allocated` what the kubelet has accepted, `actual` what is configured.
     A resize that the kubelet rejects as infeasible never happens, so the spec does not count.

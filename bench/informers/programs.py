@@ -1,4 +1,4 @@
-"""The controller as users run it, on the Pod server: its memory after its Pod watch expired."""
+"""The memory of the controller, as users run it on the Pod server, after its Pod watch expired."""
 
 from __future__ import annotations
 

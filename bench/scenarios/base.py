@@ -51,7 +51,7 @@ class Scenario(ABC):
         part: str = "",
         **notes: float,
     ) -> Sample:
-        """Return the meter's counts as a sample. `part` distinguishes several samples of one measurement."""
+        """Return the meter's counts as a sample. `part` names it if one measurement has several."""
         contender = run.process.contender
         return Sample(
             scenario=f"{self.name}{part}",

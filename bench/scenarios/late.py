@@ -1,6 +1,6 @@
-"""Single placements on an empty fleet and on a fleet with hundreds of workers: the cost of the other workers.
+"""Single placements on an empty fleet and on one with hundreds of workers: how much these workers cost.
 
-The bare writer shows the cost of the fleet size for kube-scheduler alone. It removes nothing, so its late
+The bare writer shows how much the fleet size costs kube-scheduler alone. It removes nothing, so its late
 workers stay, and the fleet has enough GPUs for them.
 """
 

@@ -50,7 +50,7 @@ class AtRest(Scenario):
 
 
 def grant_lease(api: Api) -> None:
-    """Grant the controller a lease in the workers' namespace, its place outside a cluster."""
+    """Grant the controller a lease in the workers' namespace, where it is outside of a cluster."""
     rule = {
         "apiGroups": ["coordination.k8s.io"],
         "resources": ["leases"],

@@ -39,8 +39,8 @@ CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 class Cluster(ABC):
     """A Kubernetes cluster. As a context manager it stops what it started.
 
-    `manifests` is the argument for `install`. `worker_image` replaces `WORKER_IMAGE`. `pace` is the factor
-    for time limits, compared with a cluster without containers.
+    `manifests` is the argument for `install`. `worker_image` replaces `WORKER_IMAGE`. Time limits are
+    multiplied by `pace`, which is 1 for a cluster without containers.
     """
 
     manifests: Path = MANIFESTS
@@ -161,7 +161,7 @@ class Cluster(ABC):
         wait_until(served, what, timeout_seconds=SERVED_TIMEOUT_SECONDS)
 
     def _lists(self, spec: Object) -> bool:
-        """Return whether the objects can be listed. A new resource answers 429 until its storage is ready."""
+        """Return whether the objects can be listed. For a new resource, the API server answers 429."""
         collections = [
             f"/apis/{spec['group']}/{version['name']}/{spec['names']['plural']}"
             for version in spec["versions"]

@@ -1,7 +1,7 @@
 """The stage on a real control plane: an empty fleet, the installed manifests, and a running controller.
 
-Invariant: at the end of the context, or if this process dies, all processes are ended and their files
-removed. Only the built programs are kept for the next run.
+Invariant: when the context ends or this process dies, all processes are stopped and their files removed. Only
+the built programs are kept for the next run.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ class EmbeddedKubernetes(Cluster):
 
 @contextmanager
 def embedded_kubernetes(folder: Path) -> Iterator[EmbeddedKubernetes]:
-    """Run one on its own thread, because the test blocks. Its files are in `folder`."""
+    """Run an embedded cluster on its own thread, because the test blocks. Its files are in `folder`."""
     with (
         start_blocking_portal() as portal,
         portal.wrap_async_context_manager(portal.call(EmbeddedCluster)) as running,

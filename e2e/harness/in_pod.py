@@ -38,7 +38,7 @@ ELECTION: Mapping[str, str] = {
 def controller_in_a_pod(
     cluster: Cluster, folder: Path, pod: str, flags: Mapping[str, str]
 ) -> Iterator[ControllerProcess]:
-    """Run a replica with leader election as Pod `pod`, without waiting: it may be a standby."""
+    """Run a replica with leader election as Pod `pod`. Do not wait until it leads: it may stay a standby."""
     server = _mount(cluster, folder / pod)
     variables = {
         "KUBERNETES_SERVICE_HOST": server.hostname,

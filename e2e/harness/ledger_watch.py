@@ -49,7 +49,7 @@ class LedgerWitness:
         return {revision.ledger for revision in self.revisions}
 
     def lost_seats(self, final: Mapping[str, list[str]]) -> list[str]:
-        """Return those seats of `final` (worker names by ledger) that a revision lost after booking."""
+        """Return the seats of `final` (worker names by ledger) that a revision after their booking lacks."""
         lost = []
         for ledger, workers in final.items():
             revisions = [set(each.seats) for each in self.revisions if each.ledger == ledger]

@@ -71,8 +71,8 @@ def controller_requests(cluster: Cluster) -> Iterator[Request]:
 def used(requests: Iterable[Request], rights: frozenset[Right]) -> tuple[set[Right], list[Request]]:
     """Return the granted permissions that were used, and the requests that none of them covers.
 
-    A covered request may still have been refused by an API server that had not read all roles after its
-    start.
+    A covered request may still have been refused, by an API server that had just started and not read all
+    roles yet.
     """
     seen, uncovered = set[Right](), list[Request]()
     for request in requests:

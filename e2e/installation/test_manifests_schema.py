@@ -1,4 +1,4 @@
-"""Behavior of the two schemas that only an API server can show: refused writes, and fields that are kept."""
+"""What only an API server can show about the two schemas: refused writes, and preserved fields."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The admission policy on templates: accepted ones, refused ones with messages, and exempt objects."""
+"""The admission policy on templates: accepted templates, refused ones and their messages, exempt objects."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def enforce(cluster: Cluster) -> None:
 
 
 def await_applied(api: Api, *, applied: bool) -> None:
-    """Wait until the API server applies the policy, or no longer applies it. It learns of it by a watch."""
+    """Wait until the API server applies the policy, or no longer does. It reads policies through a watch."""
     body = template(hostNetwork=True)
 
     def is_as_wanted() -> bool:

@@ -1,7 +1,7 @@
 """Uninstallation as documented in docs/operations.md: no object is left, and none is stuck.
 
 Each test installs into its own control plane, because it deletes namespaces and kinds. The commands are read
-from the document and run in a shell, as an operator does.
+from the document and run in a shell, as an operator would run them.
 """
 
 from __future__ import annotations

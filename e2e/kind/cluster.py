@@ -114,7 +114,7 @@ def _guarded(stack: ExitStack, folder: Path, commands: list[list[str]]) -> int:
     guard = Guard(folder, commands=commands)
 
     def finish(kind: type[BaseException] | None, _error: BaseException | None, _trace: object) -> None:
-        """Leave the cleanup to the guard if this process was interrupted in it."""
+        """Leave the cleanup to the guard if this process was interrupted during its own."""
         (guard.dismiss if kind is None else guard.abandon)()
 
     stack.push(finish)

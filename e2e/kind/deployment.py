@@ -1,8 +1,8 @@
 """The controller as installed: the Pods of the Deployment, started for a test and stopped after it.
 
-The flags are those of the manifest, then those of `e2e.harness.program` that turn off timers, then the
-test's. The last value of a flag wins. Logs are collected while the Pods run, because they are lost with the
-Pods.
+The flags of the manifest come first, then those of `e2e.harness.program` that turn off timers, then the flags
+of the test. The last value of a flag wins. Logs are collected while the Pods run, because they are lost with
+the Pods.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ def running_deployment(
 
 
 def change_deployment(cluster: Cluster, change: Callable[[Object], None]) -> None:
-    """Change the Deployment, and retry on a conflict, because the Deployment controller writes to it, too."""
+    """Change the Deployment, and retry on a conflict, because the Deployment controller writes it too."""
 
     def written() -> bool:
         deployment = cluster.api.get(DEPLOYMENT)

@@ -18,7 +18,7 @@ KIT_WORKER_IMAGE = "openrl/worker:test"
 
 @dataclass(frozen=True, kw_only=True)
 class KindSettings:
-    """How to create a cluster: `kit` None means plain kind; empty images come from the kit or are built."""
+    """How to create a cluster. Without a `kit`, use plain kind. Unnamed images are the kit's or are built."""
 
     kit: Path | None
     controller_image: str

@@ -73,6 +73,6 @@ def _queue_spec(*, pods: int) -> Object:
 
 
 def queued(worker: Object) -> Object:
-    """Let the Pod of a Workload wait in the queue of the namespace."""
+    """Make the Pod of a Workload wait in the queue of the namespace."""
     worker["spec"]["template"]["metadata"] = {"labels": {QUEUE_LABEL: QUEUE}}
     return worker

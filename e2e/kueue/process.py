@@ -30,7 +30,7 @@ CONFIGURATIONS = ("mutatingwebhookconfigurations", "validatingwebhookconfigurati
 
 @contextmanager
 def running_kueue(plane: ControlPlane, program: KueueProgram, folder: Path) -> Iterator[Component]:
-    """Run Kueue. Its end removes its webhooks, which would otherwise refuse Pods."""
+    """Run Kueue during the block, and then remove its webhooks, which would otherwise refuse Pods."""
     webhook_port, health_port = free_ports(2)
     plane.kubectl("create", "namespace", NAMESPACE)
     plane.kubectl("apply", "--server-side", f"--filename={program.crds}")

@@ -1,4 +1,4 @@
-"""Workers that wait in a queue of Kueue, which gates their Pods and keeps them by a finalizer."""
+"""Workers that wait in a queue of Kueue, which gates their Pods and adds a finalizer to them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Rules of a cluster's owner: admission policies, webhooks that fail, and quotas.
 
-Each is a context manager that returns once the API server applies the rule, and that removes it at its end.
+Each is a context manager: the block starts once the API server applies the rule, and its end removes the
+rule.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ def answer_to_probe(api: Api, resource: Resource) -> Object | ApiRefused:
 
 
 def await_probe(api: Api, resource: Resource, *, refused: bool) -> None:
-    """Wait until the API server refuses this kind, or no longer does. It learns of a rule by a watch."""
+    """Wait until the API server refuses this kind, or no longer does. It reads rules through a watch."""
 
     def is_as_wanted() -> bool:
         return isinstance(answer_to_probe(api, resource), ApiRefused) is refused

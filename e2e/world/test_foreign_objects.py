@@ -31,9 +31,9 @@ MANAGED_FIELDS = {
 
 
 def create_nested(cluster: Cluster, collection: str, body: Object, levels: int, folder: Path) -> None:
-    """Create an object in which `NESTED` stands for an object in an object, this many times.
+    """Create an object with `NESTED` replaced by objects nested this many levels deep.
 
-    Python's encoder does not write such an object, so that its text is built and kubectl sends it.
+    Python's encoder cannot write such an object. So its text is built here, and kubectl sends it.
     """
     nested = '{"f:a":' * levels + "{}" + "}" * levels
     file = folder / "nested.json"

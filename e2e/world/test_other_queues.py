@@ -1,7 +1,7 @@
 """Gates and finalizers of another queue's admission, replayed by a policy.
 
-Kueue does this to the Pods that it manages: gates keep them from kube-scheduler until a quota has room, and a
-finalizer keeps them for some time after their deletion.
+Kueue does this to the Pods that it manages: gates hide them from kube-scheduler until a quota admits them,
+and a finalizer keeps them for some time after their deletion.
 """
 
 from __future__ import annotations

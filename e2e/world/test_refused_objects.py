@@ -28,7 +28,7 @@ pytest_plugins = ("e2e.controlplane.fixtures",)
 
 
 class Rule(NamedTuple):
-    """A rule that refuses a kind of object, and words of the refusal."""
+    """A rule that refuses a kind of object, and the expected text of the refusal."""
 
     apply: Callable[[Api, Resource], AbstractContextManager[None]]
     words: str

@@ -1,9 +1,9 @@
 """The changes that a store reports, as values.
 
 A store reports changes in the order in which it made them. `Synced` follows the last change of the first
-list. It takes the same queues as the changes and therefore cannot overtake them. A first list causes hundreds
-of thousands of changes. With `gc=False` the garbage collector skips them, which is safe: nothing refers back
-to a change.
+list. It passes through the same queues as the changes, and therefore cannot overtake them. A first list
+causes hundreds of thousands of changes. With `gc=False` the garbage collector skips them, which is safe:
+nothing refers back to a change.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from informers.api import T
 class Transition(Struct, Generic[T], frozen=True, gc=False):
     """One change of one object: added (`old` is `None`), updated, or deleted (`new` is `None`).
 
-    The two objects of an update have the same UID; versions in between may be missing. The object of a
-    deletion is its last known state, which may be older than its actual last one.
+    The two objects of an update have the same UID; versions in between may be missing. A deletion has the
+    last known state of its object, which may have changed unseen before the deletion.
     """
 
     old: T | None

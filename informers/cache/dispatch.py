@@ -2,8 +2,8 @@
 
 A queued handler has an unbounded queue and a task of its own, which delivers one change and then yields to
 other tasks. An inline handler is called in the same step that changed the store. Use it for in-memory indexes
-that must never lag behind the store. (The changes of a long list are delivered in slices; only those can
-lag.)
+that must never lag behind the store. (Only the changes of a long list can lag, because they are delivered in
+slices.)
 
 Each handler receives all changes, in the order in which the store reports them. A handler that raises is
 logged and counted, and receives the next change. Calls are synchronous: a handler that does not return

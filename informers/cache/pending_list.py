@@ -80,9 +80,9 @@ class PendingList(Generic[T]):
         self.unresolved.setdefault(key, None)
 
     def find_deleted(self, version: int, *, restored: bool) -> Iterator[None]:
-        """Resolve, in slices, the keys that the list lacks: deleted, unless written after the list.
+        """Resolve, in slices, the keys that the list lacks: a key is deleted unless written after the list.
 
-        `version` is that of the list. In the list of a `restored` server no object counts as newer than it.
+        `version` is that of the list. If the server was `restored`, no object counts as newer than the list.
         """
         for number, key in enumerate(tuple(self._current.objects), 1):
             if key not in self.contents.objects and key not in self.unresolved:

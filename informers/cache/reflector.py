@@ -239,7 +239,7 @@ class Reflector(Generic[T]):
         return Watching()
 
     async def _apply_events(self, events: AsyncIterator[WatchEvent[T]]) -> bool:
-        """Apply events until the server closes. Returns false, at once, if its version regressed."""
+        """Apply events until the server closes the watch. Returns false at once if the version regressed."""
         applied = 0
         async for event in events:
             self._counters.events += 1
@@ -265,7 +265,7 @@ class Reflector(Generic[T]):
         return self._back_off("watch", error, then=Watching(fruitless))
 
     def _timed_out_idle(self, error: ApiError) -> bool:
-        """Whether the idle timeout ended an open watch, which is enough of a delay to continue at once."""
+        """Whether the idle timeout ended an open watch. The next attempt then needs no delay."""
         event_at = self._counters.last_event_at
         waited = event_at is not None and anyio.current_time() - event_at >= IDLE_SECONDS / 2
         return waited and isinstance(error, OutcomeUnknown)

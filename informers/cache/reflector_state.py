@@ -1,7 +1,7 @@
 """The states of a reflector, and its counters under the names of client-go's reflector metrics.
 
-A state is all that decides the next step; counters decide nothing. `ReflectorCounters` belongs to one
-reflector, others read `ReflectorStatistics`. Every list cause is counted from 0 at the start, so that a rate
+Only the state decides the next step; counters decide nothing. `ReflectorCounters` belongs to one reflector.
+Other components read `ReflectorStatistics`. Every list cause is counted from 0 at the start, so that a rate
 over it works from the first scrape.
 """
 
@@ -39,7 +39,7 @@ class ListCause(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Next: list everything, at least as new as `resource_version`, or consistent if that is empty."""
+    """Next step: a list at least as new as `resource_version`, or a consistent one if that is empty."""
 
     resource_version: str = ""
     cause: ListCause = field(default=ListCause.FIRST, compare=False, repr=False)
@@ -47,14 +47,14 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Watching:
-    """Next: watch from the last version, after `fruitless` watches in a row without progress."""
+    """Next step: a watch from the last version, after `fruitless` watches in a row without progress."""
 
     fruitless: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class BackingOff:
-    """Next: wait, then continue with `then`."""
+    """Next step: a delay, and after it the state `then`."""
 
     seconds: float
     then: Listing | Watching

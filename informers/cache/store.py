@@ -255,7 +255,7 @@ class Store(Generic[T]):
         return _split(Transition(current, obj))
 
     def _remove(self, key: ObjectKey, uid: str, seen: int, until: int, last: T | None) -> list[Change[T]]:
-        """Remove the object at `key` up to version `until` if it has this `uid`, otherwise up to `seen`."""
+        """Remove the object at `key` if its version is at most `until` (same `uid`) or `seen` (other UID)."""
         self._clear_unreadable(key, seen, uid)
         current = self.get(key)
         if current is None:

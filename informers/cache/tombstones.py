@@ -1,9 +1,9 @@
 """Deletions that are known before the watch has confirmed them.
 
-Between the response to a delete and the watch event, outdated events may still arrive, of the object or of
-earlier objects with its name. A tombstone identifies them as outdated. Once list and watch have passed its
-version, the store itself shows what is deleted, so the tombstone is dropped: there are as many as deletes in
-flight. One per key is enough, that of the newest object with the key.
+Between the response to a delete and the watch event, outdated events may still arrive, about the object or
+about earlier objects with its name. A tombstone identifies them as outdated. Once list and watch have passed
+its version, the store itself shows what is deleted, and the tombstone is dropped. So there are no more
+tombstones than deletes in flight. One per key is enough: that of the newest object with the key.
 """
 
 from __future__ import annotations

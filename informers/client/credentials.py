@@ -146,7 +146,7 @@ class Kubeconfig:
         return config
 
     async def refresh(self) -> ClientConfig:
-        """Read the files that it names; run the plugin if its credential is about to expire."""
+        """Read again the files that the kubeconfig names; run the plugin if its credential expires soon."""
         return await self._login(self._selected, self._credential)
 
     async def _login(self, selected: SelectedContext, credential: ExecCredential | None) -> ClientConfig:

@@ -4,8 +4,8 @@ Owners compose structures from `Metadata` and turn them into a `Resource.decode`
 Undeclared fields are skipped while scanning and cost no memory. Invariant: an object that its decoder
 rejects never hides another. It becomes an `UnreadableObject` with whatever metadata can be read.
 
-An API server accepts 10,000 levels of nesting, parsers some hundred. A text that a parser rejects is
-`repaired`, without recursion, and parsed again.
+An API server accepts 10,000 levels of nesting, but parsers only some hundreds. A text that a parser rejects
+is `repaired`, without recursion, and parsed again.
 
 Not done here: defaulting, conversion between versions, encoding.
 """

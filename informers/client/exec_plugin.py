@@ -2,8 +2,8 @@
 
 The official client cannot cancel a plugin without leaking its process, and blocks forever if the plugin fills
 the error pipe first. Invariant: when `run_plugin` returns, raises or is cancelled, the plugin's process has
-ended. A plugin gets what kubectl gives it: the cluster if asked for, the terminal, and a command found by the
-controller's own `PATH`.
+ended. A plugin gets what kubectl gives it: the cluster if it asks for it, the terminal, and the controller's
+own `PATH` to look up its command.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class ExecCredential(msgspec.Struct, frozen=True, rename="camel"):
     expiration_timestamp: str | None = None
 
     def expires_at(self) -> datetime:
-        """Return the expiry, the end of time if there is none. Raises `ConfigException`."""
+        """Return the expiry, or the latest possible time if there is none. Raises `ConfigException`."""
         text = self.expiration_timestamp
         if not text:
             return _NEVER_EXPIRES

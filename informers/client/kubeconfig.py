@@ -1,4 +1,4 @@
-"""Selects and validates one context of a kubeconfig, with the outcome that kubectl has.
+"""Selects and validates one context of a kubeconfig, with the same result as kubectl.
 
 A file that kubectl accepts is accepted, or `ConfigurationError` names file, field, value and allowed values
 in one line. Only the selected context, cluster and user are validated. The official client's loader is not

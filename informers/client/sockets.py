@@ -1,10 +1,11 @@
 """Sockets whose descriptor is closed exactly once, by its owner, also under uvloop.
 
 uvloop closes the descriptor of a connection that breaks during its TLS handshake, but leaves aiohttp's socket
-object open (MagicStack/uvloop#646, #653). When that object is collected it closes the same number again,
-which by then belongs to another connection: that one continues on a wrong descriptor, or libuv aborts the
-process. A load balancer whose server restarts is enough to trigger this. So the sockets made here close only
-on request, by the event loop or after a failed connect, and never on collection.
+object open (MagicStack/uvloop#646, #653). When the garbage collector frees that object, it closes the same
+descriptor number again. By then the number belongs to another connection, which continues on a wrong
+descriptor, or libuv aborts the process. A load balancer whose server restarts is enough to trigger this. So
+the sockets created here close only on request (by the event loop, or after a failed connect), and never
+because they are garbage-collected.
 """
 
 from __future__ import annotations

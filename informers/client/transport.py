@@ -40,9 +40,9 @@ class Timeouts:
     """Timeouts in seconds.
 
     `request_seconds` bounds a get or a write and `list_seconds` one page of a list, end to end. An API server
-    itself stops after 60 s. `connect_seconds` covers the wait for a free connection, name lookup, TCP, proxy
-    and TLS together. `refresh_seconds` is the maximum age of credentials from files: one minute, as in
-    client-go. The kubelet renews a token when a fifth of its lifetime is left.
+    itself ends a request after 60 s. `connect_seconds` covers the wait for a free connection, name lookup,
+    TCP, proxy and TLS together. `refresh_seconds` is the maximum age of credentials from files: one minute,
+    as in client-go. The kubelet renews a token when a fifth of its lifetime is left.
     """
 
     request_seconds: float = 15.0
@@ -80,7 +80,7 @@ async def connect(
     timeouts: Timeouts = Timeouts(),
     environ: Mapping[str, str] = os.environ,
 ) -> AsyncIterator[KubeApi]:
-    """Open an API for `kubeconfig` (else `KUBECONFIG`), else in-cluster, else for the default kubeconfig.
+    """Connect by `kubeconfig`, else `KUBECONFIG`, else the in-cluster account, else the default kubeconfig.
 
     Sends nothing yet. `connections` limits concurrent requests, watches included. Raises `ConfigurationError`
     with a one-line message.

@@ -94,7 +94,7 @@ class GuardedBody(aiohttp.BytesPayload):
     _started = False
 
     def is_unsent(self) -> bool:
-        """Whether not a byte of the request was written."""
+        """Whether no byte of the request was written."""
         return not self._started
 
     async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:

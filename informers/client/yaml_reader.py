@@ -2,8 +2,9 @@
 
 Every scalar is text and a null is absent. So a date, `1:30` or `yes` keeps its spelling where text is meant.
 Only the first document counts, and unknown tags are ignored. JSON, UTF-16 and byte order marks work.
-kubectl's parser is a port of libyaml, so libyaml parses here too. It accepts tabs where PyYAML's own parser
-does not, which is the fallback for builds without libyaml. Errors never quote the text: it may be a secret.
+kubectl's parser is a port of libyaml, so libyaml parses here too. It accepts tabs that PyYAML's own parser
+rejects. PyYAML's parser is the fallback for builds without libyaml. Errors never quote the text: it may be a
+secret.
 """
 
 from __future__ import annotations

@@ -310,7 +310,7 @@ class EventRecorder:
             case ApiError():
                 self._drop(series, DropReason.REJECTED, logging.DEBUG, error)
             case _:
-                logger.error("Unexpected error while sending event", exc_info=error)
+                logger.error("Failed unexpectedly to send event", exc_info=error)
                 self._drop(series, DropReason.UNFORESEEN, logging.DEBUG, error)
 
     def _retry(self, series: Series, error: ApiError) -> None:

@@ -88,7 +88,7 @@ class EventSeriesCache:
 
 
 class ObjectRateLimits:
-    """Per object, `burst` events at once and one more every `refill_seconds`; keeps `objects_max` objects."""
+    """Limits per object: `burst` events at once, then one every `refill_seconds`. `objects_max` are kept."""
 
     def __init__(self, *, burst: int, refill_seconds: float, objects_max: int) -> None:
         self._burst_seconds = burst * refill_seconds

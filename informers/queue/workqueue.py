@@ -146,8 +146,8 @@ class WorkQueue(Generic[K]):
     def add_after(self, key: K, delay_seconds: float, *, order: Order | None = None) -> None:
         """Run `key` after at most `delay_seconds`; a key that is due earlier keeps its time.
 
-        Without `order` a running key keeps that of its run. Delays over `DELAY_MAX_SECONDS` are clamped; a
-        delay of 0 or less is an immediate add. Raises `ValueError` for NaN.
+        Without `order`, a running key keeps the order of its run. Delays over `DELAY_MAX_SECONDS` are
+        clamped; a delay of 0 or less is an immediate add. Raises `ValueError` for NaN.
         """
         if math.isnan(delay_seconds):
             raise ValueError(f"the delay of {key!r} is not a number")

@@ -85,7 +85,7 @@ class Actor:
 def condition(
     status: Document, type_: str, value: str, *, timestamp: str, reason: str = "", message: str = ""
 ) -> list[Document]:
-    """Return the conditions of `status` with one set. Its transition time changes only with its value."""
+    """Return the conditions of `status` after one is set. Its transition time changes only with its value."""
     conditions: list[Document] = list(status.get("conditions") or ())
     known = next((item for item in conditions if item["type"] == type_), None)
     item: Document = {"type": type_, "status": value, "lastTransitionTime": timestamp}

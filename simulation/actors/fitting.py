@@ -65,7 +65,7 @@ def request_of(pod: Record) -> Amounts:
 
 
 def uses(pods: Iterable[Record], assumed: Mapping[str, str] = NOTHING_ASSUMED) -> dict[str, Use]:
-    """Return what the Pods use on each node that are bound there and have not ended.
+    """Return what the bound, unfinished Pods of each node use.
 
     `assumed` maps the UIDs of Pods that are about to be bound to their nodes; these Pods count as bound.
     """

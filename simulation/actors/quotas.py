@@ -30,7 +30,7 @@ class QuotaController(Actor):
         self._context.server.admission.add(quota)
 
     def remove(self, quota: Quota) -> None:
-        """Apply a quota no longer."""
+        """Stop applying a quota."""
         self._quotas.remove(quota)
         self._context.server.admission.remove(quota)
 

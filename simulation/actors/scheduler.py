@@ -59,13 +59,13 @@ class Scheduler(Actor):
         return f"<Scheduler waiting={len(self._waiting)} binding={len(self._binding)}>"
 
     def serve(self, profile: str) -> None:
-        """Schedule the Pods with this scheduler name, too, from now on."""
+        """From now on, also schedule the Pods with this scheduler name."""
         if profile not in self._profiles:
             self._profiles.append(profile)
         self._resync()
 
     def ignore(self, profile: str) -> None:
-        """Schedule the Pods with this scheduler name no longer."""
+        """Stop scheduling the Pods with this scheduler name."""
         self._profiles = [known for known in self._profiles if known != profile]
 
     # Mapping changes to Pods.

@@ -3,7 +3,7 @@
 A call waits for its latency, is applied at the server in one step, and waits for its latency again. Responses
 are bytes that pass through the decoding and the error mapping of the real transport. Every client has its own
 identity and interceptor, so that faults can target one of two controllers. Without a latency function, the
-interceptor adds the delays, too.
+interceptor also adds the delays.
 """
 
 from __future__ import annotations

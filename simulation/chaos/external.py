@@ -1,7 +1,7 @@
 """The actions of people and other programs on a cluster.
 
-All actions are legal for somebody with the rights; some break the controller's rules on purpose. The checks
-ignore a rule-breaking write itself, but never the controller's reaction to it.
+Somebody with the necessary rights could take each of these actions. Some break the controller's rules on
+purpose. The checks ignore a rule-breaking write itself, but never the controller's reaction to it.
 """
 
 from __future__ import annotations
@@ -264,7 +264,7 @@ class ExternalActors:
         return self._store.get(NODES, ObjectKey("", name)) is not None
 
     def add_node(self, name: str, shape: NodeShape) -> None:
-        """Create the Node if absent; its previous ResourceSlice may not have been collected yet."""
+        """Create the Node if absent; its previous ResourceSlice may not have been garbage-collected yet."""
         if self.has_node(name):
             return
         if self._has_slice(name):

@@ -83,7 +83,7 @@ class PodInterference:
     # Evictions.
 
     def evict_one(self, rng: Random) -> None:
-        """Evict or delete a random worker's Pod in one of the ways of a real cluster."""
+        """Evict or delete a random worker's Pod, in one of the ways in which real clusters do."""
         pods = [pod for pod in self._worker_pods() if pod.document["spec"].get("nodeName")]
         if not pods:
             return
@@ -159,7 +159,7 @@ class PodInterference:
         return key
 
     def _nest(self, key: ObjectKey) -> None:
-        """Nest a part of the object deeper than a decoder reads."""
+        """Nest a part of the object more deeply than a decoder reads."""
         nested = b'{"f:x":' * DEPTH + b"{}" + b"}" * DEPTH
         managed = msgspec.Raw(b'[{"manager":"deep","fieldsV1":' + nested + b"}]")
 

@@ -46,7 +46,7 @@ def denial(rng: Random, *kinds: Kind, namespace: str) -> Rule:
 
 
 def harmless_edits(rng: Random) -> list[Edit]:
-    """Draw changes that a Pod stands: it needs more, tolerates more, or has more."""
+    """Draw changes that a Pod survives: more requests, tolerations, labels or containers."""
     edits: tuple[Edit, ...] = (
         mutations.default_tolerations,
         mutations.toleration("example.com/maintenance"),
@@ -60,7 +60,7 @@ def harmless_edits(rng: Random) -> list[Edit]:
 
 
 def hidden_need(rng: Random) -> Edit:
-    """Draw a need for which nodes may refuse a Pod: a host port, disk, or distance."""
+    """Draw a need for which nodes may refuse a Pod: a host port, disk space, or anti-affinity."""
     port = rng.choice((9100, 9101))
     return rng.choice(
         (

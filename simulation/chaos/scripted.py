@@ -25,7 +25,7 @@ from simulation.apiserver.kinds import Kind
 
 @dataclass
 class Rule:
-    """When a fault acts. Empty fields match all calls; the first `skip` calls pass, the next `times` fail."""
+    """A fault and its calls. Empty fields match any call; `skip` calls pass first, then `times` fail."""
 
     fault: Interceptor
     client: str = ""

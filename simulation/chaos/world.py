@@ -71,7 +71,7 @@ class WorldFaults:
     # Admission.
 
     async def _refuse_creations(self, rng: Random, parameters: Parameters) -> None:
-        """Refuse Pods, claims, ledgers or all of them, in the words of one component."""
+        """Refuse Pods, claims, ledgers or all of them, with the wording of one component."""
         kinds = rng.choice(((PODS,), (PODS,), (CLAIMS,), (LEDGERS,), (PODS, CLAIMS, LEDGERS)))
         if len(kinds) == 1 and happens(rng, 0.4):
             controller, namespace = self._cluster.quota_controller, self._cluster.workloads.namespace
@@ -109,7 +109,7 @@ class WorldFaults:
     # Pods that nobody schedules, and Pods that stay.
 
     async def _gate_pods(self, rng: Random, parameters: Parameters) -> None:
-        """Gate new Pods, or name a scheduler that does not run. Both end some time after the rule."""
+        """Gate new Pods, or name an absent scheduler. Some time later, the Pods can be scheduled."""
         edit = mutations.scheduling_gate(rules.GATE)
         if happens(rng, 0.3):
             edit = mutations.scheduler_name(rules.ABSENT_SCHEDULER)

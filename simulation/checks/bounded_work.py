@@ -1,7 +1,7 @@
 """Bounded work (contract §8.10, contract §8.14): API calls stay in proportion to the changes of others.
 
 The bounds are a few times the maximum of hundreds of runs, so they detect loops and storms. They apply to a
-whole run: a burst that ends is allowed, a permanent one is not.
+whole run: a burst that ends is allowed, but not a permanent flood of calls.
 """
 
 from __future__ import annotations

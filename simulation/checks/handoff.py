@@ -165,7 +165,7 @@ class HandOffCheck:
         return [name for _, name, _ in fitting] if self._waits_for_seat_only(fitting[0][1]) else []
 
     def _waits_for_seat_only(self, name: str) -> bool:
-        """Return whether no device was allocated for the worker: the ended worker may have freed one."""
+        """Return whether the worker got no device, which the ended worker may have freed."""
         pod = self._server.store.get(PODS, self._cluster.workloads.pod_key(name))
         if pod is None or pod.document["spec"].get("nodeName"):
             return False

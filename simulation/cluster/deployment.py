@@ -222,7 +222,7 @@ class Deployment:
             await self.stop(replica)
 
     def release_killed(self) -> None:
-        """Let the tasks of killed replicas be cancelled, once the run is over."""
+        """Allow the tasks of killed replicas to be cancelled, once the run is over."""
         self._is_closed = True
         for replica in self.all_replicas:
             if not replica.process.is_alive:

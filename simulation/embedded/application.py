@@ -125,7 +125,8 @@ async def _handle_errors(request: web.Request, handler: Handler) -> web.StreamRe
     except (web.HTTPException, ConnectionError):
         raise
     except Exception as error:  # noqa: BLE001 - the boundary of one request: logged and returned as 500
-        _log.error("Request failed: %s %s", request.method, request.path_qs, exc_info=error)
+        context = {"method": request.method, "path": request.path_qs}
+        _log.error("Request failed", extra=context, exc_info=error)
         return json_response(internal(error).data, internal(error).code)
 
 

@@ -1,6 +1,6 @@
-"""Detection of project code that uses what no seed can replay.
+"""Detection of project code that uses something that no seed can replay.
 
-That is real time, global randomness, UUIDs, sockets, threads, processes and the environment.
+Such things are real time, global randomness, UUIDs, sockets, threads, processes and the environment.
 
 Inside `tripwire`, wrappers that check the caller replace the functions in question. A call from a project
 module is recorded with its location and carried out; the run continues and fails at the end. Calls from

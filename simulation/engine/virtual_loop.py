@@ -140,7 +140,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         process.state = ProcessState.DEAD
 
     def release(self, process: VirtualProcess) -> None:
-        """Let the tasks of a dead process be cancelled like all others, once a run is over."""
+        """Allow the tasks of a dead process to be cancelled like all others, once a run is over."""
         if process.state is ProcessState.DEAD:
             self._resume(process)
 

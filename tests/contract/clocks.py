@@ -1,4 +1,4 @@
-"""Clock errors of the tests, and how the clocks are set."""
+"""The clock errors that the tests use, and helpers that set the clocks."""
 
 from __future__ import annotations
 

@@ -208,7 +208,7 @@ def set_unschedulable(
 def plain_pod(
     name: str, *, memory: str = "1Gi", node: str = "", owner: Document | None = None, claim: str = ""
 ) -> Document:
-    """Return a Pod that is not ours unless `owner` is; `node` binds it."""
+    """Return a foreign Pod, or a worker's Pod if `owner` is its Workload; `node` binds it."""
     container = {"name": "main", "image": "main:1", "resources": {"requests": {"memory": memory}}}
     spec: Document = {"containers": [container]}
     if node:

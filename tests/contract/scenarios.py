@@ -107,7 +107,7 @@ def nothing_is_left(cluster: SimulatedCluster) -> None:
 
 
 async def a_stuck_pod(cluster: SimulatedCluster) -> None:
-    """Create a seat on a claim whose node accepts no new Pod, and another node that does."""
+    """Create a seat on a claim whose node accepts no new Pod, and a second node that accepts Pods."""
     cluster.fleet.add_nodes(1)
     await submit(cluster, "creator", "worker")
     cluster.fleet.add_node("spare")

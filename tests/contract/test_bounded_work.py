@@ -115,7 +115,7 @@ async def test_refused_status_writes_back_off(cluster: SimulatedCluster, error: 
 async def test_pods_rejected_by_a_kubelet_are_replaced_with_doubling_delays(
     cluster: SimulatedCluster,
 ) -> None:
-    """A node that is full for the kubelet, but not for kube-scheduler, rejects every Pod."""
+    """A node rejects every Pod, because its kubelet regards it as full and kube-scheduler does not."""
     minute = 60.0
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster, SETTINGS, latency_seconds=round_trip_seconds):

@@ -101,7 +101,7 @@ async def test_a_terminating_pod_is_reported_after_ten_seconds(
 
 
 async def test_two_terminating_pods_are_reported_too(cluster: SimulatedCluster) -> None:
-    """One has a name before the worker's own Pod, and was deleted at another time."""
+    """The name of one sorts before that of the worker's own Pod, and it was deleted at another time."""
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster, HOURS):
         await submit(cluster, "worker")

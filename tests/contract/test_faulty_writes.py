@@ -1,4 +1,4 @@
-"""Contract §8: a fault at every write of an operation, refused or with a lost request or answer.
+"""Contract §8: each write of an operation in turn is refused, or loses its request or its answer.
 
 The controller keeps running with its local state. The operation completes soon, without a retry interval or a
 restart, and leaves nothing behind.

@@ -1,7 +1,7 @@
 """A lagging cache leads to no removal and no booking: live reads come first.
 
-A controller whose watches lag by a minute runs alongside one that is up to date, as after a network fault or
-a takeover. A single controller may also receive two changes of one object seconds apart.
+A controller whose watches lag by a minute runs beside one that is up to date, as after a network fault or a
+takeover. A single controller may also receive two changes of one object seconds apart.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ async def test_a_seat_that_the_cache_does_not_show_yet_is_released_with_its_work
 async def test_a_seat_whose_booking_got_no_answer_is_released_with_its_worker(
     cluster: SimulatedCluster,
 ) -> None:
-    """The server ends in the middle of a booking and returns; its watches show the seat later."""
+    """The server stops in the middle of a booking and returns; its watches show the seat later."""
     faults = Faults()
     async with simulated_controller(cluster, SETTINGS, identity="lagging", interceptor=faults):
         cluster.fleet.add_nodes(1)
@@ -193,7 +193,7 @@ async def test_a_failed_read_after_a_conflict_does_not_count_as_a_rejection(
 async def test_a_claim_is_repointed_despite_a_concurrent_label_edit(
     cluster: SimulatedCluster, labels: dict[str, str]
 ) -> None:
-    """A claim is edited, which arrives late, and its ledger is deleted: the rest is repaired soon."""
+    """A claim is edited and its ledger deleted. The edit arrives late, but the claim is repaired soon."""
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster, SETTINGS, identity="lagging"):
         await submit(cluster, "worker")

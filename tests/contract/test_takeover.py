@@ -171,7 +171,7 @@ async def test_two_controllers_take_over_like_one(cluster: SimulatedCluster, cas
 
 
 async def taken_over_twice(case: Case, number: int) -> str:
-    """A leader crashes during the takeover after its n-th request is applied, while a standby runs."""
+    """During the takeover, a leader crashes after its n-th request is applied, and a standby takes over."""
     async with SimulatedCluster() as cluster:
         stage, names, before = await left_behind(cluster, case)
         invariants, settings = (

@@ -47,7 +47,7 @@ SWEPT_SECONDS = 1500.0
 
 
 async def test_our_variable_in_a_sidecar_is_ignored(cluster: SimulatedCluster) -> None:
-    """If it counted as the Pod's assignment, the Pod would be deleted and recreated in a loop."""
+    """If the variable counted as the Pod's assignment, the Pod would be deleted and recreated in a loop."""
     cluster.fleet.add_nodes(1)
     worker = workload("worker")
     variable = {"name": "OPEN_RL_ASSIGNMENT_ID", "value": "of the sidecar"}
@@ -103,7 +103,7 @@ async def test_a_seat_in_a_foreign_ledger_does_not_block_deletion(cluster: Simul
 async def test_a_foreign_claim_with_our_own_claim_name_is_skipped(
     cluster: SimulatedCluster,
 ) -> None:
-    """If it were awaited like a terminating claim of ours, the worker would wait forever."""
+    """If the worker waited for it as for a terminating claim of ours, it would wait forever."""
     cluster.fleet.add_nodes(1)
     cluster.workloads.submit(workload("worker"))
     uid = cluster.server.get(WORKLOADS, "worker", NAMESPACE).uid

@@ -1,4 +1,4 @@
-"""Builders of API objects, decoded by the controller's own decoders, and of a composed but idle controller.
+"""Builders of API objects (decoded by the controller's own decoders) and of a composed but idle controller.
 
 Every default is a valid worker, node, claim or Pod. No task runs: tests fill the caches directly.
 """
@@ -292,7 +292,7 @@ class Parts:
         )
 
     def waiting(self, name: str, age: int, **spec: Any) -> ObjectKey:
-        """Add a worker that waits since `age` minutes after the epoch."""
+        """Add a worker that has been waiting since `age` minutes after the epoch."""
         status = spec.pop("status", None)
         worker = workload(name, meta={"creationTimestamp": at(minutes=age)}, status=status, **spec)
         self.put(worker)

@@ -71,7 +71,7 @@ def write_program(path: Path, body: str) -> Path:
 
 
 def fake_binaries(folder: Path, **bodies: str) -> Binaries:
-    """Create a set of programs. Unnamed ones hang (names have _ for -)."""
+    """Create a set of programs. Those without an argument hang. (In argument names, _ replaces -.)"""
     for program in PROGRAMS:
         body = bodies.get(program.name.replace("-", "_"), HANGS.format(lock=str(folder / program.name)))
         write_program(folder / "bin" / program.name, body)

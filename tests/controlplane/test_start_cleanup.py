@@ -1,4 +1,4 @@
-"""Tests of cleanup: a start leaves no process and no folder."""
+"""Tests of cleanup: a failed or ended start leaves no process and no folder."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""The stage of the demo on a real control plane: a failure includes the end of the controller's log."""
+"""The stage of the demo on a real control plane: an error includes the end of the controller's log."""
 
 from __future__ import annotations
 

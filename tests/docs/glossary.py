@@ -22,7 +22,7 @@ GAP = r"(?:\s|\#)+"
 
 @dataclass(frozen=True)
 class Term:
-    """One entry: the word to avoid, the word to use, and where the former is searched for."""
+    """One entry: the word to avoid, the word to use instead, and where the word to avoid is searched for."""
 
     word: str
     use: str

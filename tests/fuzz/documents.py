@@ -199,7 +199,7 @@ def nested(rng: Random) -> Text:
 
 
 def odd_value(rng: Random) -> Text:
-    """Return JSON text that hardly fits anywhere."""
+    """Return JSON text that fits hardly any field."""
     kind = rng.random()
     if kind < 0.2:
         return nested(rng)
@@ -272,7 +272,7 @@ def _add(rng: Random, owner: Any, _: Document) -> None:
 
 
 def _repeat(rng: Random, owner: Any, obj: Document) -> None:
-    """Repeat an element, or a key with another value; the last one counts."""
+    """Repeat a list element, or a key with another value. Of repeated keys, the last one counts."""
     keys = _keys(owner, obj)
     if not keys:
         return

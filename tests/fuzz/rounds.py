@@ -82,7 +82,7 @@ class TextApi:
     async def watch(
         self, resource: Resource[Any], *_: object, **__: object
     ) -> AsyncIterator[AsyncIterator[WatchEvent[Any]]]:
-        """Yield the events, and then none."""
+        """Yield the events, and then wait."""
         self.requests.append(f"watch {resource}")
         lines = "".join(self._served[str(resource)].lines)
         yield decode_events(self._chunks(lines, ends=False), EventDecoder(resource, WatchCounts()), "watch")
@@ -164,7 +164,7 @@ def _use(controller: Controller) -> None:
 
 
 def seeds(first: int) -> Iterator[int]:
-    """Return the seeds of a run by hand: reproducible, and apart from those of other first seeds."""
+    """Return the seeds of a manual run: reproducible, and different from those of other first seeds."""
     rng = Random(first)
     while True:
         yield rng.getrandbits(48)

@@ -16,7 +16,7 @@ def key(name: str) -> ObjectKey:
 
 
 def describe_change(change: Change[Thing]) -> str:
-    """Write a change as `describe` does, the end of the first list as `synced`."""
+    """Write a change as `describe` does, and the end of the first list as `synced`."""
     return "synced" if isinstance(change, Synced) else describe(change.old, change.new)
 
 

@@ -24,7 +24,7 @@ def informer_of(*watches: WatchReply, lists: tuple[ListReply, ...] = (page(1),))
 
 @asynccontextmanager
 async def running(*informers: SharedInformer[Thing]) -> AsyncIterator[None]:
-    """Run informers inside the block; they are idle at its start and end."""
+    """Run informers during the block. They are idle when it starts and when it ends."""
     async with anyio.create_task_group() as tasks:
         for informer in informers:
             tasks.start_soon(informer.run)

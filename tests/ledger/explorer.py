@@ -1,9 +1,9 @@
 """Exploration of every interleaving of a few processes in one world, with a bounded number of faults.
 
-A schedule is a list of moves, and the moves alone determine what happens. So the search is depth-first by
-replay: each run replays a prefix of moves, then takes the first possible move each time, and leaves the
-others to later runs. A process depends only on the answers that it received. A state is therefore the world
-plus these answers, and a run ends at a state that was reached before.
+A schedule is a list of moves, and the moves alone determine what happens. So a depth-first search can replay:
+each run repeats a prefix of moves, then always makes the first possible move, and leaves the others to later
+runs. A process depends only on the answers that it received. A state is therefore the world plus these
+answers, and a run ends at a state that was reached before.
 """
 
 from __future__ import annotations

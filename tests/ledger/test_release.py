@@ -167,7 +167,7 @@ def test_a_release_is_contended_after_five_tries(world: World) -> None:
 
 
 def test_a_seat_stays_if_its_pod_appears_while_the_release_is_retried(world: World) -> None:
-    """The create of the Pod takes effect late, after the live read of the caller."""
+    """The request that creates the Pod takes effect late, after the live read of the caller."""
 
     def create_late() -> None:
         world.rewrite(seat("a"), seat("b"))

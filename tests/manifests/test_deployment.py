@@ -119,7 +119,7 @@ def keys(value: object) -> Iterator[str]:
 
 @pytest.mark.parametrize("folder", [MANIFESTS, OVERLAYS / "dev", OVERLAYS / "metrics"], ids=str)
 def test_no_user_group_or_label_is_pinned_that_a_platform_may_assign(folder: Path) -> None:
-    """Platforms that assign user IDs refuse Pods that name one out of the range of the namespace."""
+    """Platforms that assign user IDs refuse Pods with a user ID outside the range of the namespace."""
     documents = [document for path in listed_files(folder) for document in load_all(path)]
     assert "securityContext" in set(keys(documents))
     assert {"runAsUser", "runAsGroup", "fsGroup", "supplementalGroups", "seLinuxOptions"}.isdisjoint(

@@ -150,7 +150,7 @@ class ReferenceFleet:
         return occupants
 
     def free(self, name: str) -> tuple[int, int, int] | None:
-        """Return the free resources. The first is meaningless if the node reports no memory."""
+        """Return the free resources of a node. The memory is meaningless if the node reports none."""
         node = self.nodes.get(name)
         if node is None:
             return None

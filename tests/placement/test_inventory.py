@@ -70,7 +70,7 @@ def test_a_slice_that_moves_to_another_node_moves_its_devices() -> None:
 
 
 def test_a_pool_that_lists_a_device_twice_does_not_count() -> None:
-    """For kube-scheduler, such a pool is invalid, and nothing of it is allocated."""
+    """kube-scheduler regards such a pool as invalid, and allocates nothing from it."""
     fleet = fleet_with_node()
     fleet.set_slice(numbered_slice(1, 2, Device("gpu-0", 141 << 30)))
     fleet.set_slice(numbered_slice(2, 2, Device("gpu-0", 80 << 30)))

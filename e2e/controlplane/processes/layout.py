@@ -179,7 +179,7 @@ class Layout:
     def _client(self, name: str) -> list[str]:
         """Return the flags that kube-scheduler and kube-controller-manager share.
 
-        The increased request rate matters for measurements. The scheduler's default of 50 requests/s limits
+        The request rate is increased for measurements: the scheduler's default of 50 requests/s would limit
         placement to about 12 Pods/s.
         """
         kubeconfig = self.kubeconfig(name)

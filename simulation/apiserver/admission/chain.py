@@ -1,7 +1,7 @@
 """The rules that apply to creations, and their order.
 
-Mutating admission runs before the server validates an object, validating admission after it. Both run for dry
-runs, too. Source: `k8s.io/apiserver/pkg/admission` and the handlers that call it.
+Mutating admission runs before the server validates an object, validating admission after it. Both also run
+for dry runs. Source: `k8s.io/apiserver/pkg/admission` and the handlers that call it.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Admission:
         self._rules += rules
 
     def remove(self, *rules: Rule) -> None:
-        """Apply these rules no longer."""
+        """Stop applying these rules."""
         self._rules = [rule for rule in self._rules if rule not in rules]
 
     @contextmanager

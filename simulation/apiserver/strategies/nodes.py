@@ -10,5 +10,5 @@ class NodeStrategy(Strategy):
     """Keeps the status of a new Node."""
 
     def prepare_for_create(self, document: Document) -> None:
-        """Leave the status unchanged."""
+        """Keep the status that the creating kubelet sent."""
         document.setdefault("status", {})

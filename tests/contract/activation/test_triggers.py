@@ -1,4 +1,4 @@
-"""Contract §6: which event reconciles which Workload. With a retry interval of hours, nothing is a retry."""
+"""Contract §6: which event reconciles which Workload. No retry happens: the retry interval is hours."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ async def test_delayed_status_reconciles_run_oldest_first(
 
 
 async def test_an_allocated_claim_is_offered_to_waiting_workers(cluster: SimulatedCluster) -> None:
-    """A device appears for the creator, and a worker whose own claim is refused joins it at once."""
+    """The creator gets a device. A worker whose own claim is refused joins the creator's claim at once."""
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster, HOURS):
         await submit(cluster, "holder", shared=False)
@@ -155,7 +155,7 @@ async def test_an_allocation_activates_workers_that_could_not_explain_their_wait
 async def test_an_allocation_activates_no_worker_whose_explanation_stays_the_same(
     cluster: SimulatedCluster,
 ) -> None:
-    """One worker can never be placed here; the other's device is held by a claim of another controller."""
+    """One worker can never be placed; the other waits for a device that another controller's claim holds."""
     cluster.fleet.add_nodes(1, NodeShape(gpus=2, gpu_memory="8Gi"), prefix="small")
     cluster.fleet.add_nodes(1)
     body = {
@@ -188,7 +188,7 @@ async def test_a_terminating_claim_triggers_its_holders(cluster: SimulatedCluste
 
 
 async def test_a_deleted_claim_triggers_its_creator(cluster: SimulatedCluster) -> None:
-    """Its predecessor claim has ended. No ledger names the worker, which waits only for the name."""
+    """The claim of its predecessor has ended. No ledger names the worker, which waits only for that name."""
     cluster.fleet.add_nodes(1)
     cluster.workloads.submit(workload("worker"))
     worker = cluster.workloads.get("worker")
@@ -244,7 +244,7 @@ async def test_a_freed_seat_goes_to_the_longest_waiting_worker_that_fits(
 async def test_an_older_worker_that_cannot_use_the_seat_does_not_block_a_younger_one(
     cluster: SimulatedCluster,
 ) -> None:
-    """Nor does an older worker that waits for its Pod on an allocated claim."""
+    """An older worker that waits for its Pod on an allocated claim does not block it either."""
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster, TWO_SEATS):
         await submit(cluster, "first", "second")

@@ -89,7 +89,7 @@ async def test_a_node_that_is_not_enabled_activates_no_worker(cluster: Simulated
 
 
 def request_memory(worker: Document, memory: str) -> Document:
-    """Return the worker with that host memory request."""
+    """Return the worker with this host memory request."""
     worker["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["memory"] = memory
     return worker
 

@@ -1,1 +1,1 @@
-"""Tests of what a Pod really needs, and of what belongs to a worker."""
+"""Tests of what a Pod really requests, and of which parts of it belong to the worker."""

@@ -1,4 +1,4 @@
-"""What admission adds to a worker's Pod changes nothing. What it takes away is reported, with a back-off."""
+"""Admission may add to a worker's Pod without effect. What it removes is reported, with back-off."""
 
 from __future__ import annotations
 

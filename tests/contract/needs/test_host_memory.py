@@ -1,4 +1,4 @@
-"""Host memory counts as kube-scheduler counts it, and what frees it activates those that wait."""
+"""Host memory is counted as kube-scheduler does, and freed memory activates the workers that wait for it."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ LARGE, SMALL = {"memory": "450Gi"}, {"memory": "1Gi"}
 
 
 def large_worker(name: str = "worker") -> Document:
-    """Return a worker of 200Gi, which fits beside no Pod of 450Gi on a node of 512Gi."""
+    """Return a worker of 200Gi, which does not fit on a node of 512Gi beside a Pod of 450Gi."""
     document = workload(name)
     document["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["memory"] = "200Gi"
     return document
 
 
 def edit_guest(cluster: SimulatedCluster, change: Callable[[Document], object]) -> None:
-    """Write the guest as kubelet and resize subresource do."""
+    """Write the guest as the kubelet and the resize subresource do."""
     document = cluster.server.get(PODS, GUEST.name, GUEST.namespace).copy()
     change(document)
     cluster.server.store.put(PODS, document)
@@ -91,7 +91,7 @@ def shrink(cluster: SimulatedCluster) -> None:
 
 
 def finish_shrinking(cluster: SimulatedCluster) -> None:
-    """Report that the kubelet has shrunk the guest, which was asked for before."""
+    """Report that the kubelet has carried out the requested shrinking of the guest."""
 
     def begun(document: Document) -> None:
         document["spec"]["containers"][0]["resources"]["requests"] = dict(SMALL)
@@ -124,7 +124,7 @@ def replace_elsewhere(cluster: SimulatedCluster) -> None:
 async def test_whatever_frees_host_memory_activates_those_that_wait_for_it(
     cluster: SimulatedCluster, free_memory: Callable[[SimulatedCluster], None]
 ) -> None:
-    """The worker runs soon after that: a retry would take hours here."""
+    """The worker runs soon after memory is freed; a retry would take hours here."""
     async with simulated_controller(cluster, HOURS):
         cluster.fleet.add_nodes(1)
         await submit(cluster, "first")
@@ -141,7 +141,7 @@ async def test_whatever_frees_host_memory_activates_those_that_wait_for_it(
 async def test_a_pod_without_a_seat_that_leaves_a_claim_activates_those_that_wait(
     cluster: SimulatedCluster,
 ) -> None:
-    """A Pod of somebody else on the claim keeps others out, bound or not, until it is gone."""
+    """A foreign Pod on the claim keeps workers from joining it, bound or not, until the Pod is gone."""
     async with simulated_controller(cluster, HOURS):
         cluster.fleet.add_nodes(1)
         await submit(cluster, "first")

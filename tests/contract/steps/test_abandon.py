@@ -70,7 +70,7 @@ async def test_after_the_schedulers_back_off_the_worker_gives_up_its_seat_and_is
 async def test_setting_the_wall_clock_does_not_change_the_patience(
     cluster: SimulatedCluster, jump_seconds: float
 ) -> None:
-    """A seat kept for longer would hold host memory that kube-scheduler does not count."""
+    """A seat that is kept longer would reserve host memory that kube-scheduler regards as free."""
     async with simulated_controller(cluster, PATIENCE_SECONDS):
         await make_stuck(cluster)
         first = pod_uid(cluster, "worker")
@@ -136,7 +136,7 @@ def add_binding_conditions(cluster: SimulatedCluster, claim: str) -> None:
 async def test_a_refusal_from_before_the_allocation_does_not_count(
     cluster: SimulatedCluster,
 ) -> None:
-    """The Pod waited for minutes on its own claim; the two minutes count from the allocation."""
+    """The Pod waited for minutes on its own claim, but the two minutes begin at the allocation."""
     async with simulated_controller(cluster, PATIENCE_SECONDS):
         cluster.fleet.add_nodes(1)
         await submit(cluster, "holder", "worker", shared=False)
@@ -170,7 +170,7 @@ def allocate(cluster: SimulatedCluster, claim: str) -> None:
 
 
 async def test_a_pod_bound_meanwhile_keeps_its_claim(cluster: SimulatedCluster) -> None:
-    """The delete conflicts: kube-scheduler bound the Pod after the version at which it is deleted."""
+    """The delete conflicts: kube-scheduler has bound the Pod since the version that the delete names."""
     faults = Faults()
     async with simulated_controller(cluster, PATIENCE_SECONDS, interceptor=faults):
         await make_stuck(cluster)
@@ -239,7 +239,7 @@ async def test_only_seats_seen_before_the_status_write_are_released(
 async def test_a_refusal_does_not_repeat_while_other_capacity_is_free(
     cluster: SimulatedCluster,
 ) -> None:
-    """The seat seems to fit, but kube-scheduler refuses it: the worker gets the free device."""
+    """The seat seems to fit, but kube-scheduler refuses the Pod: the worker gets the free device instead."""
     async with simulated_controller(cluster, PATIENCE_SECONDS):
         await refuse_without_visible_reason(cluster)
         creator = claim_of(cluster, "creator")
@@ -261,7 +261,7 @@ async def abandoned(cluster: SimulatedCluster, creator: str) -> None:
 
 
 async def refuse_without_visible_reason(cluster: SimulatedCluster) -> None:
-    """Let `worker` have a seat on the claim of `creator`, and refuse it in place of kube-scheduler."""
+    """Give `worker` a seat on the claim of `creator`, and refuse its Pod as kube-scheduler would."""
     cluster.fleet.add_nodes(1)
     await submit(cluster, "creator")
     cluster.scheduler.pause()
@@ -321,7 +321,7 @@ async def test_an_abandoned_claim_is_offered_again_when_its_node_changes(cluster
 
 
 async def test_the_other_claims_of_a_refusing_node_are_not_offered_either(cluster: SimulatedCluster) -> None:
-    """What refuses a Pod, such as a disk, is the node's: its other devices would only cost more attempts."""
+    """The cause, such as a full disk, is the node's: trying its other devices would only cost attempts."""
     often = settings_with(placement_timeout_seconds=0.0, retry_interval_seconds=10.0)
     async with simulated_controller(cluster, often):
         cluster.fleet.add_nodes(1, NodeShape(gpus=2))
@@ -340,5 +340,5 @@ async def test_the_other_claims_of_a_refusing_node_are_not_offered_either(cluste
 
 
 def edit_exclusive(cluster: SimulatedCluster, name: str) -> None:
-    """Let the claim of an exclusive worker accept others, which frees seats on it."""
+    """Make the seat of an exclusive worker shareable, which frees seats on its claim."""
     edit_seats(cluster, claim_of(cluster, name), lambda seats: [s | {"exclusive": False} for s in seats])

@@ -52,7 +52,7 @@ async def test_teardown_order_is_pod_seat_ledger_claim_finalizer(cluster: Simula
 
 
 async def test_a_seat_adopted_meanwhile_by_another_process_is_released_too(cluster: SimulatedCluster) -> None:
-    """The seat has a new assignment ID when its release is written, but still belongs to this worker."""
+    """When the release is written, the seat has a new assignment ID, but it still belongs to this worker."""
     cluster.fleet.add_nodes(1)
     faults = Faults()
     async with simulated_controller(cluster, interceptor=faults):

@@ -271,7 +271,7 @@ async def test_every_seat_is_checked_again_after_its_claim_moved(cluster: Simula
 
 
 async def test_an_exclusive_worker_keeps_its_pending_claim_and_pod(cluster: SimulatedCluster) -> None:
-    """They start when a device is freed, and are the autoscaler's signal."""
+    """The Pod starts when a device is freed, and shows the autoscaler that one is missing."""
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster):
         await submit(cluster, "holder", "lora", shared=False)

@@ -71,7 +71,7 @@ async def a_seat_of_a_workload_that_is_gone(cluster: SimulatedCluster) -> None:
 
 
 async def a_seat_of_a_workload_that_was_made_anew(cluster: SimulatedCluster) -> None:
-    """A finalizer was removed by force, and the name is used again with another UID."""
+    """The finalizer was removed by force, and a new Workload uses the name with another UID."""
     await submit(cluster, "again")
     make_claim(cluster, owner=make_ledger(cluster, seats=(foreign_seat("again", uid="uid-before"),)))
 
@@ -194,7 +194,7 @@ async def test_a_ledger_with_a_seat_of_an_existing_workload_is_never_swept(clust
 
 
 async def test_an_object_that_stops_looking_orphaned_is_not_swept(cluster: SimulatedCluster) -> None:
-    """Suspicion is tracked by UID and starts over: an object repaired within two minutes is no orphan."""
+    """Suspicion is tracked by UID, and starts over once an object is repaired within two minutes."""
     cluster.garbage_collector.pause()
     uid = make_claim(cluster, owner="a-ledger-to-come")
     async with simulated_controller(cluster):

@@ -191,7 +191,7 @@ async def test_a_pod_removed_by_its_node_is_lost(cluster: SimulatedCluster, how:
 
 
 def fail_by_disruption(cluster: SimulatedCluster, name: str) -> None:
-    """Fail a Pod like a node drain: the process has an ordinary exit code."""
+    """Fail a Pod as a node drain does: its process ends with an ordinary exit code."""
     ended = {"terminated": {"exitCode": 137, "reason": "Error"}}
 
     def change(document: Document) -> None:

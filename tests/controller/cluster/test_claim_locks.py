@@ -63,7 +63,7 @@ async def test_a_lock_has_one_holder_at_a_time_in_order_of_arrival() -> None:
 
 
 class Reached(Exception):
-    """A call of the seat book came to its first request."""
+    """A call of the seat book has reached its first request."""
 
 
 class RecordingApi:
@@ -120,7 +120,7 @@ async def test_a_holder_that_hangs_delays_the_next_one_by_a_bounded_time() -> No
 
 
 async def test_a_long_queue_of_short_holders_never_overlaps() -> None:
-    """Each holder is quick; together they take longer than one may."""
+    """Each holder is quick, but together they take longer than a single holder may."""
     users = Users()
 
     async def use(name: str) -> None:

@@ -65,7 +65,7 @@ def test_a_workload_of_the_same_name_and_another_uid_is_ignored() -> None:
 
 
 def test_the_pod_of_a_sharing_worker_counts_as_a_seat_of_its_owner() -> None:
-    """Two claims differ only in an unseated Pod: that of the same owner adds no owner, the other one does."""
+    """Two claims differ only in a Pod without a seat: one Pod has the same owner, the other adds an owner."""
     parts = Parts()
     for number in range(2):
         parts.host(f"node-{number}")

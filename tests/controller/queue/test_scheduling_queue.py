@@ -1,4 +1,4 @@
-"""The order of the scheduling queue, and which worker yields to which."""
+"""The order of the scheduling queue, and which workers yield to others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A younger worker while an older one that was activated for the same seat is reconciled."""
+"""A younger worker yields while an older one that was activated for the same seat is reconciled."""
 
 from __future__ import annotations
 

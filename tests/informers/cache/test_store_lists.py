@@ -1,4 +1,4 @@
-"""The store and lists: applied completely or not at all, in slices. Names carry checklist ids."""
+"""Lists in the store: each is applied completely or not at all, and in slices. Names carry checklist ids."""
 
 import weakref
 

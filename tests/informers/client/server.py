@@ -164,7 +164,7 @@ def failure(code: int, reason: str = "", message: str = "", **details: object) -
 
 
 def stream(*chunks: bytes, then: Callable[[], Awaitable[object]] | None = None) -> Answer:
-    """The answer to a watch: headers, each of `chunks`, then `then` before the end."""
+    """The answer to a watch: headers, then each of `chunks`. `then` runs before it ends."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "application/json"})

@@ -85,7 +85,7 @@ async def test_a5_a_vanished_peer_is_detected_by_keep_alive(
 
 
 def keep_alive_options(inodes: set[str], peer_port: int) -> list[bool]:
-    """Whether keep-alive is on, for each of these sockets that is connected to that port."""
+    """Return whether keep-alive is on, for each of these sockets that is connected to this port."""
     found = []
     for descriptor in Path("/proc/self/fd").iterdir():
         try:

@@ -29,7 +29,7 @@ ITEMS = st.lists(st.fixed_dictionaries({"metadata": VALUES}, optional={"spec": V
 
 
 def compact(document: object) -> bytes:
-    """As Go's encoder writes it."""
+    """Return the JSON text as Go's encoder writes it."""
     return json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
 
 

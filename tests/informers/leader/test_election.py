@@ -1,4 +1,4 @@
-"""Acquiring the lease and its record: settings, identity, expiry, roles."""
+"""Acquisition of the lease, and its record: settings, identity, expiry, roles."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ def test_Q13_a_thousand_random_rounds_end_without_deadlock_or_loss() -> None:
 
 
 class RandomRound:
-    """Workers, workers that are cancelled, and random adds; every key runs after its last add."""
+    """Workers, some of which are cancelled, and random adds. Every key runs after its last add."""
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)

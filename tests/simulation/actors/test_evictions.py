@@ -1,4 +1,4 @@
-"""Pods are evicted by taints of nodes and devices, by deadlines, and for their own fault."""
+"""Pods are evicted because of taints on nodes and devices, of deadlines, or of their own fault."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def run_worker(cluster: SimulatedCluster, *edits: mutations.Edit, gpus: in
 
 
 def disruptions(changes: list[Change]) -> set[str]:
-    """Return the reasons of disruption that the Pod showed."""
+    """Return the disruption reasons that the Pod's status has shown."""
     return {
         condition["reason"]
         for change in changes

@@ -1,4 +1,4 @@
-"""kube-scheduler refuses nodes for needs that no template shows, in its own words."""
+"""kube-scheduler refuses nodes for requirements that no template shows, with its usual messages."""
 
 from __future__ import annotations
 

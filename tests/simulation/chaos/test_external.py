@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
 async def test_a_workload_deleted_while_its_namespace_terminates_is_not_restored(
     cluster: SimulatedCluster,
 ) -> None:
-    """One Workload is still terminating, the other is gone already."""
+    """One Workload is still terminating, and the other is already gone."""
     external = ExternalActors(cluster, InvariantChecker(cluster), Trace(anyio.current_time))
     held = workload("held")
     held["metadata"]["finalizers"] = ["example.com/other"]

@@ -1,4 +1,4 @@
-"""Processes on the virtual loop: frozen, dead, and with their own clock rates."""
+"""Processes on the virtual loop: frozen ones, dead ones, and their own clock rates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Project code that uses what no seed can replay fails the run."""
+"""A run fails if project code uses something that no seed can replay."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SOURCES = {
 
 
 def in_module(source: str, module: Any = controller.queue.scheduling_queue) -> Callable[[], None]:
-    """Return a function of that source that runs in the namespace of a module."""
+    """Return a function with this source, which runs in the namespace of a module."""
     return FunctionType(compile(source, module.__file__, "exec"), vars(module))
 
 

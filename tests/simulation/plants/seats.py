@@ -98,7 +98,7 @@ def release_by_name() -> AbstractContextManager[None]:
 
 
 def adopted_under_its_old_assignment() -> AbstractContextManager[None]:
-    """A seat that no status names is adopted as it is, without a write."""
+    """A seat that no status names is adopted unchanged, without a write."""
 
     async def adopt_seat(context: ReconcileContext, workload: Workload) -> Assignment | None:
         for name, refs in context.seats(workload).items():

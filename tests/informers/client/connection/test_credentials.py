@@ -35,7 +35,7 @@ def authority(tmp_path: Path) -> Authority:
 
 @pytest.fixture
 def account(tmp_path: Path) -> Path:
-    """A service account folder as mounted by the kubelet."""
+    """A service account folder, as the kubelet mounts it."""
     folder = tmp_path / "serviceaccount"
     folder.mkdir()
     (folder / "token").write_text("one\n")
