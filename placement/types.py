@@ -347,10 +347,10 @@ class JoinCheck(Enum):
     NOT_ONE_DEVICE = "the claim does not hold exactly one device"
     NODE_UNKNOWN = "the claim's node is not enabled or not known"
     DEVICE_UNKNOWN = "no complete pool lists the claim's device with its memory"
+    MULTIPLE_ALLOCATIONS = "the device allows multiple allocations, so other claims may hold it too"
     NO_SEATS = "the claim has no seats"
     EXCLUSIVE = "an exclusive worker holds the claim"
     DEVICE_TAINTED = "the device has a taint that the claim does not tolerate"
-    MULTIPLE_ALLOCATIONS = "the device allows multiple allocations, so other claims may hold it too"
 
     # Properties of the node, for this worker.
     ROLE_REFUSED = "the node does not accept the role"

@@ -12,10 +12,14 @@ from placement.types import (
     GIB,
     MAX_SEATS,
     NO_REFUSALS,
+    AcceptedValues,
     AllocatedDevice,
     Amounts,
+    AttributeDemand,
+    AttributeValue,
     Claim,
     Device,
+    DeviceAttribute,
     DeviceID,
     DeviceSlice,
     JoinCheck,
@@ -121,6 +125,24 @@ def pod(worker: str, *, node_name: str = "", claims: tuple[str, ...] = (), **cha
         "owner_key": worker,
     }
     return PodUse(**(fields | changes))
+
+
+def attributes(**values: str) -> tuple[DeviceAttribute, ...]:
+    """Return attributes of a device in the domain of the driver."""
+    return tuple(
+        DeviceAttribute(f"{DRIVER}/{name}", AttributeValue("string", value))
+        for name, value in sorted(values.items())
+    )
+
+
+def demand(**values: list[str]) -> AttributeDemand:
+    """Return a demand for attributes in the domain of the driver."""
+    return tuple(
+        AcceptedValues(
+            f"{DRIVER}/{name}", tuple(AttributeValue("string", value) for value in sorted(accepted))
+        )
+        for name, accepted in sorted(values.items())
+    )
 
 
 def gpus(*sizes_gib: float | None) -> tuple[Device, ...]:

@@ -127,9 +127,16 @@ class ReferenceFleet:
     def device(self, node: str, device_id: DeviceID) -> Device | None:
         return self.pools(node).get(device_id.pool, {}).get(device_id)
 
-    def sizes(self, node: str) -> list[int]:
-        devices = [device for pool in self.pools(node).values() for device in pool.values()]
-        return [device.memory_bytes for device in devices if device.memory_bytes is not None]
+    def sizes(self, node: str, request: PlacementRequest) -> list[int]:
+        """Return the sizes of the node's devices that have the attributes of the request."""
+        return [
+            device.memory_bytes
+            for pool in self.pools(node).values()
+            for device in pool.values()
+            if device.memory_bytes is not None
+            and not device.multiple_allocations
+            and has_attributes(device, request)
+        ]
 
     # Occupants and free host resources
 
@@ -199,6 +206,8 @@ class ReferenceFleet:
         assert device.memory_bytes is not None
         if device.memory_bytes < request.memory_bytes:
             return JoinCheck.DEVICE_TOO_SMALL
+        if not has_attributes(device, request):
+            return JoinCheck.DEVICE_DIFFERS
         if len(occupants) >= request.seat_limit:
             return JoinCheck.SEAT_LIMIT
         shortage = self.shortage(self.nodes[claim.node], request)
@@ -220,6 +229,7 @@ class ReferenceFleet:
         }
         later_failures = {
             JoinCheck.DEVICE_UNKNOWN: device is None or device.memory_bytes is None,
+            JoinCheck.MULTIPLE_ALLOCATIONS: device is not None and device.multiple_allocations,
             JoinCheck.NO_SEATS: not self.seats.get(claim.name),
             JoinCheck.EXCLUSIVE: any(occupant.exclusive for occupant in self.occupants(claim.name)),
             JoinCheck.DEVICE_TAINTED: device is not None
@@ -271,7 +281,7 @@ class ReferenceFleet:
         """Return the device sizes, in GiB, of which the node has enough devices for the request."""
         if not self.is_counted(name) or not accepts(self.nodes[name], request.role):
             return set()
-        fitting = [-(-size // GIB) for size in self.sizes(name) if size >= request.memory_bytes]
+        fitting = [-(-size // GIB) for size in self.sizes(name, request) if size >= request.memory_bytes]
         return {gib for gib in fitting if fitting.count(gib) >= request.device_count}
 
     def device_shapes(self, request: PlacementRequest) -> tuple[DeviceShape, ...]:
@@ -292,6 +302,11 @@ class ReferenceFleet:
                 if min(self.node_sizes(name, request), default=0) == shape.gib
             ]
         return tuple(preferred[:100])
+
+
+def has_attributes(device: Device, request: PlacementRequest) -> bool:
+    values = dict(device.attributes)
+    return all(values.get(name) in accepted for name, accepted in request.attributes)
 
 
 def accepts(node: Node, role: Role) -> bool:

@@ -36,7 +36,9 @@ from tests.placement.builders import (
     TOLERATES_ALL,
     TOLERATION,
     amounts,
+    attributes,
     claim,
+    demand,
     free_on,
     gpus,
     join_checks,
@@ -88,12 +90,18 @@ nodes = st.builds(
         st.sampled_from((4, 110)),
     ),
 )
+PRODUCT_A, PRODUCT_B = (attributes(product=value) for value in ("a", "b"))
+demands = st.sampled_from(
+    ((), (), (), demand(product=["a"]), demand(product=["b"]), demand(product=["a", "b"]), demand(zone=["z"]))
+)
 devices = st.lists(
     st.builds(
         Device,
         name=st.sampled_from(DEVICES),
         memory_bytes=st.sampled_from((None, *(int(size * 2**30) for size in SIZES))),
         taints=device_taints,
+        attributes=st.sampled_from((PRODUCT_A, PRODUCT_A, PRODUCT_B, ())),
+        multiple_allocations=mostly_false,
     ),
     min_size=1,
     max_size=3,
@@ -189,6 +197,7 @@ requests = st.builds(
     host=hosts,
     tolerations=st.sampled_from(((), (TOLERATION,), (TOLERATES_ALL,))),
     seat_limit=st.sampled_from((3, 1, 2, 4, 256)),
+    attributes=demands,
 )
 refusals_of_a_worker = st.builds(
     Refusals,

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from itertools import combinations
 from typing import Any
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from placement.fleet import Fleet
-from placement.types import Device, DeviceSlice
-from tests.placement.builders import DRIVER, Scene, gpus, node, request, slice_of
+from placement.inventory import MAX_DEMANDS
+from placement.types import GIB, CounterUse, Device, DeviceSlice
+from tests.placement.builders import DRIVER, Scene, attributes, demand, gpus, node, request, slice_of
 
 
 def numbered_slice(number: int, of: int, *devices: Device, **changes: Any) -> DeviceSlice:
@@ -134,3 +140,64 @@ def test_device_events_on_a_disabled_node_change_no_decision() -> None:
     assert not fleet.set_slice(slice_of("node", gpus(80)))
     assert fleet.set_node(node())
     assert shape_names(fleet) == ["t1x80"]
+
+
+def slots(*names: str, amount: int = 1) -> tuple[CounterUse, ...]:
+    return tuple(CounterUse("gpu-0", name, amount) for name in names)
+
+
+@given(st.data())
+def test_no_more_parts_fit_than_count_at_once(data: st.DataObject) -> None:
+    """The count is an upper bound: `NoCapacity` is never reported for what can be had."""
+    counters = data.draw(st.dictionaries(st.sampled_from("abc"), st.integers(0, 6), min_size=1))
+    uses = st.dictionaries(st.sampled_from("abcd"), st.integers(0, 4)).map(
+        lambda drawn: tuple(CounterUse("gpu-0", name, amount) for name, amount in sorted(drawn.items()))
+    )
+    parts = data.draw(st.lists(uses, min_size=1, max_size=6))
+    fleet = fleet_with_node()
+    devices = tuple(Device(f"part-{n}", 80 * GIB, draws=draws) for n, draws in enumerate(parts))
+    available = tuple(CounterUse("gpu-0", name, amount) for name, amount in counters.items())
+    fleet.set_slice(slice_of("node", devices, counters=available))
+
+    def allowed(chosen: tuple[tuple[CounterUse, ...], ...]) -> bool:
+        drawn = Counter[str]()
+        for part in chosen:
+            for use in part:
+                drawn[use.counter] += use.amount
+        return all(amount <= counters.get(name, 0) for name, amount in drawn.items())
+
+    most = max(n for n in range(len(parts) + 1) if any(map(allowed, combinations(parts, n))))
+    assert fleet.capacity().devices >= most
+
+
+def test_equal_parts_count_as_often_as_their_counters_allow() -> None:
+    fleet = fleet_with_node()
+    halves = tuple(Device(f"half-{n}", 40 * GIB, draws=slots("slots", amount=3)) for n in range(3))
+    fleet.set_slice(slice_of("node", halves, counters=slots("slots", amount=7)))
+    assert fleet.device_shapes(request(memory_bytes=30 * GIB, devices=2))
+    assert not fleet.device_shapes(request(memory_bytes=30 * GIB, devices=3))
+    assert fleet.set_slice(slice_of("node", halves, counters=slots("slots", amount=9)))
+    assert fleet.device_shapes(request(memory_bytes=30 * GIB, devices=3))
+
+
+def test_parts_of_several_devices_add_up() -> None:
+    fleet = fleet_with_node()
+    wholes = tuple(
+        Device(f"gpu-{n}", 80 * GIB, draws=(CounterUse(f"gpu-{n}", "slots", 7),)) for n in range(2)
+    )
+    counters = tuple(CounterUse(f"gpu-{n}", "slots", 7) for n in range(2))
+    fleet.set_slice(slice_of("node", wholes, counters=counters))
+    assert fleet.device_shapes(request(devices=2))
+
+
+def test_more_demands_than_are_indexed_still_decide_alike() -> None:
+    scene = Scene()
+    scene.fleet.set_node(node())
+    scene.fleet.set_slice(slice_of("node", (Device("gpu-0", 80 * GIB, attributes=attributes(serial="7")),)))
+    scene.shared("claim")
+    for _ in range(2):
+        for number in range(MAX_DEMANDS + 8):
+            wanted = request(attributes=demand(serial=[str(number)]))
+            assert (scene.fleet.select(wanted) is not None) == (number == 7)
+            assert bool(scene.fleet.device_shapes(wanted)) == (number == 7)
+    assert len(list(scene.fleet._inventory.demands)) == MAX_DEMANDS
