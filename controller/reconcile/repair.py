@@ -16,8 +16,8 @@ from controller.api.reasons import ReasonCode, sentence
 from controller.api.status import Assignment, StatusUpdate, assignment_of
 from controller.api.workload import Workload
 from controller.observe.counters import RepairKind
-from controller.reconcile import reporting, teardown
-from controller.reconcile.context import ContendedError, ReconcileContext, Scope
+from controller.reconcile import reporting, seat_choice, teardown
+from controller.reconcile.context import ContendedError, ReconcileContext, Scope, own_claim_names
 from controller.reconcile.worker_pods import PodOwnership, assignment_on, is_left, ownership_of
 from informers.errors import Conflict, NotFound
 from informers.queue.runner import Result
@@ -148,7 +148,10 @@ async def _restore_seat(context: ReconcileContext, scope: Scope, claim: Resource
         context.requeue(workload)
         return await _wait(context, scope)
     request = context.requests.seat_request(workload, recorded=recorded.assignment_id, pod=scope.pod)
-    answer = await context.book.repair(recorded.claim, request)
+    if scope.request is None or scope.pod is not None or recorded.claim in own_claim_names(workload):
+        answer = await context.book.repair(recorded.claim, request)
+    else:
+        answer = await seat_choice.restore_seat(context, scope.request, recorded.claim, request)
     if isinstance(answer, Contended):
         raise ContendedError(recorded.claim)
     if isinstance(answer, Booked):

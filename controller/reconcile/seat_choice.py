@@ -21,7 +21,7 @@ from controller.queue.activation import reservation_of
 from controller.reconcile.context import ContendedError, ReconcileContext
 from informers.api import ObjectKey
 from ledger.booking import Booked, Contended, Refused
-from ledger.seat_rules import Refusal, RefusalReason
+from ledger.seat_rules import Refusal, RefusalReason, SeatRequest
 from ledger.state import ClaimLedger
 from placement.types import PlacementRequest, Refusals, SeatOffer
 
@@ -123,7 +123,7 @@ async def book_offer(
     """Book a reserved seat; `None` if its ledger refuses the worker."""
     owner_uid = claim_owner_uid(context, offer.claim)
     seat_request = context.requests.seat_request(workload, claim_owner_uid=owner_uid)
-    recheck = recheck_of(context, request, offer)
+    recheck = recheck_of(context, request, offer.claim)
     pending = context.local_state.pending_bookings
     try:
         with pending.answered(workload.uid, offer.claim):
@@ -139,6 +139,18 @@ async def book_offer(
     if isinstance(answer, Contended):
         raise ContendedError(answer.claim)
     return Assignment(offer.claim, answer.seat.assignment_id) if isinstance(answer, Booked) else None
+
+
+async def restore_seat(
+    context: ReconcileContext, request: PlacementRequest, claim: str, seat_request: SeatRequest
+) -> Booked | Refused | Contended:
+    """Book a lost seat again, for a worker without a Pod, if it could still join the claim."""
+    reservation = reservation_of(request)
+    context.fleet.reserve(claim, reservation)
+    try:
+        return await context.book.repair(claim, seat_request, recheck=recheck_of(context, request, claim))
+    finally:
+        context.fleet.cancel_reservation(claim, reservation.assignment_id)
 
 
 def end_booking(context: ReconcileContext, request: PlacementRequest) -> None:
@@ -163,7 +175,7 @@ async def _gone_predecessor(context: ReconcileContext, workload: Workload, refus
 
 
 def recheck_of(
-    context: ReconcileContext, request: PlacementRequest, offer: SeatOffer
+    context: ReconcileContext, request: PlacementRequest, claim: str
 ) -> Callable[[ClaimLedger], Refusal | None]:
     """Return the check that repeats the selection for a newly read version of the ledger."""
     reservation = reservation_of(request)
@@ -173,10 +185,10 @@ def recheck_of(
             # Another process has booked a seat for this worker: that seat is adopted.
             return None
         # Our own reservation must not count against us.
-        context.fleet.cancel_reservation(offer.claim, reservation.assignment_id)
-        failed = context.fleet.check(request, offer.claim)
+        context.fleet.cancel_reservation(claim, reservation.assignment_id)
+        failed = context.fleet.check(request, claim)
         if failed is None:
-            context.fleet.reserve(offer.claim, reservation)
+            context.fleet.reserve(claim, reservation)
             return None
         return Refusal(RefusalReason.NOT_ELIGIBLE, f"{ledger.claim_name}: {failed.value}")
 

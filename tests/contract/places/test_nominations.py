@@ -1,6 +1,8 @@
-"""REF-5: a refused Pod carries a nominatedNodeName, left over or written by an autoscaler."""
+"""A refused Pod carries a nominatedNodeName, left over or written by an autoscaler."""
 
 from __future__ import annotations
+
+import itertools
 
 import anyio
 import pytest
@@ -11,7 +13,7 @@ from simulation.apiserver.kinds import PODS
 from simulation.cluster.controller_process import simulated_controller
 from simulation.cluster.simulated_cluster import SimulatedCluster
 from simulation.cluster.workloads import workload
-from tests.contract.harness import row, submit
+from tests.contract.harness import claim_of, pod_uid, row, submit
 
 pytestmark = pytest.mark.anyio
 
@@ -35,3 +37,50 @@ async def test_a_seat_that_becomes_free_is_taken_all_the_same(cluster: Simulated
         cluster.workloads.delete("second")
         await anyio.sleep(600)
         assert list(map(sorted, cluster.workloads.seats().values())) == [["creator", "late"]]
+
+
+async def test_an_autoscaler_that_keeps_nominating_holds_nobody(cluster: SimulatedCluster) -> None:
+    """Each new name is a hint as well: it does not extend the two minutes."""
+    settings = Settings(leader_elect=False, max_seats_per_claim=2)
+    async with simulated_controller(cluster, settings), anyio.create_task_group() as tasks:
+        cluster.fleet.add_nodes(1)
+        await submit(cluster, "creator", "second")
+        cluster.workloads.submit(workload("late"))
+        await anyio.sleep(20)
+        first = pod_uid(cluster, "late")
+
+        async def nominate() -> None:
+            for number in itertools.count():
+                name = f"node-to-come-{number}"
+                if pod_uid(cluster, "late") == first:
+                    patch = {"status": {"nominatedNodeName": name}}
+                    cluster.server.patch(PODS, "orw-late", "openrl-system", patch, subresource="status")
+                await anyio.sleep(30)
+
+        tasks.start_soon(nominate)
+        await anyio.sleep(60)
+        cluster.workloads.delete("second")
+        await anyio.sleep(120)
+        tasks.cancel_scope.cancel()
+    assert claim_of(cluster, "late") == claim_of(cluster, "creator")
+
+
+async def test_a_nomination_that_is_used_is_respected(cluster: SimulatedCluster) -> None:
+    """kube-scheduler nominates before it binds: the worker keeps its Pod although a seat is free."""
+    settings = Settings(leader_elect=False, max_seats_per_claim=2)
+    async with simulated_controller(cluster, settings):
+        cluster.fleet.add_nodes(1)
+        await submit(cluster, "creator", "second")
+        cluster.workloads.submit(workload("late"))
+        await anyio.sleep(20)
+        first = pod_uid(cluster, "late")
+        cluster.scheduler.pause()
+        patch = {"status": {"nominatedNodeName": "gpu-node-1"}}
+        cluster.server.patch(PODS, "orw-late", "openrl-system", patch, subresource="status")
+        cluster.workloads.delete("second")
+        await anyio.sleep(60)
+        cluster.fleet.add_node("gpu-node-1")
+        cluster.scheduler.resume()
+        await anyio.sleep(60)
+    assert pod_uid(cluster, "late") == first
+    assert row(cluster, "late")[0] == "Running"

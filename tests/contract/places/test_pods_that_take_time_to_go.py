@@ -1,4 +1,4 @@
-"""REF-6: a webhook puts a finalizer on every Pod; it is taken off a second after the deletion."""
+"""A webhook puts a finalizer on every Pod; it is taken off a while after the deletion."""
 
 from __future__ import annotations
 

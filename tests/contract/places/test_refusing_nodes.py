@@ -1,4 +1,4 @@
-"""REF-1: shared claims on nodes with too small a disk, and a free GPU on one with a large disk."""
+"""Shared claims on nodes that refuse a worker for a reason that is not modelled, such as a small disk."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections.abc import Iterator
 import anyio
 import pytest
 
-from controller.config.flags import Settings
+from controller.config.flags import PlacementStrategy, Settings
 from informers.api import ObjectKey
 from placement.quantity import parse_bytes
 from placement.types import Amounts
 from simulation.actors.fitting import Use, rejections
 from simulation.apiserver.documents import Document, Record
-from simulation.apiserver.kinds import NODES
+from simulation.apiserver.kinds import NODES, PODS
 from simulation.cluster.controller_process import simulated_controller
 from simulation.cluster.simulated_cluster import SimulatedCluster
 from simulation.cluster.workloads import workload
-from tests.contract.harness import row
+from tests.contract.harness import claim_of, count_calls, delete_pod, row, submit
 
 pytestmark = pytest.mark.anyio
 
@@ -87,4 +87,93 @@ async def test_without_a_time_limit_it_comes_to_an_end(cluster: SimulatedCluster
         await furnish(cluster, 16)
         cluster.workloads.submit(hungry("worker"))
         await anyio.sleep(6 * 3600)
+        assert row(cluster, "worker")[0] == "Running"
+
+
+@pytest.mark.parametrize("strategy", list(PlacementStrategy))
+async def test_the_free_device_needs_at_most_two_attempts(
+    cluster: SimulatedCluster, strategy: PlacementStrategy
+) -> None:
+    """After one refusal the worker's own claim asks kube-scheduler, which knows where it fits."""
+    settings = Settings(leader_elect=False, placement_strategy=strategy)
+    async with simulated_controller(cluster, settings):
+        await furnish(cluster, 4)
+        mark = len(cluster.audit)
+        cluster.workloads.submit(hungry("worker"))
+        await anyio.sleep(30)
+        assert row(cluster, "worker")[0] == "Running"
+        assert count_calls(cluster, "create", PODS, since=mark) <= 2
+
+
+async def test_without_a_free_device_the_attempts_become_rare(cluster: SimulatedCluster) -> None:
+    """Sixteen nodes refuse: the worker waits with its own claim, 2, 4, ... 30 minutes between two seats."""
+    settings = Settings(leader_elect=False, placement_timeout_seconds=0.0)
+    async with simulated_controller(cluster, settings):
+        await furnish(cluster, 16)
+        cluster.fleet.cordon("large")
+        mark, joined = len(cluster.audit), list[str]()
+        cluster.workloads.submit(hungry("worker"))
+        for _ in range(2 * 360):
+            await anyio.sleep(10)
+            claim = claim_of(cluster, "worker")
+            if "worker" not in claim and claim and joined[-1:] != [claim]:
+                joined.append(claim)
+        assert len(set(joined)) == len(joined), "a node that refused less often comes first"
+        assert 5 <= len(joined) <= 8
+        assert count_calls(cluster, "create", PODS, since=mark) <= 2 * len(joined) + 2
+        seen = row(cluster, "worker")[3]
+        assert "claims that fit have just refused this worker" in seen
+        cluster.fleet.cordon("large", on=False)
+        await anyio.sleep(60)
+        assert cluster.workloads.status("worker")["nodeName"] == "large", "its own claim was there to ask"
+
+
+async def test_no_second_controller_moves_the_worker_back(cluster: SimulatedCluster) -> None:
+    """The node is closed in the memory of both, whoever acted on the refusal."""
+    settings = Settings(leader_elect=False, placement_timeout_seconds=0.0)
+    async with (
+        simulated_controller(cluster, settings, identity="one"),
+        simulated_controller(cluster, settings, identity="two"),
+    ):
+        await furnish(cluster, 3)
+        mark = len(cluster.audit)
+        cluster.workloads.submit(hungry("worker"))
+        await anyio.sleep(120)
+        assert cluster.workloads.status("worker")["nodeName"] == "large"
+        assert count_calls(cluster, "create", PODS, since=mark) <= 4
+
+
+async def test_the_pod_of_a_joiner_requires_the_node_of_its_claim(cluster: SimulatedCluster) -> None:
+    """Once it is alone, the claim may lose its device; this Pod must not fetch it one on another node."""
+    async with simulated_controller(cluster, Settings(leader_elect=False)):
+        cluster.fleet.add_nodes(2)
+        await submit(cluster, "creator", "worker")
+        terms = {name: required_fields(cluster, name) for name in ("creator", "worker")}
+    named = [{"key": "metadata.name", "operator": "In", "values": ["gpu-node-0"]}]
+    assert terms == {"creator": [None, None], "worker": [named, named]}
+
+
+def required_fields(cluster: SimulatedCluster, name: str) -> list[object]:
+    pod = cluster.workloads.pod(name)
+    assert pod is not None
+    required = pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    return [term.get("matchFields") for term in required["nodeSelectorTerms"]]
+
+
+async def test_a_worker_gets_at_most_forty_pods_in_an_hour(cluster: SimulatedCluster) -> None:
+    """Somebody deletes each Pod at once. Whatever the cause, no process makes Pods without end."""
+    settings = Settings(leader_elect=False, placement_timeout_seconds=0.0)
+    async with simulated_controller(cluster, settings):
+        cluster.fleet.add_nodes(1)
+        cluster.scheduler.pause()
+        mark = len(cluster.audit)
+        cluster.workloads.submit(workload("worker"))
+        for _ in range(1800):
+            await anyio.sleep(2)
+            if cluster.workloads.pod("worker"):
+                delete_pod(cluster, "worker")
+        made = count_calls(cluster, "create", PODS, since=mark)
+        assert made <= 40
+        cluster.scheduler.resume()
+        await anyio.sleep(200)
         assert row(cluster, "worker")[0] == "Running"

@@ -1,6 +1,8 @@
-"""REF-7: a worker finds a seat of its own, left by a crash; meanwhile the seat goes and the node fills."""
+"""Each write that can add a seat checks everything again: host memory, cordon, taints, roles."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import anyio
 import pytest
@@ -56,3 +58,40 @@ async def test_a_seat_is_not_added_on_a_host_without_free_memory(cluster: Simula
         assert rule.hits == 1
         seat = seat_of(cluster, "worker")
         assert seat is None or seat[0] != claim
+
+
+MEANWHILE = {
+    "a full host": lambda cluster: cluster.server.create(
+        PODS, "default", plain_pod("guest", memory="511Gi", node="gpu-node-0")
+    ),
+    "a cordon": lambda cluster: cluster.fleet.cordon("gpu-node-0"),
+    "a role": lambda cluster: cluster.fleet.set_labels("gpu-node-0", {"openrl.io/sampler": "true"}),
+}
+
+
+@pytest.mark.parametrize("change", MEANWHILE.values(), ids=MEANWHILE)
+async def test_a_lost_seat_without_a_pod_is_restored_only_where_the_worker_could_join(
+    cluster: SimulatedCluster, change: Callable[[SimulatedCluster], object]
+) -> None:
+    """The process crashed after the commit; then the seat went, and its node accepts the worker no more."""
+    settings = settings_with(placement_timeout_seconds=0.0)
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(cluster, settings):
+        await submit(cluster, "creator", "worker")
+        claim = claim_of(cluster, "worker")
+        assert claim == claim_of(cluster, "creator")
+    cluster.server.delete(PODS, "orw-worker", "openrl-system", grace_seconds=0)
+    remove_seat(cluster, claim, "worker")
+    change(cluster)
+    mark = len(cluster.server.history(LEDGERS))
+    async with simulated_controller(cluster, settings, identity="successor"):
+        await anyio.sleep(60)
+    later = [change.record.document for change in cluster.server.history(LEDGERS)[mark:]]
+    joined = [
+        seat
+        for ledger in later
+        for seat in ledger["spec"].get("seats") or ()
+        if ledger["spec"]["claimName"] == claim and seat["workload"] == "worker"
+    ]
+    assert joined == []
+    assert claim_of(cluster, "worker") != claim, "its own claim asks kube-scheduler"

@@ -44,7 +44,7 @@ def status_before_seat() -> AbstractContextManager[None]:
                 claim_owner_uid=seat_choice.claim_owner_uid(context, offer.claim),
                 recorded=assignment.assignment_id,
             )
-            recheck = seat_choice.recheck_of(context, request, offer)
+            recheck = seat_choice.recheck_of(context, request, offer.claim)
             answer = await context.book.join(offer.claim, seat_request, recheck=recheck)
         finally:
             seat_choice.end_booking(context, request)
