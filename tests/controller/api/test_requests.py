@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
+from controller.api.core import Pod
 from controller.api.reasons import ReasonCode
 from controller.api.requests import InvalidWorkloadError, PlacementRequests
 from controller.api.workload import Workload
@@ -180,3 +182,52 @@ def test_a_request_is_built_once_per_workload() -> None:
     assert built.owner_key == "b"
     requests.forget(first)
     assert list(requests._templates) == [namesake.uid]
+
+
+def shown(name: str, gib: int, minute: int = 0, **spec: Any) -> Pod:
+    """Return the Pod of a worker as admission made it."""
+    made = pod(name, containers=[container("worker", f"{gib}Gi")], **spec)
+    metadata = msgspec.structs.replace(made.metadata, creation_timestamp=f"2030-01-01T00:{minute:02}:00Z")
+    return msgspec.structs.replace(made, metadata=metadata)
+
+
+def host_gib(requests: PlacementRequests, worker: Workload) -> float:
+    built = requests.of(worker)
+    assert built is not None
+    return (built.host.memory_bytes or 0) / GIB
+
+
+def test_a_worker_counts_with_its_own_pod_then_with_the_newest_of_its_class() -> None:
+    requests = PlacementRequests(0, "gpu.example.com")
+    first, second, third = workload("a"), workload("b"), workload("c")
+    other = workload("d", accelerator={"memory": "1Gi"})
+    template_gib = host_gib(requests, third)
+    assert requests.learn(first, shown("a", 10, minute=2))
+    assert [host_gib(requests, w) for w in (first, second, third)] == [10, 10, 10]
+    assert host_gib(requests, other) == template_gib
+    assert requests.learn(second, shown("b", 20, minute=1))
+    assert [host_gib(requests, w) for w in (first, second, third)] == [10, 20, 10]
+    requests.forget(first)
+    assert host_gib(requests, third) == 10
+
+
+def test_a_pod_that_is_as_its_template_changes_no_request() -> None:
+    requests = PlacementRequests(0, "gpu.example.com")
+    worker = workload("a")
+    before = requests.of(worker)
+    made = shown("a", 1)
+    spec = worker.spec.template["spec"]
+    made = msgspec.structs.replace(made, spec=msgspec.convert(spec, type(made.spec)))
+    assert not requests.learn(worker, made)
+    assert requests.of(worker) == before
+
+
+def test_workers_of_one_class_have_equal_requests() -> None:
+    requests = PlacementRequests(0, "gpu.example.com")
+    first, second = workload("a"), workload("b")
+    assert requests.equivalence_class(first) == requests.equivalence_class(second)
+    requests.learn(first, shown("a", 10))
+    assert requests.equivalence_class(first) != requests.equivalence_class(second)
+    requests.learn(second, shown("b", 10))
+    assert requests.equivalence_class(first) == requests.equivalence_class(second)
+    assert requests.equivalence_class(workload("c", accelerator={"memory": "junk"})) is None
