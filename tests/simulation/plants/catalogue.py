@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tests.simulation.plants import caches, seats, statuses, triggers
+from tests.simulation.plants import attempts, caches, seats, statuses, triggers
 from tests.simulation.plants.plant import Plant
 
 PLANTS: Sequence[Plant] = (
@@ -133,5 +133,12 @@ PLANTS: Sequence[Plant] = (
         statuses.swept_at_first_sight,
         seed=122,
         failure_pattern=r"lost its seat|lost the seat|deleted before its ledger|deleted with ",
+    ),
+    Plant(
+        "refusals-forgotten",
+        "A node that refused a worker is closed to it for a while",
+        attempts.refusals_forgotten,
+        seed=2,
+        failure_pattern=r"again \d+ s after it was refused there",
     ),
 )
