@@ -155,12 +155,10 @@ async def _release_all(context: ReconcileContext, workload: Workload) -> None:
     got no answer is found on the claim of that booking. The seat of an orphaned Pod stays, and the sweep
     releases it once the Pod has ended.
     """
+    # The live read that showed no owned Pod has updated the cache.
     orphaned = [pod for pod in context.caches.pods_of(workload.uid) if not pod.finished]
-    live = await context.live.pod_of(workload.name)
-    if live is not None and is_pod_of(live, workload.uid) and not live.finished:
-        orphaned.append(live)
     in_use = {claim for pod in orphaned for claim in pod.claim_names}
-    for pod in orphaned[:1]:
+    for pod in orphaned:
         _log.warning("Left an orphaned Pod on its seat", workload=workload, pod=pod.metadata.name)
     held = context.seats(workload)
     for claim in context.local_state.pending_bookings.unanswered.get(workload.uid, ()):
