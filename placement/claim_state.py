@@ -118,7 +118,7 @@ class ClaimState:
     def derive(
         self, devices: Mapping[DeviceID, Device] | None, demands: Iterable[AttributeDemand] = ()
     ) -> DerivedState | None:
-        """Return the derived state, given the devices of the claim's node (None: the node does not count).
+        """Return the derived state, given the devices of the claim's node (None: the node is ignored).
 
         `demands` are those that distinguish devices in the indexes. A claim that has not been seen or has no
         node has no devices.

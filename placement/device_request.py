@@ -127,7 +127,7 @@ def selector(shape: DeviceShape, *, memory_bytes: int, driver: str) -> str:
 def attribute_selector(accepted: AcceptedValues) -> str:
     """Return the CEL expression that selects the devices with one of these values of an attribute.
 
-    CEL compares with the operator of the left side, and only those of literals accept every type.
+    CEL compares with the operator of the left operand, and only the operators of literals accept every type.
     """
     domain, _, identifier = accepted.name.partition("/")
     attributes = f'device.attributes["{domain}"]'

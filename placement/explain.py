@@ -134,7 +134,7 @@ def _no_capacity(catalog: ShapeCatalog, request: PlacementRequest) -> str | None
 
 
 def _words(accepted: AcceptedValues) -> str:
-    """Return an accepted attribute in words, such as `gpu.nvidia.com/productName A or B`."""
+    """Return the text for an accepted attribute, such as `gpu.nvidia.com/productName A or B`."""
     return f"{accepted.name} {' or '.join(value.text for value in accepted.values)}"
 
 

@@ -95,7 +95,7 @@ class Fleet:
         return enabled
 
     def set_slice(self, slice_: DeviceSlice) -> bool:
-        """Add or update a ResourceSlice. Slices of other drivers do not count."""
+        """Add or update a ResourceSlice. Slices of other drivers are ignored."""
         return self._refresh_devices(self._inventory.set_slice(slice_))
 
     def remove_slice(self, name: str) -> bool:
@@ -168,7 +168,7 @@ class Fleet:
     def free_device(self, request: PlacementRequest) -> FreeDevice | None:
         """Return a device that kube-scheduler could allocate to the worker, as far as the fleet shows.
 
-        None if there is none on the nodes that are checked: a limited number of each profile.
+        Only a limited number of nodes of each profile is checked. None if none of them has such a device.
         """
         self._index_demand(request)
         least = minimum_free(request.host)
@@ -240,7 +240,7 @@ class Fleet:
         return check_claim(state, self._node_of(state), request, refusals)
 
     def ignored_pools(self) -> tuple[IgnoredPool, ...]:
-        """Return the device pools that do not count now. The caller logs each once."""
+        """Return the device pools that are ignored now. The caller logs each once."""
         return self._inventory.ignored_pools()
 
     def capacity(self) -> Capacity:
@@ -249,7 +249,7 @@ class Fleet:
         return Capacity(self._catalog.node_count, self._catalog.device_count, ignored_pools)
 
     def unsupported(self) -> tuple[str, ...]:
-        """Return the ways of publishing a device that the driver uses and that do not count."""
+        """Return the unsupported ways of publishing devices that the driver uses."""
         return self._inventory.unsupported()
 
     @property
@@ -285,7 +285,7 @@ class Fleet:
         self._index.update_free(info)
 
     def _replace_pod(self, uid: str, after: PodUse | None) -> bool:
-        """Replace a Pod. Return whether a node that counts, or a claim, is less occupied than before."""
+        """Replace a Pod. Return whether a node in use, or a claim, is less occupied than before."""
         before = self._pods.pop(uid, None)
         infos = [self._node(pod.node) for pod in (before, after) if pod is not None and pod.node]
         free = [info.free for info in infos if info.node_class is not None]
@@ -357,7 +357,7 @@ class Fleet:
             del info.claims[state.name]
 
     def _devices(self, node: str) -> Mapping[DeviceID, Device] | None:
-        """Return the devices of a node, None if the node does not count."""
+        """Return the devices of a node, None if the node is ignored."""
         info = self._nodes.get(node)
         return None if info is None or info.node_class is None else self._inventory.devices(node)
 

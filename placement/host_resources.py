@@ -30,7 +30,7 @@ class HostResources(NamedTuple):
         return HostResources(self[0] - other[0], self[1] - other[1], self[2] - other[2])
 
     def exceeds(self, other: HostResources) -> bool:
-        """Return whether there is more of any resource."""
+        """Return whether any resource is greater than in `other`."""
         return any(mine > theirs for mine, theirs in zip(self, other, strict=True))
 
     def shortage(self, least: HostResources) -> JoinCheck | None:

@@ -1,9 +1,9 @@
 """The devices of each node, assembled from ResourceSlices.
 
 Slices arrive one by one and in any order, and a driver publishes a new generation of a pool slice by slice.
-So a pool counts only by its highest generation, and only while all slices of that generation are present. A
-pool also counts only while its device names are unique: driver, pool and device name identify a device in the
-whole cluster. The inventory does not decide whether a node takes part in placement.
+So only the highest generation of a pool is used, and only while all slices of that generation are present. A
+pool is also ignored while its device names are not unique: driver, pool and device name identify a device in
+the whole cluster. The inventory does not decide whether a node takes part in placement.
 
 A demand for attributes is evaluated once for each device, not once for each decision. Devices differ in
 identifiers that no worker requires, so only the demands that accept a device distinguish it.
@@ -28,7 +28,7 @@ _MULTIPLE_ALLOCATIONS: Final = "devices with allowMultipleAllocations"
 
 
 class IgnoredPool(NamedTuple):
-    """A pool that does not count."""
+    """A pool that is ignored."""
 
     pool: str
     nodes: tuple[str, ...]
@@ -70,7 +70,7 @@ class DeviceSize(NamedTuple):
 
 
 def devices_at_once(sizes: Iterable[DeviceSize]) -> int:
-    """Return how many of these devices can be allocated at the same time, as far as their counters tell.
+    """Return how many of these devices can be allocated at the same time, according to their counters.
 
     The number is an upper bound: the parts of one device may exclude each other in more ways than one counter
     shows. It is exact for equal parts, and for devices without counters.
@@ -86,7 +86,7 @@ def devices_at_once(sizes: Iterable[DeviceSize]) -> int:
 
 
 def _at_once_by_counter(parts: list[DeviceSize]) -> Iterator[int]:
-    """Yield for each counter how many of the parts it allows, the most modest first."""
+    """Yield for each counter how many of the parts it allows, beginning with the smallest parts."""
     all_parts = sum(part.device_count for part in parts)
     amounts: dict[tuple[int, str, int], list[int]] = {}
     for part in parts:
@@ -101,7 +101,7 @@ def _at_once_by_counter(parts: list[DeviceSize]) -> Iterator[int]:
 class Inventory:
     """The pools of one driver, by name and by node.
 
-    `_devices[pool]` exists exactly while the pool counts. It holds every device of the highest generation.
+    `_devices[pool]` exists exactly while the pool is in use. It holds every device of the highest generation.
     """
 
     def __init__(self, driver: str) -> None:
@@ -152,11 +152,11 @@ class Inventory:
         return {key: device for pool in pools for key, device in self._devices[pool].items()}
 
     def has_valid_pool(self, node: str) -> bool:
-        """Return whether the node has a complete, valid pool. A node without one does not count."""
+        """Return whether the node has a complete, valid pool. A node without one is ignored."""
         return node in self._pools_by_node
 
     def sizes(self, node: str) -> tuple[DeviceSize, ...]:
-        """Return the sizes of the node's devices, ascending. Some devices do not count (`Device.counts`)."""
+        """Return the sizes of the node's usable devices (`Device.counts`), ascending."""
         sets = {
             key: number
             for number, key in enumerate(
@@ -181,7 +181,7 @@ class Inventory:
         )
 
     def _draw(self, pool: str, use: CounterUse, sets: Mapping[tuple[str, str], int]) -> Draw:
-        """Return a device's draw. A counter that the pool does not publish has nothing."""
+        """Return a device's draw. A counter that the pool does not publish has the value 0."""
         available = self._counters[pool].get((use.counter_set, use.counter), 0)
         return Draw(sets.get((pool, use.counter_set), -1), use.counter, use.amount, available)
 
@@ -208,7 +208,7 @@ class Inventory:
         )
 
     def unsupported(self) -> tuple[str, ...]:
-        """Return the ways of publishing a device that some slice uses and that do not count."""
+        """Return the unsupported ways of publishing devices that some slice uses."""
         return tuple(sorted(self._unsupported))
 
     @property
@@ -226,7 +226,7 @@ class Inventory:
                 del self._unsupported[word]
 
     def ignored_pools(self) -> tuple[IgnoredPool, ...]:
-        """Return the pools that do not count now, sorted by name."""
+        """Return the pools that are ignored now, sorted by name."""
         return tuple(self._ignored[pool] for pool in sorted(self._ignored))
 
     def _refresh_pool(self, pool: str) -> tuple[str, ...]:

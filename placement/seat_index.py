@@ -1,4 +1,4 @@
-"""The index of claims on nodes that count: by node class and attributes, then in order of preference.
+"""The index of claims on the nodes in use: by node class and attributes, then in order of preference.
 
 A group holds the claims on nodes of one class whose devices meet the same demands. Its tree holds the claims
 that can be joined. Its counts cover all claims by the check that they fail, so that explaining a wait needs
@@ -31,7 +31,7 @@ class BucketKey(NamedTuple):
 class NodeInfo:
     """All facts about one node. `node` is None until the node is seen; its Pods and claims may come first.
 
-    `node_class` is None exactly while the node does not count (contract §2.4: enabled, with a complete pool).
+    `node_class` is None exactly while the node is not in use (contract §2.4: enabled, with a complete pool).
     """
 
     name: str
@@ -98,7 +98,7 @@ def check_attributes(accepted_by: frozenset[AttributeDemand], request: Placement
 
 
 class SeatIndex:
-    """All claims on nodes that count, by group. Groups are never empty."""
+    """All claims on the nodes in use, by group. Groups are never empty."""
 
     def __init__(self) -> None:
         self._groups: dict[GroupKey, ClaimGroup] = {}
@@ -108,7 +108,7 @@ class SeatIndex:
         return iter(self._groups.values())
 
     def add(self, info: NodeInfo, name: str, derived: DerivedState) -> None:
-        """Add a claim on a node. Does nothing if the node does not count."""
+        """Add a claim on a node. Does nothing if the node is not in use."""
         if info.node_class is None:
             return
         key = GroupKey(info.node_class, derived.accepted_by)

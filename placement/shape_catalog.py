@@ -38,7 +38,7 @@ class NodeProfile:
         return devices_at_once(self.sizes)
 
     def counts_by_gib(self, request: PlacementRequest) -> dict[int, int]:
-        """Return how many devices that fit can be had at once, by their size in GiB (rounded up)."""
+        """Return how many fitting devices can be allocated at once, by their size in GiB (rounded up)."""
         fitting: dict[int, list[DeviceSize]] = {}
         for size in self.sizes:
             if size.fits(request):
@@ -54,7 +54,7 @@ class NodeProfile:
 class ShapeCatalog:
     """The enabled nodes with devices, by profile.
 
-    A node that counts is in exactly one profile's list, any other node in none. The lists are sorted by name
+    A node in use is in exactly one profile's list, and any other node in none. The lists are sorted by name
     and never empty.
     """
 
@@ -63,7 +63,7 @@ class ShapeCatalog:
         self._nodes: dict[NodeProfile, list[str]] = {}
 
     def set_node(self, name: str, node_class: NodeClass | None, sizes: tuple[DeviceSize, ...]) -> None:
-        """Store a node. One without a class (not enabled) or without sizes (no devices) does not count."""
+        """Store a node. A node without a class (not enabled) or without sizes (no devices) is not in use."""
         profile = NodeProfile(node_class, sizes) if node_class is not None and sizes else None
         before = self._profile_by_node.get(name)
         if profile == before:

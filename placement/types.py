@@ -140,7 +140,7 @@ class PlacementRequest:
 
 @dataclass(frozen=True, slots=True)
 class PodNeeds:
-    """What the Pod of a worker needs of its node. Admission may have changed what the template asks for."""
+    """What the Pod of a worker requires from its node. Admission may have changed the template's requests."""
 
     host: Amounts
     tolerations: tuple[Toleration, ...]
@@ -295,7 +295,7 @@ class DeviceShape:
 
 
 class FreeDevice(NamedTuple):
-    """A device that no claim of the fleet holds, and the shape that it counts for."""
+    """A device that no claim of the fleet holds, and its shape."""
 
     id: DeviceID
     shape: DeviceShape

@@ -37,9 +37,9 @@ def ledger_reference(claim: str, ledger_uid: str) -> dict[str, str]:
 
 
 def is_own_claim(claim: ResourceClaim) -> bool:
-    """Return whether a claim with a name of ours is one: a ledger owns it, or it makes our request.
+    """Return whether a claim with one of our names is ours: a ledger owns it, or it has our request.
 
-    Somebody may have removed the owner. A claim of others has neither and is never given an owner.
+    Somebody may have removed the owner. A foreign claim has neither, and never gets an owner.
     """
     if any(owner.kind == CLAIM_LEDGERS_KIND for owner in claim.metadata.owner_references):
         return True

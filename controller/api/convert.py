@@ -91,7 +91,8 @@ def tolerations(items: Iterable[core.Toleration]) -> tuple[Toleration, ...]:
 def lasting_tolerations(items: Iterable[core.Toleration]) -> tuple[Toleration, ...]:
     """Convert the tolerations without an end.
 
-    One with `tolerationSeconds` only postpones an eviction, and every Pod is given two of them.
+    A toleration with `tolerationSeconds` only postpones an eviction, and every Pod gets two of them by
+    default.
     """
     return tolerations(item for item in items if item.toleration_seconds is None)
 

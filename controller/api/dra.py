@@ -31,7 +31,7 @@ class CounterSet(ApiStruct, frozen=True):
 
 
 class CounterConsumption(ApiStruct, frozen=True):
-    """`resource/v1 DeviceCounterConsumption`: what a device takes of one counter set."""
+    """`resource/v1 DeviceCounterConsumption`: what a device uses of one counter set."""
 
     counter_set: str
     counters: dict[str, DeviceCapacity] = field(default_factory=dict)

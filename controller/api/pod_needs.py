@@ -1,7 +1,8 @@
-"""What a worker's Pod needs of its node, as the Pod shows it.
+"""What a worker's Pod requires from its node, read from the Pod.
 
-A template shows it only in part: defaults, webhooks and policies add requests, overhead, tolerations, node
-selectors and affinity. Our own affinity terms are no needs: the fleet checks what they say by itself.
+The template is not enough: defaults, webhooks and policies add requests, overhead, tolerations, node
+selectors and affinity. Our own affinity terms are left out, because the fleet checks the same conditions
+itself.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def needs_of(pod: core.Pod, role: str) -> PodNeeds:
 def _node_terms(spec: core.PodSpec, role: str) -> tuple[NodeTerm, ...]:
     """Return the terms of node selector and required affinity, empty if the Pod has only ours.
 
-    Where somebody else changed a term, all are kept as they are: one of them must match.
+    If somebody else changed a term, all terms are kept unchanged: one of them must match.
     """
     required = spec.affinity.node_affinity.required
     terms = () if required is None else _without_pin(tuple(map(_term, required.node_selector_terms)))

@@ -3,9 +3,9 @@
 Only this module builds a `PlacementRequest` or a `SeatRequest`. Selection, booking and explanation therefore
 use the same memory, owner and seat limit (contract §3).
 
-What a Pod needs of its node is read from the Pod, because admission may change what the template asks for. A
-worker that has had no Pod yet counts with the newest Pod of its class, and with its template if there is
-none.
+What a Pod needs of its node is read from the Pod, because admission may change what the template requests. A
+worker that has had no Pod yet is judged by the newest Pod of its class, or by its template if there is no
+such Pod.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ class PlacementRequests:
         return _template_needs(template) if newest is None else newest.needs
 
     def _template(self, workload: Workload) -> _Template | None:
-        """Return what the spec alone makes; `None` if the spec is invalid."""
+        """Return the request that follows from the spec alone; `None` if the spec is invalid."""
         if workload.uid not in self._templates:
             try:
                 request = self._build(workload)
@@ -211,7 +211,7 @@ class PlacementRequests:
         )
 
     def forget(self, workload: Workload) -> None:
-        """Drop the request of a deleted Workload. What its Pod showed still counts for its class."""
+        """Drop the request of a deleted Workload. What its Pod showed still applies to its class."""
         for by_uid in (self._templates, self._own_needs, self._requests):
             by_uid.pop(workload.uid, None)
 

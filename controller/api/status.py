@@ -1,7 +1,7 @@
 """Compute the merge patch from the current status of a Workload to a StatusUpdate.
 
-Pure. A write is due only if the phase, the reason, the assignment or condition `Placed` changes. Names and
-counts are included in a due write, so that an idle worker causes no writes (contract §5.11).
+Pure. A write is due only if the phase, the reason, the assignment or the condition `Placed` changes. Names
+and counts are included in a due write, so that an idle worker causes no writes (contract §5.11).
 """
 
 from __future__ import annotations

@@ -132,8 +132,8 @@ def used_claims(pod: AnyPod) -> Iterable[str]:
 def controlling_workload(pod: AnyPod) -> OwnerReference | None:
     """Return the controller reference of a Pod if it names a Workload of our API group.
 
-    A Pod that lost it, for example because its Workload was deleted with `--cascade=orphan`, is still its
-    Workload's: the annotation names it, and the Pod still holds the seat.
+    A Pod may lose that reference, for example if its Workload is deleted with `--cascade=orphan`. It still
+    belongs to the Workload, which the annotation names, and still holds the seat.
     """
     if isinstance(pod, ForeignPod):
         return None
@@ -152,7 +152,7 @@ def is_pod_of(pod: AnyPod, workload_uid: str) -> bool:
 
 
 async def freeze_when_synced(caches: Caches) -> None:
-    """After every first list, collect garbage once and exclude what is left from later collections.
+    """Once all first lists are cached, collect garbage, and exclude what remains from later collections.
 
     A collection stops the event loop, for a tenth of a second in a process that caches a hundred thousand
     Pods. The objects of the first lists live as long as the process. A frozen object is still freed when its

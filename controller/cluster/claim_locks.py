@@ -1,8 +1,8 @@
 """Locks that, as a rule, serialize this process's bookings and releases on one claim.
 
-Compare-and-swap already separates processes and needs no order. Within one process it would only cause races:
-of ten workers activated for one free seat, nine lose every round, and the oldest may lose each time. These
-locks are granted in order of arrival.
+Between processes, compare-and-swap is enough, and needs no order. Within one process it would only cause
+races: of ten workers activated for one free seat, nine lose every round, and the oldest may lose each time.
+These locks are granted in order of arrival.
 
 A holder whose requests hang must not block the next one. After `HOLD_SECONDS` the next holder proceeds
 concurrently and may race with it. The k-th waiter therefore waits at most k times that long, and never longer

@@ -104,7 +104,7 @@ class FleetUpdater:
             self._refresh_claim(old.claim_name)
 
     def _learn(self, workload: Workload, pod: Pod) -> None:
-        """Update the requests that follow from the worker's Pod, and what depends on them."""
+        """Update the requests that follow from a worker's Pod, and everything that depends on them."""
         known_keys = self._requests.label_keys
         if pod.metadata.name != pod_name(workload.name) or not self._requests.learn(workload, pod):
             return

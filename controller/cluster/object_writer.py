@@ -1,8 +1,8 @@
 """Every write of the controller outside the ledgers, each with its precondition.
 
 The answer to a write enters the cache at once, so that the next decision sees it. After a conflict, the
-Workload or Pod is read and enters the cache too: its watch event may be late, and a label edit activates no
-worker.
+Workload or Pod is read, and the result enters the cache too. Its watch event may be late, and a label edit
+activates no worker.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class ObjectWriter:
         return pod
 
     async def delete_pod(self, pod: Pod, *, on_version: bool = False) -> bool:
-        """Delete a Pod by its UID, with its own grace period. Return whether the answer shows it gone.
+        """Delete a Pod by its UID, with its own grace period. Return whether the answer proves it gone.
 
         With `on_version` the delete applies only to the version that was read. Raises `Conflict` if the Pod
         has changed since, or if the server refuses with 409 although the Pod exists.

@@ -49,7 +49,7 @@ class HandOffLatency:
             self._freed.extend([anyio.current_time()] * seats)
 
     def record_activated(self, keys: Sequence[ObjectKey]) -> None:
-        """Record that these workers were activated, oldest first. Remaining freed seats do not count."""
+        """Record that these workers were activated, oldest first. Remaining freed seats are dropped."""
         for key in keys:
             if self._freed and key not in self._pending:
                 self._pending[key] = self._freed.popleft()

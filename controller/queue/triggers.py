@@ -244,7 +244,7 @@ class QueueTriggers:
 
 
 def _finalizers_matter(old: Workload, new: Workload) -> bool:
-    """Return whether our finalizer was lost, or a deletion may go on."""
+    """Return whether our finalizer was lost, or a deletion can continue."""
     before, after = old.metadata.finalizers, new.metadata.finalizers
     return before != after and (new.deleting or FINALIZER not in after)
 

@@ -1,8 +1,8 @@
 """Contract §5.7: abandon an allocated claim that keeps refusing the worker's Pod.
 
 The allocation pins the Pod to a node where it does not fit (full host, cordon, taint, or a reason that the
-fleet does not model), and kube-scheduler never moves it. The worker gives up its seat, and its own claim asks
-next. It does so at once if the claim moved to a node or device that can never hold this worker.
+fleet does not model), and kube-scheduler never moves it. The worker gives up its seat, and creates a claim of
+its own next. It gives up at once if the claim moved to a node or device that can never hold this worker.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ def _next_hold(before: _Hold | None, range_seconds: tuple[float, float], now_sec
 
 @dataclass(frozen=True)
 class _RefusingNode:
-    """A node that refused a worker, as it was then."""
+    """A node that refused a worker, with its properties at that time."""
 
     profile: NodeProfile | None
     ended_workers: int
@@ -90,8 +90,8 @@ class PlaceHolds:
     def add(self, worker_uid: str, claim: ResourceClaim) -> None:
         """Close the node of a claim whose place has just refused the worker; each time for twice as long.
 
-        The worker's own claim is next: kube-scheduler knows more than this controller. From the second
-        refusal on, its seats are also 2 to 30 minutes apart.
+        The worker's own claim comes next, because kube-scheduler knows more than this controller. From the
+        second refusal on, the worker also gets its next seat only after 2 to 30 minutes.
         """
         worker = self._workers.setdefault(worker_uid, _RefusedWorker())
         now_seconds = self._monotonic()
@@ -112,7 +112,7 @@ class PlaceHolds:
         self._closed_claims[claim.metadata.uid] = (claim, hold)
 
     def record_asked(self, worker_uid: str) -> None:
-        """Record that the worker's own claim got no device, or cannot ask: a seat may be next."""
+        """Record that the worker's own claim got no device, or cannot be created: a seat may be next."""
         if worker_uid in self._workers:
             self._workers[worker_uid].asks_first = False
 
@@ -152,7 +152,7 @@ class PlaceHolds:
             self.add(after.uid, claim)
 
     def record_ended(self, node: str) -> None:
-        """Open a node again to all that it refused: a worker of ours there has ended."""
+        """Open a node again to all workers that it refused, because a worker of ours there has ended."""
         self._ended_workers[node] += 1
 
     def forget(self, worker_uid: str) -> None:
@@ -170,7 +170,7 @@ class PlaceHolds:
         return frozenset(uid for uid, (_, hold) in held if now_seconds < hold.until_seconds)
 
     def _profile(self, name: str) -> NodeProfile | None:
-        """Return what kube-scheduler and kubelet judge a node by, as far as the node shows it."""
+        """Return the visible properties by which kube-scheduler and the kubelet judge a node."""
         node = self._caches.nodes.store.get(ObjectKey("", name))
         if node is None:
             return None
@@ -251,7 +251,7 @@ class RejectionBackoff:
 
 
 class RefusedDevices:
-    """How long kube-scheduler has refused the Pod of each worker beside the same free device."""
+    """The time for which kube-scheduler has refused each worker's Pod although the same device is free."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
@@ -261,7 +261,7 @@ class RefusedDevices:
         return f"<RefusedDevices workers={len(self._seen)}>"
 
     def observe(self, worker_uid: str, device: FreeDevice | None) -> float:
-        """Record which device is free while the Pod is refused. Return for how many seconds it has been."""
+        """Record which device is free while the Pod is refused. Return how many seconds it has been free."""
         if device is None:
             self.forget(worker_uid)
             return 0.0

@@ -58,7 +58,7 @@ async def _fence(context: ReconcileContext, workload: Workload, booked: Assignme
 
     A live read without the assignment proves nothing: an unanswered write of ours, or a write of another
     process, may still be in flight. A further write makes such writes conflict. Raises `ContendedError` if
-    that write fails, too; the next reconcile then adopts the seat.
+    that write fails too; the next reconcile then adopts the seat.
     """
     live = await context.read_live(workload)
     if live is None or live.status.claim_name == booked.claim or live.deleting or live.terminal:

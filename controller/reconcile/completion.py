@@ -1,8 +1,8 @@
 """Contract §5.12: handle a finished Pod, which has either ended or been lost.
 
-It has ended only if nothing removed it. The terminal status is then written first, so that it records where
-the worker ran before its seat is released. A lost Pod is replaced, and its seat stays booked for the next
-one.
+It has ended only if nothing removed it. The terminal status is then written first, because it records where
+the worker ran. After that its seat is released. A lost Pod is replaced, and its seat stays booked for the
+next one.
 """
 
 from __future__ import annotations

@@ -57,9 +57,9 @@ class AllocationTimes:
 
 
 class Nominations:
-    """The time since which each worker's Pod has had a `nominatedNodeName`, as far as this process saw it.
+    """The time when this process first saw a `nominatedNodeName` on each worker's Pod.
 
-    The age counts from the first name: whoever writes another one every minute delays the worker no longer.
+    The age counts from the first name, so that a new name every minute does not delay the worker further.
     """
 
     def __init__(self, monotonic: Callable[[], float]) -> None:

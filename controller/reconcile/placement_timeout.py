@@ -29,7 +29,7 @@ EXPIRED = Result()
 
 
 async def enforce(context: ReconcileContext, key: ObjectKey, result: Result) -> Result:
-    """Fail a worker that has timed out; otherwise return `result`, due no later than the timeout."""
+    """Fail a worker that has timed out; otherwise return `result`, requeued by the timeout at the latest."""
     workload = context.caches.workloads.store.get(key)
     if workload is None or workload.deleting or workload.terminal or key not in context.scheduling_queue:
         return result

@@ -29,7 +29,8 @@ from ledger.state import ClaimLedger, SeatRef
 async def repair(context: ReconcileContext, scope: Scope) -> Result | None:
     """Make status and ledger, and the Pod if there is one, name the same assignment.
 
-    A Pod that the worker has left can never run. It wins nothing, and its seat is recorded until it is gone.
+    A Pod that the worker has left can never run. It has no precedence, and its seat stays booked until it is
+    gone.
     """
     left = scope.pod
     if left is None or not is_left(left, scope.workload):

@@ -105,10 +105,10 @@ async def report_no_capacity(
 
 
 def _refused_devices(context: ReconcileContext, request: PlacementRequest, pod: Pod | None) -> str:
-    """Return which free devices kube-scheduler refuses. Empty if there are none, or none for long enough.
+    """Return which free devices kube-scheduler has refused for long enough, empty if there are none.
 
-    The selectors of the DeviceClass are not evaluated, and claims of others are not read. The text of
-    kube-scheduler decides nothing but this sentence.
+    The selectors of the DeviceClass are not evaluated, and claims of others are not read. The message of
+    kube-scheduler affects only this sentence.
     """
     message = pod.scheduled.message if pod is not None and pod.scheduled is not None else ""
     device = context.fleet.free_device(request) if _DEVICES_REFUSED in message else None

@@ -1,8 +1,9 @@
 """Contract §5.14: release what crashes, manual edits and removed finalizers left behind.
 
-The sweep runs at the start and every ten minutes. An object that looks orphaned must still do so, by its UID,
-two minutes later, well after any reconcile has timed out. Then live reads must agree. A ledger that holds a
-seat of an existing Workload that has not ended is never swept: that Workload is reconciled instead.
+The sweep runs at the start and every ten minutes. An object is released only if the object with the same UID
+still looks orphaned two minutes later, when any reconcile has timed out. Then live reads must agree. A ledger
+that holds a seat of an existing Workload that has not ended is never swept: that Workload is reconciled
+instead.
 """
 
 from __future__ import annotations

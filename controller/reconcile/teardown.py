@@ -129,7 +129,7 @@ async def release_if_pod_gone(
 async def _delete_pods(context: ReconcileContext, workload: Workload) -> Pod | None:
     """Delete all Pods that this UID owns; returns one that still exists, `None` if a live read shows none.
 
-    A Pod without its owner reference was orphaned (`--cascade=orphan`): it goes on.
+    A Pod without its owner reference was orphaned (`--cascade=orphan`): it keeps running.
     """
     for pod in _owned_pods(context, workload):
         if pod.metadata.deletion_timestamp is None:

@@ -78,7 +78,7 @@ def is_unschedulable(pod: Pod) -> bool:
 
 
 def is_left(pod: Pod, workload: Workload) -> bool:
-    """Return whether the worker has moved on: the Pod can never run, and is of an earlier assignment."""
+    """Return whether the worker has left this Pod: it can never run, and has an earlier assignment."""
     return pod.never_runs and assignment_on(pod, workload) != assignment_of(workload)
 
 
@@ -87,10 +87,10 @@ def verdict_delay_seconds(
 ) -> float:
     """Return how long a refusal must still last before the worker acts on it; 0 if it acts now.
 
-    The refusal of an unallocated claim's Pod counts at once. On an allocated claim it must outlast the
-    back-off of kube-scheduler: until then its cache may only lag behind this one, or a Pod there may be
-    ending. While kube-scheduler binds, the Pod still carries its earlier refusal. That is so while a node is
-    nominated, and after an allocation that is younger than the refusal.
+    On an unallocated claim, the worker acts at once. On an allocated claim, the refusal must outlast the
+    back-off of kube-scheduler: until then the scheduler's cache may lag, or a Pod there may be ending. While
+    kube-scheduler binds, the Pod still carries its earlier refusal. This is the case while a node is
+    nominated, and after an allocation that is newer than the refusal.
     """
     state = context.local_state
     milestones = (Milestone.POD_CREATED, Milestone.POD_SCHEDULED_CHANGED)
@@ -209,7 +209,7 @@ async def _reject(context: ReconcileContext, workload: Workload, message: str) -
 
 
 def _changed_by_admission(created: Pod, workload: Workload) -> str:
-    """Return what of ours the created Pod lacks, empty if it can run this worker's assignment."""
+    """Return which of our parts the created Pod lacks, empty if it can run this worker's assignment."""
     wanted, found = assignment_of(workload), assignment_on(created, workload)
     if found.claim != wanted.claim:
         return f"the entry {REQUEST_NAME} of spec.resourceClaims"
@@ -233,7 +233,7 @@ async def _read_back(context: ReconcileContext, workload: Workload) -> Result | 
 
 
 def _required_node(context: ReconcileContext, workload: Workload) -> str:
-    """Return the node of a claim of others, so that this Pod never fetches that claim a device elsewhere."""
+    """Return the node of another worker's claim: this Pod must not get that claim a device elsewhere."""
     name = workload.status.claim_name
     claim = None if name in own_claim_names(workload) else context.claim(name)
     return "" if claim is None else convert.claim_node(claim)

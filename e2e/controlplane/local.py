@@ -196,7 +196,7 @@ class ControlPlane(Cluster):
             return _answers(etcd)
 
     def _apiserver_ready(self) -> bool:
-        """Ask as this run's administrator. Another server on the port has another certificate and token."""
+        """Probe as this run's administrator. Another server on the port has another certificate and token."""
         if not self._layout.certificate_complete:
             return False
         if not self.admin_kubeconfig.exists():

@@ -38,7 +38,7 @@ class Running(Protocol):
     """A running controller, as a process or a Deployment."""
 
     def stop(self) -> int:
-        """Stop it and return its exit status, the highest one of several processes."""
+        """Stop the controller and return its exit status: the highest one if it has several processes."""
 
 
 class ControllerProcess:

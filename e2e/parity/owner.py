@@ -1,4 +1,4 @@
-"""The owner of a cluster in a case: makes rules of admission, and removes them.
+"""The owner of a cluster in a case, who adds admission rules and removes them.
 
 The real control plane gets the objects of the rules. A simulated one gets rules of its own
 (`tests.simulation.simulated_owner`).
@@ -56,7 +56,7 @@ class Owner(Protocol):
 
 
 class RealOwner:
-    """The owner of a real cluster. Its API server learns of a rule by a watch, so each rule is awaited."""
+    """The owner of a real cluster. Its API server reads rules through a watch, so each rule is awaited."""
 
     def __init__(self, api: Api) -> None:
         self._api = api

@@ -72,7 +72,7 @@ class Script:
         return await self._record(f"create {name}", call)
 
     async def dry_run(self, resource: AnyResource, body: Document) -> None:
-        """Record the answer to a dry run of a creation, without the version that it lacks."""
+        """Record the answer to a dry run of a creation. It has no version."""
         answer = await self._send(resource, body, dry_run=True)
         shown = PROJECTIONS[resource.kind](answer.document)
         self.note(f"dry run {body['metadata']['name']}: {_text(shown)}")
@@ -80,7 +80,7 @@ class Script:
     async def refused(
         self, resource: AnyResource, body: Document, *, dry_run: bool = False, words: bool = True
     ) -> None:
-        """Record a refused creation with the server's words."""
+        """Record a refused creation with the server's message."""
         what = f"{'dry run' if dry_run else 'create'} {body['metadata']['name']}"
         try:
             await self._send(resource, body, dry_run=dry_run)

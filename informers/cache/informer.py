@@ -68,8 +68,8 @@ class InformerStatistics:
 class SharedInformer(Generic[T]):
     """The objects of one resource, in `namespace` (empty: all namespaces), that `selectors` select.
 
-    `selects` is the same selection as a predicate, because writes are answered for any object. `indexes` are
-    the store's. `rng` adds jitter to timeouts and pauses. Example::
+    `selects` is the same selection as a predicate, for the objects in responses to writes. `indexes` are the
+    store's. `rng` adds jitter to timeouts and pauses. Example::
 
         pods = SharedInformer(api, PODS, rng=rng, indexes={"node": lambda pod: [pod.node_name]})
         pods.on_change(lambda old, new: print(old, "->", new))

@@ -1,7 +1,7 @@
 """The Event object (`events.k8s.io/v1`): the body that creates it, and the patch of its series.
 
-The API server makes everything immutable except `series`, so a repeat can change nothing else. Values that
-the server would reject are prevented here if possible: notes that are too long, invalid names. Events are
+The API server makes everything immutable except `series`, so a repeat can change nothing else. Where
+possible, this module prevents values that the server would reject: long notes and invalid names. Events are
 never read, so only their identity is decoded.
 """
 

@@ -88,7 +88,7 @@ class EventSeriesCache:
 
 
 class ObjectRateLimits:
-    """Limits per object: `burst` events at once, then one every `refill_seconds`. `objects_max` are kept."""
+    """Rate limits of up to `objects_max` objects: `burst` events at once, then one every `refill_seconds`."""
 
     def __init__(self, *, burst: int, refill_seconds: float, objects_max: int) -> None:
         self._burst_seconds = burst * refill_seconds

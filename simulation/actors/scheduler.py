@@ -252,7 +252,7 @@ def _claim_keys(pod: Record) -> list[ObjectKey]:
 
 
 def _node_changed(change: Change) -> bool:
-    """Return whether a Node changed in a way that scheduling depends on; heartbeats do not count."""
+    """Return whether a Node changed in a way that scheduling depends on; heartbeats are ignored."""
 
     def relevant(record: Record) -> tuple[object, ...]:
         status = record.document.get("status") or {}

@@ -1,4 +1,4 @@
-"""Attempts to place a worker: few of them, none that lasts where it was refused, each on a device that fits.
+"""Attempts to place a worker: they are few, use devices that fit, and do not repeat where it was refused.
 
 `AttemptChecker` counts the Pods and probes of each process (contract §8.13, contract §8.14), and finds a
 worker that is placed again at once where it was refused (contract §8.12). `attempt_violations` checks a
@@ -160,7 +160,7 @@ def _small_devices(
 
 
 def _profile(node: Record) -> Document:
-    """Return what a node refuses by, as far as it shows it."""
+    """Return the visible properties of a node by which it may refuse a Pod."""
     document = node.document
     shown: Document = {"spec": document.get("spec"), "labels": node.metadata.get("labels")}
     return {**shown, "allocatable": (document.get("status") or {}).get("allocatable")}

@@ -25,7 +25,7 @@ def owner_uid(pod: Document) -> str:
 
 
 def has_ended(pod: Document) -> bool:
-    """Return whether a Pod runs no longer: its phase is final, or it was deleted before it was bound.
+    """Return whether a Pod no longer runs: its phase is final, or it was deleted before it was bound.
 
     The API server refuses to bind a Pod that is being deleted.
     """
@@ -48,7 +48,7 @@ def assignment_of_pod(pod: Document) -> tuple[Any, Any]:
 
 
 def pod_events(pod: Document) -> frozenset[str]:
-    """Return what has happened to a Pod, in the words of the coverage points."""
+    """Return what has happened to a Pod, as names of coverage points."""
     status = pod["status"]
     reasons = {
         (each["type"], each["status"]): each.get("reason", "") for each in status.get("conditions") or ()

@@ -44,12 +44,12 @@ class SimulatedProcess:
         return f"<SimulatedProcess {self.client.identity} {self.controller!r}>"
 
     async def stop(self) -> None:
-        """Stop it gracefully, as SIGTERM does; return when it has ended."""
+        """Stop the controller gracefully, as SIGTERM does; return when it has ended."""
         self._stop.set()
         await self._ended.wait()
 
     async def crash(self) -> None:
-        """End it as SIGKILL does: no call of its clean-up code reaches the server."""
+        """End the controller as SIGKILL does: no call of its clean-up code reaches the server."""
         self.client.crash()
         self._scope.cancel()
         await self._ended.wait()

@@ -60,7 +60,7 @@ class ControllerProcess:
         raise self._failed(f"the controller did not start reconciling within {START_SECONDS:g} s")
 
     async def stop(self) -> None:
-        """Stop it with SIGTERM. Raises `DemoFailed` if it exits with an error or has logged one."""
+        """Stop the controller with SIGTERM. Raises `DemoFailed` if it exits with or has logged an error."""
         self.require_alive()
         self._process.send_signal(signal.SIGTERM)
         with anyio.move_on_after(STOP_SECONDS):

@@ -78,7 +78,7 @@ def pod_uid(cluster: SimulatedCluster, name: str) -> str:
 
 
 def assert_sound(cluster: SimulatedCluster, name: str) -> None:
-    """Assert that seat, status and Pod of a worker name one assignment."""
+    """Assert that the seat, status and Pod of a worker name the same assignment."""
     status, pod, seat = cluster.workloads.status(name), cluster.workloads.pod(name), seat_of(cluster, name)
     assert pod is not None
     assert seat is not None

@@ -1,4 +1,4 @@
-"""Devices as drivers publish them: each counts as for kube-scheduler, or the status states why not."""
+"""Devices as drivers publish them: each is used as by kube-scheduler, or the status states why not."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def device_of(cluster: SimulatedCluster, name: str) -> str:
 async def test_a_worker_gets_only_a_device_with_the_attribute(
     cluster: SimulatedCluster, key: str, value: str | int
 ) -> None:
-    """Devices without the attribute, or with a value of another type, disturb nothing."""
+    """Devices without the attribute, or with a value of another type, cause no error."""
     others: list[str | int] = ["other", 1, False]
     publish(
         cluster,
@@ -291,7 +291,7 @@ async def test_a_device_that_is_refused_for_other_reasons_does_not_name_the_clas
 
 
 def parts(cluster: SimulatedCluster) -> None:
-    """One GPU of 80Gi, as a whole (twice) or in halves, which draw on the same counters."""
+    """One GPU of 80Gi, published as a whole (twice) and in halves, which all use the same counters."""
 
     def part(name: str, memory: str) -> Document:
         draw = {"counterSet": "gpu-0", "counters": {"memory": {"value": memory}}}

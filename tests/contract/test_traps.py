@@ -103,7 +103,7 @@ async def test_a_seat_in_a_foreign_ledger_does_not_block_deletion(cluster: Simul
 async def test_a_foreign_claim_with_our_own_claim_name_is_skipped(
     cluster: SimulatedCluster,
 ) -> None:
-    """If the worker waited for it as for a terminating claim of ours, it would wait forever."""
+    """A worker that waited for the foreign claim, as for a terminating claim of ours, would wait forever."""
     cluster.fleet.add_nodes(1)
     cluster.workloads.submit(workload("worker"))
     uid = cluster.server.get(WORKLOADS, "worker", NAMESPACE).uid

@@ -162,7 +162,7 @@ def status(code: int, reason: str) -> tuple[int, dict[str, Any]]:
 
 @contextmanager
 def serve_api(server: FakeApiServer) -> Iterator[FakeApiServer]:
-    """Serve it on a loopback port."""
+    """Serve the fake API on a loopback port."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"

@@ -29,8 +29,8 @@ class ChangedPods(Rule):
 def default_requests(**requests: str) -> Edit:
     """Set requests that a container lacks, as a LimitRange with `defaultRequest` does.
 
-    Source: `plugin/pkg/admission/limitranger` of `k8s.io/kubernetes`. It treats init containers alike, and
-    says what it set in an annotation.
+    Source: `plugin/pkg/admission/limitranger` of `k8s.io/kubernetes`. It treats init containers in the same
+    way, and records what it set in an annotation.
     """
 
     def edit(pod: Document) -> None:

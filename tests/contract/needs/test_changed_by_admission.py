@@ -1,4 +1,4 @@
-"""Admission may add to a worker's Pod without effect. What it removes is reported, with back-off."""
+"""Additions by admission to a worker's Pod have no effect. Removals are reported, with back-off."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What counts as a worker's: nothing outside the workers' namespace, and a Pod that lost its owner."""
+"""Which Pods belong to a worker: none outside the workers' namespace, but also one that lost its owner."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a Pod shows counts, not its template: admission adds requests, tolerations, selectors and affinity."""
+"""The Pod counts, not its template: admission adds requests, tolerations, selectors and affinity."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ async def test_workers_whose_pods_are_larger_than_their_templates_run_on_a_node_
 
 
 async def test_a_seat_counts_with_what_the_pod_requests(cluster: SimulatedCluster) -> None:
-    """The Pod of the second seat is larger than its template, and not bound when the third worker comes."""
+    """The Pod of the second seat is larger than its template, and unbound when the third worker is created."""
 
     def change(spec: Document) -> None:
         spec["overhead"] = {"memory": "200Gi"}
@@ -112,7 +112,7 @@ async def test_a_seat_counts_with_what_the_pod_requests(cluster: SimulatedCluste
 async def test_a_toleration_that_a_policy_adds_opens_the_nodes(
     cluster: SimulatedCluster, *, exclusive_first: bool
 ) -> None:
-    """A worker without a Pod counts with the newest Pod of its class, any other with its own."""
+    """A worker without a Pod is judged by the newest Pod of its class, any other worker by its own Pod."""
 
     def change(spec: Document) -> None:
         spec.setdefault("tolerations", []).append(TOLERATION)

@@ -1,4 +1,4 @@
-"""What the controller wrote and somebody removed returns, and nothing of others is taken for it."""
+"""Removed metadata of the controller is restored, and no object of others is mistaken for its own."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ async def test_the_owners_that_others_added_stay(cluster: SimulatedCluster) -> N
 async def test_a_claim_of_others_with_a_name_of_ours_is_never_given_an_owner(
     cluster: SimulatedCluster,
 ) -> None:
-    """Somebody deletes the claim of a worker, and creates one of that name for a purpose of his own."""
+    """Somebody deletes the claim of a worker, and creates a claim with that name for another purpose."""
     async with simulated_controller(cluster, SETTINGS):
         cluster.fleet.add_nodes(1)
         await submit(cluster, "first")

@@ -26,7 +26,7 @@ DISK = "ephemeral-storage"
 
 @pytest.fixture(autouse=True)
 def _disks_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    """kube-scheduler refuses a node with too little disk; the simulated one leaves that out."""
+    """kube-scheduler refuses a node with too little disk space; the simulated scheduler does not check it."""
 
     def refusals(pod: Document, request: Amounts, node: Record, use: Use) -> Iterator[str]:
         yield from rejections(pod, request, node, use)
@@ -45,7 +45,7 @@ def set_disk(cluster: SimulatedCluster, node: str, size: str) -> None:
 
 
 async def furnish(cluster: SimulatedCluster, claims: int) -> None:
-    """Nodes with small disks and one worker that shares on each; then a free node with a large disk."""
+    """Add nodes with small disks and one sharing worker each, and then a free node with a large disk."""
     names = [f"small-{number:02}" for number in range(claims)]
     cluster.fleet.ensure_device_class()
     for name in names:
@@ -81,7 +81,7 @@ async def test_the_free_device_is_tried_in_time(cluster: SimulatedCluster, claim
 
 
 async def test_without_a_time_limit_it_comes_to_an_end(cluster: SimulatedCluster) -> None:
-    """With 16 claims that refuse and no time limit, the worker runs within some hours, not never."""
+    """With 16 claims that refuse the worker and no time limit, the worker still runs within some hours."""
     settings = Settings(leader_elect=False, placement_timeout_seconds=0.0)
     async with simulated_controller(cluster, settings):
         await furnish(cluster, 16)

@@ -102,7 +102,7 @@ async def test_a_refusal_with_a_timestamp_in_the_future_counts_from_its_observat
 async def test_a_nominated_node_delays_the_worker_for_a_bounded_time(
     cluster: SimulatedCluster, with_conditions: bool, seconds: float
 ) -> None:
-    """kube-scheduler nominates a node before it binds; a name that leads to nothing holds nobody."""
+    """kube-scheduler nominates a node before it binds; a nomination without a result holds up no worker."""
     often = settings_with(placement_timeout_seconds=0.0, retry_interval_seconds=5.0)
     async with simulated_controller(cluster, often):
         cluster.fleet.add_nodes(1)

@@ -247,7 +247,7 @@ async def test_a_worker_leaves_a_joined_claim_without_a_device_for_its_own_claim
 
 
 async def test_every_seat_is_checked_again_after_its_claim_moved(cluster: SimulatedCluster) -> None:
-    """The claim got a device on a node that refuses the role of one worker, which moves at once."""
+    """The claim got a device on a node that does not accept the role of one worker, so this worker moves."""
     cluster.fleet.add_nodes(1, NodeShape(roles=("trainer", "sampler")))
     invariants = InvariantChecker(cluster)
     async with simulated_controller(cluster):

@@ -57,7 +57,7 @@ class Script:
 
 @asynccontextmanager
 async def running(runner: ReconcileRunner[str]) -> AsyncIterator[None]:
-    """Run it during the block, then stop it, so that an error of the runner is raised."""
+    """Run the runner during the block, and then stop it, so that its error is raised."""
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(runner.run)
         yield

@@ -1,4 +1,4 @@
-"""Bugs planted in what attempts teach: where a refused or lost worker goes next, and what its Pod needs."""
+"""Bugs planted in the use of failed attempts: where a worker is placed next, and what its Pod needs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def refusals_forgotten() -> AbstractContextManager[None]:
 
 
 def needs_of_the_template() -> AbstractContextManager[None]:
-    """What admission adds to a Pod does not count."""
+    """Additions by admission to a Pod are ignored."""
 
     def learn(_self: PlacementRequests, _workload: Workload, _pod: Pod) -> bool:
         return False
