@@ -88,7 +88,7 @@ async def test_workers_whose_pods_are_larger_than_their_templates_run_on_a_node_
 
 
 async def test_a_seat_counts_with_what_the_pod_requests(cluster: SimulatedCluster) -> None:
-    """The Pod of the second seat is larger than its template, and unbound when the third worker is created."""
+    """The Pod of the second seat is larger than its template, and unbound when a third worker is created."""
 
     def change(spec: Document) -> None:
         spec["overhead"] = {"memory": "200Gi"}

@@ -1,1 +1,1 @@
-"""Tests of places that refuse a worker, and of the moves that follow."""
+"""Tests of nodes and claims that refuse a worker, and of the placements that follow."""

@@ -1,4 +1,4 @@
-"""A refused Pod carries a nominatedNodeName, left over or written by an autoscaler."""
+"""A refused Pod has a `nominatedNodeName`, which is left over or was written by an autoscaler."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_a_seat_that_becomes_free_is_taken_all_the_same(cluster: SimulatedCluster) -> None:
-    """A nomination that leads to nothing delays a worker for some minutes at most: it gets the free seat
-    well within the time limit. (A nomination that is used within moments may be respected.)"""
+    """An unused nomination delays a worker for some minutes at most: the worker gets the free seat well within the time limit. (A nomination that is used within moments may be respected.)"""
     settings = Settings(leader_elect=False, max_seats_per_claim=2)
     async with simulated_controller(cluster, settings):
         cluster.fleet.add_nodes(1)

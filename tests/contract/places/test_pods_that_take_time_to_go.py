@@ -1,4 +1,4 @@
-"""A webhook puts a finalizer on every Pod; it is taken off a while after the deletion."""
+"""A webhook adds a finalizer to every Pod. It is removed some time after the Pod's deletion."""
 
 from __future__ import annotations
 
@@ -40,8 +40,7 @@ async def let_go(cluster: SimulatedCluster) -> None:
 
 
 async def test_a_worker_leaves_a_claim_that_refuses_it(cluster: SimulatedCluster) -> None:
-    """The decision to leave a place outlives a Pod that takes a moment to go: with a device free elsewhere
-    the worker runs there within ten minutes."""
+    """The decision to leave a claim holds even if its Pod is deleted slowly: the worker runs on a free device elsewhere within ten minutes."""
     settings = Settings(leader_elect=False, placement_timeout_seconds=0.0)
     async with (
         simulated_controller(cluster, settings, interceptor=webhook),

@@ -1,4 +1,4 @@
-"""Shared claims on nodes that refuse a worker for a reason that is not modelled, such as a small disk."""
+"""Shared claims on nodes that refuse a worker for a reason that the fleet does not model, such as a small disk."""
 
 from __future__ import annotations
 
@@ -70,8 +70,7 @@ def hungry(name: str) -> Document:
 
 @pytest.mark.parametrize("claims", [2, 3, 16])
 async def test_the_free_device_is_tried_in_time(cluster: SimulatedCluster, claims: int) -> None:
-    """However many claims refuse the worker for a reason that the controller does not know: it gets the
-    free device within the time limit for placement, 15 minutes, with two of them within 5."""
+    """Claims may refuse the worker for a reason that the controller does not know. However many they are, the worker gets the free device within the placement timeout of 15 minutes, and within 5 minutes if they are two."""
     async with simulated_controller(cluster, Settings(leader_elect=False)):
         await furnish(cluster, claims)
         cluster.workloads.submit(hungry("worker"))
@@ -94,7 +93,7 @@ async def test_without_a_time_limit_it_comes_to_an_end(cluster: SimulatedCluster
 async def test_the_free_device_needs_at_most_two_attempts(
     cluster: SimulatedCluster, strategy: PlacementStrategy
 ) -> None:
-    """After one refusal the worker's own claim asks kube-scheduler, which knows where it fits."""
+    """After one refusal the worker gets its own claim, and kube-scheduler knows where it fits."""
     settings = Settings(leader_elect=False, placement_strategy=strategy)
     async with simulated_controller(cluster, settings):
         await furnish(cluster, 4)
@@ -106,7 +105,7 @@ async def test_the_free_device_needs_at_most_two_attempts(
 
 
 async def test_without_a_free_device_the_attempts_become_rare(cluster: SimulatedCluster) -> None:
-    """Sixteen nodes refuse: the worker waits with its own claim, 2, 4, ... 30 minutes between two seats."""
+    """Sixteen nodes refuse the worker. It waits with its own claim, 2, 4, ... 30 minutes between two seats."""
     settings = Settings(leader_elect=False, placement_timeout_seconds=0.0)
     async with simulated_controller(cluster, settings):
         await furnish(cluster, 16)
@@ -129,7 +128,7 @@ async def test_without_a_free_device_the_attempts_become_rare(cluster: Simulated
 
 
 async def test_no_second_controller_moves_the_worker_back(cluster: SimulatedCluster) -> None:
-    """The node is closed in the memory of both, whoever acted on the refusal."""
+    """Both processes regard the node as closed, whichever of them acted on the refusal."""
     settings = Settings(leader_elect=False, placement_timeout_seconds=0.0)
     async with (
         simulated_controller(cluster, settings, identity="one"),
@@ -144,7 +143,7 @@ async def test_no_second_controller_moves_the_worker_back(cluster: SimulatedClus
 
 
 async def test_the_pod_of_a_joiner_requires_the_node_of_its_claim(cluster: SimulatedCluster) -> None:
-    """Once it is alone, the claim may lose its device; this Pod must not fetch it one on another node."""
+    """Once the Pod is alone, its claim may lose its device. This Pod must not get it one on another node."""
     async with simulated_controller(cluster, Settings(leader_elect=False)):
         cluster.fleet.add_nodes(2)
         await submit(cluster, "creator", "worker")
@@ -161,7 +160,7 @@ def required_fields(cluster: SimulatedCluster, name: str) -> list[object]:
 
 
 async def test_a_worker_gets_at_most_forty_pods_in_an_hour(cluster: SimulatedCluster) -> None:
-    """Somebody deletes each Pod at once. Whatever the cause, no process makes Pods without end."""
+    """Somebody deletes each Pod at once. Whatever the cause, no process creates Pods endlessly."""
     settings = Settings(leader_elect=False, placement_timeout_seconds=0.0)
     async with simulated_controller(cluster, settings):
         cluster.fleet.add_nodes(1)

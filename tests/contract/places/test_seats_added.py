@@ -27,7 +27,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_a_seat_is_not_added_on_a_host_without_free_memory(cluster: SimulatedCluster) -> None:
-    """A seat on a node is only ever added while the node has the host memory for it."""
+    """A seat on a node is added only while the node has enough host memory for it."""
     faults = Faults()
     settings = settings_with(placement_timeout_seconds=0.0)
     async with simulated_controller(cluster, settings, interceptor=faults):
@@ -73,7 +73,7 @@ MEANWHILE = {
 async def test_a_lost_seat_without_a_pod_is_restored_only_where_the_worker_could_join(
     cluster: SimulatedCluster, change: Callable[[SimulatedCluster], object]
 ) -> None:
-    """The process crashed after the commit; then the seat went, and its node accepts the worker no more."""
+    """The process crashed after the commit. Then the seat was removed, and its node no longer accepts the worker."""
     settings = settings_with(placement_timeout_seconds=0.0)
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster, settings):
