@@ -113,7 +113,7 @@ class RunningDeployment:
         wait_until(complete, "the rollout of the Deployment is not complete", timeout_seconds=START_SECONDS)
 
     def stop(self) -> int:
-        """Scale to 0 and return the highest exit status of the Pods that this ended."""
+        """Scale to 0, and return the highest exit status of the Pods that ended."""
         ended = {pod.name for pod in self.pods.pods if not pod.gone}
         change_deployment(self._cluster, _replicas(0))
         wait_until(lambda: not self._names(), "controller Pods are left", timeout_seconds=STOP_SECONDS)

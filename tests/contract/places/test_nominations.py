@@ -19,7 +19,11 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_a_seat_that_becomes_free_is_taken_all_the_same(cluster: SimulatedCluster) -> None:
-    """An unused nomination delays a worker for some minutes at most: the worker gets the free seat well within the time limit. (A nomination that is used within moments may be respected.)"""
+    """An unused nomination delays a worker for some minutes at most.
+
+    The worker gets the free seat well within the time limit. (A nomination that is used within moments may be
+    respected.)
+    """
     settings = Settings(leader_elect=False, max_seats_per_claim=2)
     async with simulated_controller(cluster, settings):
         cluster.fleet.add_nodes(1)

@@ -40,7 +40,10 @@ async def let_go(cluster: SimulatedCluster) -> None:
 
 
 async def test_a_worker_leaves_a_claim_that_refuses_it(cluster: SimulatedCluster) -> None:
-    """The decision to leave a claim holds even if its Pod is deleted slowly: the worker runs on a free device elsewhere within ten minutes."""
+    """The decision to leave a claim holds even if the Pod is deleted slowly.
+
+    The worker runs on a free device elsewhere within ten minutes.
+    """
     settings = Settings(leader_elect=False, placement_timeout_seconds=0.0)
     async with (
         simulated_controller(cluster, settings, interceptor=webhook),

@@ -1,4 +1,4 @@
-"""Shared claims on nodes that refuse a worker for a reason that the fleet does not model, such as a small disk."""
+"""Shared claims on nodes that refuse a worker for a reason outside the fleet model, such as a small disk."""
 
 from __future__ import annotations
 
@@ -70,7 +70,10 @@ def hungry(name: str) -> Document:
 
 @pytest.mark.parametrize("claims", [2, 3, 16])
 async def test_the_free_device_is_tried_in_time(cluster: SimulatedCluster, claims: int) -> None:
-    """Claims may refuse the worker for a reason that the controller does not know. However many they are, the worker gets the free device within the placement timeout of 15 minutes, and within 5 minutes if they are two."""
+    """However many claims refuse the worker for a reason unknown to the controller, it gets the free device.
+
+    The limit is the placement timeout of 15 minutes, and 5 minutes if two claims refuse it.
+    """
     async with simulated_controller(cluster, Settings(leader_elect=False)):
         await furnish(cluster, claims)
         cluster.workloads.submit(hungry("worker"))
@@ -105,7 +108,7 @@ async def test_the_free_device_needs_at_most_two_attempts(
 
 
 async def test_without_a_free_device_the_attempts_become_rare(cluster: SimulatedCluster) -> None:
-    """Sixteen nodes refuse the worker. It waits with its own claim, 2, 4, ... 30 minutes between two seats."""
+    """All 16 nodes refuse the worker. It waits with its own claim for 2, 4, ... 30 minutes between seats."""
     settings = Settings(leader_elect=False, placement_timeout_seconds=0.0)
     async with simulated_controller(cluster, settings):
         await furnish(cluster, 16)

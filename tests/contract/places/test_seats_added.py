@@ -73,7 +73,7 @@ MEANWHILE = {
 async def test_a_lost_seat_without_a_pod_is_restored_only_where_the_worker_could_join(
     cluster: SimulatedCluster, change: Callable[[SimulatedCluster], object]
 ) -> None:
-    """The process crashed after the commit. Then the seat was removed, and its node no longer accepts the worker."""
+    """The process crashed after the commit. Then the seat was removed, and the node closed to the worker."""
     settings = settings_with(placement_timeout_seconds=0.0)
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster, settings):

@@ -176,7 +176,7 @@ def test_the_search_for_planted_bugs_has_a_help() -> None:
 
 
 class StubWorker:
-    """A worker that returns at once; for the seeds in `differs`, the digests of its processes differ."""
+    """A worker that returns at once. For the seeds in `differs`, its processes return different digests."""
 
     differs: frozenset[int] = frozenset()
     interrupted_at: int | None = None
