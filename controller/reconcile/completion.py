@@ -12,6 +12,7 @@ from controller.api.reasons import Phase, ReasonCode, sentence
 from controller.api.status import StatusUpdate
 from controller.reconcile import abandon_claim, reporting, teardown
 from controller.reconcile.context import ReconcileContext, Scope
+from controller.reconcile.worker_pods import is_left
 from informers.queue.runner import Result
 
 MAX_REJECTIONS = 3
@@ -21,7 +22,8 @@ MAX_REJECTIONS = 3
 async def finish(context: ReconcileContext, scope: Scope) -> Result | None:
     """Record the result of a finished Pod, or replace a lost one."""
     workload, pod = scope.workload, scope.pod
-    if pod is None or not pod.finished:
+    if pod is None or not pod.finished or is_left(pod, workload):
+        # Garbage collection of Pods also marks those as failed that were deleted before they were bound.
         return None
     live = await context.live.pod_of(workload.name)
     if live is None or live.metadata.uid != pod.metadata.uid or not live.finished:

@@ -189,8 +189,9 @@ async def test_a_worker_moves_although_a_finalizer_keeps_its_pod(cluster: Simula
     assert not invariants.violations
 
 
+@pytest.mark.parametrize("marked", [False, True], ids=["pending", "failed by garbage collection"])
 async def test_a_seat_is_given_back_if_the_earlier_pod_stays_for_two_minutes(
-    cluster: SimulatedCluster,
+    cluster: SimulatedCluster, marked: bool
 ) -> None:
     cluster.fleet.add_nodes(1)
     async with simulated_controller(
@@ -200,7 +201,11 @@ async def test_a_seat_is_given_back_if_the_earlier_pod_stays_for_two_minutes(
         own, shared = claim_of(cluster, "waiter"), claim_of(cluster, "creator")
         hold(cluster, "waiter", ["example.com/hold"])
         cluster.workloads.delete("second")
-        await anyio.sleep(140)
+        await anyio.sleep(20)
+        if marked:
+            patch = {"status": {"phase": "Failed"}}
+            cluster.server.patch(PODS, "orw-waiter", NAMESPACE, patch, subresource="status")
+        await anyio.sleep(120)
         assert cluster.workloads.seats() == {shared: ["creator"], own: ["waiter"]}
         assert row(cluster, "waiter") == (
             "Pending",

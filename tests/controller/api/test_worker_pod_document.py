@@ -149,6 +149,15 @@ def test_the_required_node_affinity() -> None:
     }
 
 
+def test_a_required_node_is_part_of_each_term() -> None:
+    """The terms are alternatives: one without the node would admit every node."""
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    anywhere = node_affinity("sampler", ())[required]["nodeSelectorTerms"]
+    named = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["node-1"]}]}
+    there = node_affinity("sampler", (), "node-1")[required]["nodeSelectorTerms"]
+    assert there == [term | named for term in anywhere]
+
+
 def test_the_preferred_node_affinity() -> None:
     made = pod_document(workload(), ASSIGNMENT, [PreferredNode("n-2", 100), PreferredNode("n-1", 50)])
     affinity = made["spec"]["affinity"]["nodeAffinity"]

@@ -316,3 +316,29 @@ def test_a_rejected_worker_is_held_until_its_backoff_ends() -> None:
     assert rejections.add("uid-w") == 2, "the next rejection doubles the back-off"
     rejections.forget("uid-w")
     assert (rejections.remaining_seconds("uid-w"), rejections.add("uid-w")) == (0, 1)
+
+
+def pods_in_an_hour(parts: Parts, *, pause_seconds: float) -> int:
+    """Make a Pod whenever the budget allows it, after each pause."""
+    made = 0
+    for _ in range(int(3600 // pause_seconds)):
+        if not parts.local_state.pod_budget.wait_seconds("uid-w"):
+            parts.local_state.pod_budget.spend("uid-w")
+            made += 1
+        parts.clock.advance(seconds=pause_seconds)
+    return made
+
+
+def test_the_pods_of_a_worker_are_bounded_in_any_hour(parts: Parts) -> None:
+    made = [pods_in_an_hour(parts, pause_seconds=1) for _ in range(3)]
+    assert made == [39, 20, 20], "the fortieth is due when the hour is over"
+    parts.clock.advance(hours=1)
+    assert pods_in_an_hour(parts, pause_seconds=1) == 39, "the whole budget is back after an idle hour"
+    assert not parts.local_state.pod_budget.wait_seconds("uid-of-another")
+
+
+def test_twenty_pods_may_follow_each_other_at_once(parts: Parts) -> None:
+    for _ in range(20):
+        assert not parts.local_state.pod_budget.wait_seconds("uid-w")
+        parts.local_state.pod_budget.spend("uid-w")
+    assert parts.local_state.pod_budget.wait_seconds("uid-w") == 180
