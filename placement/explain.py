@@ -160,7 +160,7 @@ def _count_checks(group: ClaimGroup, request: PlacementRequest) -> Iterator[Join
         if key.size_bytes < request.memory_bytes:
             continue
         if not request.shareable:
-            if key.check is not JoinCheck.ADMIN_ACCESS:
+            if key.check not in {JoinCheck.ADMIN_ACCESS, JoinCheck.MULTIPLE_ALLOCATIONS}:
                 yield JoinCheck.NOT_SHAREABLE
         elif key.check is not None:
             yield key.check
