@@ -94,7 +94,7 @@ class BaselineWriter:
         return f"<BaselineWriter pending={len(self._pending)}>"
 
     async def run(self, writers: int, ready: Callable[[], None]) -> None:
-        """Place Workloads until canceled."""
+        """Place Workloads until cancelled."""
         workloads = await self._client.version(WORKLOADS)
         pods = await self._client.version(PODS)
         async with anyio.create_task_group() as tasks:

@@ -103,7 +103,7 @@ class Observer:
         raise NeverHappened(f"{state}: not within {timeout_seconds:g} s")
 
     async def watch_workers(self, client: Client, version: str) -> None:
-        """Watch Workloads until canceled."""
+        """Watch Workloads until cancelled."""
         decode = msgspec.json.Decoder(WorkerEvent).decode
         async for line in client.watch(WORKLOADS, version):
             seconds = now()
@@ -113,7 +113,7 @@ class Observer:
             self._notify()
 
     async def watch_ledgers(self, client: Client, version: str) -> None:
-        """Watch ledgers until canceled."""
+        """Watch ledgers until cancelled."""
         decode = msgspec.json.Decoder(LedgerEvent).decode
         async for line in client.watch(LEDGERS, version):
             seconds = now()

@@ -134,7 +134,7 @@ class Fleet:
         self._refresh_claim(state)
 
     def reserve(self, claim_name: str, reservation: SeatInfo) -> None:
-        """Count a booking as a seat until `set_seats` shows its assignment or worker, or it is canceled.
+        """Count a booking as a seat until `set_seats` shows its assignment or worker, or it is cancelled.
 
         A worker has one reservation per claim, the latest.
         """

@@ -35,7 +35,7 @@ class Stalls:
         self._restart = True
 
     async def run(self) -> NoReturn:
-        """Measure the loop until canceled."""
+        """Measure the loop until cancelled."""
         gc.callbacks.append(self._collected)
         wall, cpu = time.perf_counter(), time.thread_time()
         try:

@@ -1,8 +1,8 @@
 """The placement decision in this process, without a cluster: its cost by the number of claims.
 
 All fleets exist at once and are measured in turn, so that a change of the machine's speed affects all of
-them. `reserve` is part of a selection. It is canceled afterwards, so that every decision starts from the same
-fleet.
+them. `reserve` is part of a selection. It is cancelled afterwards, so that every decision starts from the
+same fleet.
 """
 
 from __future__ import annotations

@@ -148,7 +148,7 @@ SWEEP_FAILURES = _counter(
 )
 SWEEP_SUSPECTS = _gauge(f"{PREFIX}_sweep_suspects", "Suspected orphans at the last sweep")
 EVENTS_RECORDED = _counter(
-    f"{PREFIX}_events_recorded_total", "Recorded Events with repeats; most repeats are sent as one count"
+    f"{PREFIX}_events_recorded_total", "Recorded Events, including repeats; most repeats are sent as a count"
 )
 EVENTS_SENT = _counter(
     f"{PREFIX}_events_sent_total", "Written Events by kind: created, refreshed (a higher count)", "kind"
@@ -204,7 +204,7 @@ UNFINISHED_SECONDS = _gauge(
 )
 LONGEST_RUNNING_SECONDS = _gauge(
     "workqueue_longest_running_processor_seconds",
-    "Time spent so far on the longest unfinished key",
+    "Time spent so far on the key that has been running longest",
     "name",
     "controller",
 )
@@ -236,7 +236,7 @@ RELISTS = _counter(
 )
 INFORMER_FAILURES = _counter(f"{PREFIX}_informer_failures_total", "Failed lists and watches", "resource")
 INFORMER_UP = _gauge(
-    f"{PREFIX}_informer_up", "1 while list and watch work, 0 while the last one failed", "resource"
+    f"{PREFIX}_informer_up", "1 while list and watch succeed, 0 after one of them failed", "resource"
 )
 INFORMER_SYNCED = _gauge(
     f"{PREFIX}_informer_synced", "1 once the cache holds the first list; readiness requires all", "resource"
@@ -253,7 +253,7 @@ DECODE_ERRORS = _counter(
 )
 HANDLER_FAILURES = _counter(
     f"{PREFIX}_informer_handler_failures_total",
-    "Changes on which a handler raised, which is a bug of the program",
+    "Changes for which a handler raised an exception, which is a bug in the program",
     "resource",
 )
 STORE_OBJECTS = _gauge(f"{PREFIX}_informer_objects", "Cached objects", "resource")

@@ -62,7 +62,7 @@ class InformerStatistics:
     store: StoreStatistics
     reflector: ReflectorStatistics
     handler_failures_total: int
-    """Changes on which a handler raised."""
+    """Changes for which a handler raised an exception."""
 
 
 class SharedInformer(Generic[T]):

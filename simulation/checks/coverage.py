@@ -67,7 +67,7 @@ POINTS: Mapping[str, str] = {
     "claim name reused": "a claim was created under the name of a deleted one",
     # The rules and accidents of a real cluster.
     "creation refused": "the rules of the cluster's owner refused a worker's Pod, claim or ledger",
-    "probe": "a process asked by a dry run whether a refusal is over",
+    "probe": "a process tested with a dry run whether a refusal is over",
     "Pod changed": "admission added containers, overhead or labels to a worker's Pod",
     "gated": "a worker's Pod had a scheduling gate or named a scheduler that did not run",
     "place refused": "the node of an allocated claim refused a worker's Pod",

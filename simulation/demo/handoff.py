@@ -17,7 +17,7 @@ class Revision:
 
 @dataclass(frozen=True)
 class Handoff:
-    """A seat that was freed and booked again. Seconds are of the observer's clock."""
+    """A seat that was freed and booked again. All seconds are read from the observer's clock."""
 
     ledger: str
     leaver: str

@@ -39,7 +39,7 @@ class Drain:
 
 @dataclass(frozen=True)
 class Ending:
-    """The results of a demo. Seconds are of one monotonic clock."""
+    """The results of a demo. All seconds are read from the same monotonic clock."""
 
     view: ClusterView
     now_seconds: float

@@ -136,7 +136,7 @@ FAULTS: Mapping[str, Fault] = {
         _every(100, 600, lasts_seconds=(30, 600)),
     ),
     "hidden-needs": Fault(
-        "new Pods need a host port, disk or distance for a while, which no template shows",
+        "new Pods need a host port, disk space or anti-affinity that no template shows",
         0.2,
         _every(150, 900, lasts_seconds=(30, 400)),
     ),
@@ -151,17 +151,17 @@ FAULTS: Mapping[str, Fault] = {
         _every(150, 900, lasts_seconds=(60, 600)),
     ),
     "tainted-devices": Fault(
-        "devices of a node are tainted for a while, mostly so that they evict",
+        "devices of a node are tainted for a while, mostly with an effect that evicts",
         0.25,
         _every(150, 900, lasts_seconds=(5, 400)),
     ),
     "evictions": Fault(
-        "a Pod is evicted, preempted or deleted by another component, or ends for its own fault",
+        "a Pod is evicted, preempted or deleted by another component, or fails through its own fault",
         0.3,
         _every(40, 400),
     ),
     "foreign-pods": Fault(
-        "a Pod of another namespace names a Workload as its owner, or nests too deep to be read",
+        "a Pod of another namespace names a Workload as its owner, or is nested too deeply to be read",
         0.2,
         _every(100, 600, lasts_seconds=(5, 400)),
     ),

@@ -1,4 +1,4 @@
-"""The witnesses of the scenarios: what they report as lost or disturbed, and what they do not."""
+"""The observers of the scenarios: what they report as lost or disturbed, and what they do not report."""
 
 from typing import Any
 

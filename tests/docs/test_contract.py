@@ -41,7 +41,7 @@ def pages() -> dict[str, str]:
 
 
 def occurrences(pattern: re.Pattern[str]) -> Iterator[tuple[str, re.Match[str]]]:
-    """Each match in the repository, with `path:line`."""
+    """Return each match in the repository, with `path:line`."""
     for path, text in pages().items():
         for match in pattern.finditer(text):
             yield f"{path}:{text.count(chr(10), 0, match.start()) + 1}", match

@@ -171,7 +171,7 @@ def test_a_claim_that_just_refused_the_worker_is_excluded_by_uid() -> None:
 
 
 def three_shared_nodes() -> Scene:
-    """Return two claims on `a`, and one on `b` and `c`, in this order of preference."""
+    """Return two claims on `a`, one on `b` and one on `c`, in this order of preference."""
     scene = Scene()
     for name in "abc":
         scene.node(name, 80, 80).shared(f"{name}-0", on=name)
