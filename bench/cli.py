@@ -71,7 +71,7 @@ def cli(
     source: Path | None,
     profile: Path | None,
 ) -> None:
-    """Measure the controller on a real control plane, compared with a bare writer, and its informers.
+    """Measure the controller on a real control plane (compared with a bare writer), and its informers.
 
     The first run builds the control plane, which takes some minutes and needs Go.
     """

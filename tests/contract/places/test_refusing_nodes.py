@@ -96,7 +96,7 @@ async def test_without_a_time_limit_it_comes_to_an_end(cluster: SimulatedCluster
 async def test_the_free_device_needs_at_most_two_attempts(
     cluster: SimulatedCluster, strategy: PlacementStrategy
 ) -> None:
-    """After one refusal the worker gets its own claim, and kube-scheduler knows where it fits."""
+    """After one refusal the worker gets its own claim, for which kube-scheduler finds a node that fits."""
     settings = Settings(leader_elect=False, placement_strategy=strategy)
     async with simulated_controller(cluster, settings):
         await furnish(cluster, 4)

@@ -1,4 +1,4 @@
-"""The shared informer and its handlers. Names carry checklist ids."""
+"""The shared informer and its handlers. Test names contain checklist IDs."""
 
 import logging
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The shared informer: relists, sync, failures, stopping. Names carry checklist ids."""
+"""The shared informer: relists, sync, failures, stopping. Test names contain checklist IDs."""
 
 import asyncio
 from collections.abc import Callable

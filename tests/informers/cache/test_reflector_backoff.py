@@ -1,4 +1,4 @@
-"""The delays between attempts. Names carry checklist ids."""
+"""The delays between attempts. Test names contain checklist IDs."""
 
 from random import Random
 

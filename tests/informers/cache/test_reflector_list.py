@@ -1,4 +1,4 @@
-"""The reflector's lists. Names carry checklist ids."""
+"""The reflector's lists. Test names contain checklist IDs."""
 
 import logging
 import tracemalloc

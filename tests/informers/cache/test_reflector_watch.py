@@ -1,4 +1,4 @@
-"""The reflector's watches: how they open and end, and the next state. Names carry checklist ids."""
+"""The reflector's watches: how they open and end, and the next state. Test names contain checklist IDs."""
 
 import logging
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The store alone: newest version wins, indexes, unreadable objects. Names carry checklist ids."""
+"""The store alone: newest version wins, indexes, unreadable objects. Test names contain checklist IDs."""
 
 import dataclasses
 import gc

@@ -1,4 +1,4 @@
-"""Lists in the store: each is applied completely or not at all, and in slices. Names carry checklist ids."""
+"""Lists in the store: each is applied completely or not at all. Test names contain checklist IDs."""
 
 import weakref
 

@@ -1,4 +1,4 @@
-"""The store and our own writes: visible at once, never undone. Names carry checklist ids."""
+"""The store and our own writes: visible at once, never undone. Test names contain checklist IDs."""
 
 import pytest
 

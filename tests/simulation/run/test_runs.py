@@ -1,4 +1,4 @@
-"""Whole runs as tests: without faults, with each fault, with all faults, regressions, and a batch of seeds."""
+"""Whole runs as tests: without faults, with each fault, with all faults, of regressions, and in a batch."""
 
 from __future__ import annotations
 
