@@ -22,6 +22,7 @@ from controller.observe.counters import Counters
 from controller.observe.events import FLUSH_SECONDS, WorkloadEvents, make_recorder
 from controller.observe.gauges import Gauges
 from controller.queue.activation import ActivationPlanner
+from controller.queue.refused_groups import RefusedGroups
 from controller.queue.scheduling_queue import SchedulingQueue
 from controller.queue.triggers import QueueTriggers
 from controller.reconcile.context import ReconcileContext
@@ -66,7 +67,10 @@ class Controller:
         self.fleet_updater = FleetUpdater(self.caches, fleet, requests, settings.namespace)
         self.local_state = LocalState.empty(self.caches, settings.namespace, nondeterminism.now)
         refusals = self.local_state.place_holds.refusals
-        planner = ActivationPlanner(self.caches, fleet, self.scheduling_queue, requests, refusals)
+        refused_groups = RefusedGroups(anyio.current_time, self._activate)
+        planner = ActivationPlanner(
+            self.caches, fleet, self.scheduling_queue, requests, refusals, refused_groups=refused_groups
+        )
         self._triggers = QueueTriggers(
             self.caches,
             self.queue,
@@ -74,6 +78,7 @@ class Controller:
             activation_planner=planner,
             requests=requests,
             gauges=self.gauges,
+            refused_groups=refused_groups,
             namespace=settings.namespace,
         )
         self.hand_offs = self._triggers.hand_offs
@@ -95,6 +100,7 @@ class Controller:
             events=WorkloadEvents(self.recorder),
             counters=self.counters,
             local_state=self.local_state,
+            refused_groups=refused_groups,
             now=nondeterminism.now,
             requeue=lambda workload: self._triggers.activate(ObjectKey.of(workload)),
             activate_next=self._triggers.activate_next,
@@ -113,6 +119,9 @@ class Controller:
         self.fleet_updater.subscribe()
         self.gauges.subscribe(self.caches)
         self._triggers.subscribe(self.fleet_updater)
+
+    def _activate(self, key: ObjectKey) -> None:
+        self._triggers.activate(key)
 
     def __repr__(self) -> str:
         return f"<Controller {self.queue!r} {self.scheduling_queue!r} synced={self.has_synced}>"

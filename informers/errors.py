@@ -23,6 +23,7 @@ class ApiError(Exception):
         status: int | None = None,
         reason: str = "",
         retry_after_seconds: float | None = None,
+        fields: tuple[str, ...] = (),
     ) -> None:
         super().__init__(message)
         self.message = message
@@ -30,6 +31,8 @@ class ApiError(Exception):
         self.reason = reason
         self.retry_after_seconds = retry_after_seconds
         """The server's `Retry-After`, sent with 429 and 5xx only."""
+        self.fields = fields
+        """The fields that the causes of the `Status` name. A policy's cause names none."""
 
 
 class RetryableError(ApiError):

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from controller.api.core import Pod
 from controller.api.dra import CLAIMS
 from controller.cluster.caches import CLAIM_LEDGERS, Caches, controlling_workload
+from controller.cluster.creations import Creations
 from controller.cluster.live_reader import LiveReader
 from informers.api import Api, ObjectKey, Preconditions
 from informers.errors import AlreadyExists, Conflict, NotFound, OutcomeUnknown, ServerError
@@ -43,6 +44,7 @@ class LedgerClient:
         self._caches = caches
         self._live = live
         self._namespace = namespace
+        self._creations = Creations()
 
     def cached(self, name: str) -> ClaimLedger | None:
         """Return the cached ledger."""
@@ -68,9 +70,9 @@ class LedgerClient:
         return await self._live.ledger(name)
 
     async def create(self, claim: str, seats: Sequence[Seat]) -> ClaimLedger:
-        """Create a claim's ledger."""
+        """Create a claim's ledger. Raises `CreationRefused`."""
         document = ledger_document(claim, self._namespace, seats)
-        with _as_ledger_errors():
+        with _as_ledger_errors(), self._creations.of("ClaimLedger", claim):
             created = await self._api.create(CLAIM_LEDGERS, document, self._namespace)
         self._caches.ledgers.store.apply_write(created)
         return created

@@ -18,6 +18,7 @@ from controller.api.dra import CLAIMS, ResourceClaim
 from controller.api.pods import PODS, full_pod
 from controller.api.workload import WORKLOADS, Workload, WorkloadMetadata
 from controller.cluster.caches import Caches
+from controller.cluster.creations import Creations
 from controller.cluster.live_reader import LiveReader
 from informers.api import Api, Json, Preconditions
 from informers.client.decoding import Metadata
@@ -37,6 +38,7 @@ class ObjectWriter:
         self._api = api
         self._caches = caches
         self._live = live
+        self._creations = Creations()
 
     async def set_finalizers(self, workload: Workload, finalizers: tuple[str, ...]) -> Workload:
         """Replace the finalizers on the version that was read. Raises `Conflict`, `WorkloadGone`."""
@@ -69,8 +71,10 @@ class ObjectWriter:
             raise WorkloadGone(error.message, status=error.status, reason=error.reason) from error
 
     async def create_claim(self, document: dict[str, Any]) -> ResourceClaim:
-        """Create a ResourceClaim. Raises `AlreadyExists`."""
-        created = await self._api.create(CLAIMS, document, document["metadata"]["namespace"])
+        """Create a ResourceClaim. Raises `AlreadyExists`, `CreationRefused`."""
+        meta = document["metadata"]
+        with self._creations.of("ResourceClaim", meta["name"]):
+            created = await self._api.create(CLAIMS, document, meta["namespace"])
         self._caches.claims.store.apply_write(created)
         return created
 
@@ -101,14 +105,25 @@ class ObjectWriter:
     async def create_pod(self, document: dict[str, Any]) -> Pod:
         """Create a worker's Pod with strict field validation: the preserved template may contain typos.
 
-        Returns the Pod as admission made it. Raises `AlreadyExists`, `Invalid` and other API errors.
+        Returns the Pod as admission made it. Raises `AlreadyExists`, `CreationRefused`, `Invalid` and
+        `BadRequest` if it is malformed, and other API errors.
         """
-        created = await self._api.create(PODS, document, document["metadata"]["namespace"], strict=True)
+        meta = document["metadata"]
+        with self._creations.of("Pod", meta["name"]):
+            created = await self._api.create(PODS, document, meta["namespace"], strict=True)
         self._caches.pods.store.apply_write(created)
         pod = full_pod(created)
         if pod is None:
             raise AssertionError(f"{created.metadata.name} is not decoded as a worker's Pod")
         return pod
+
+    async def probe_pod(self, document: dict[str, Any]) -> None:
+        """Ask the server whether it would create this Pod; nothing is stored."""
+        await self._api.create(PODS, document, document["metadata"]["namespace"], strict=True, dry_run=True)
+
+    async def probe_claim(self, document: dict[str, Any]) -> None:
+        """Ask the server whether it would create this ResourceClaim; nothing is stored."""
+        await self._api.create(CLAIMS, document, document["metadata"]["namespace"], dry_run=True)
 
     async def delete_pod(self, pod: Pod, *, on_version: bool = False) -> bool:
         """Delete a Pod by its UID, with its own grace period. Return whether the answer proves it gone.

@@ -15,6 +15,7 @@ from heapq import heapify, heappop, heappush
 from controller.api.requests import EquivalenceClass, PlacementRequests
 from controller.api.workload import Workload
 from controller.cluster.caches import Caches
+from controller.queue.refused_groups import POD, RefusedGroups
 from controller.queue.scheduling_queue import SchedulingQueue
 from informers.api import ObjectKey
 from placement.fleet import Fleet
@@ -46,12 +47,15 @@ class ActivationPlanner:
         scheduling_queue: SchedulingQueue,
         requests: PlacementRequests,
         refusals: Callable[[str], Refusals],
+        *,
+        refused_groups: RefusedGroups,
     ) -> None:
         self._caches = caches
         self._fleet = fleet
         self._scheduling_queue = scheduling_queue
         self._requests = requests
         self._refusals = refusals
+        self._refused_groups = refused_groups
 
     def plan(self, skipped: Collection[ObjectKey] = ()) -> list[ObjectKey]:
         """Return the workers that would each book a seat now, if all chose in creation order."""
@@ -59,7 +63,9 @@ class ActivationPlanner:
         entries = [
             workers
             for key, workers in classes.items()
-            if isinstance(key, EquivalenceClass) and key.template.shareable
+            if isinstance(key, EquivalenceClass)
+            and key.template.shareable
+            and self._refused_groups.closed(POD, key) is None
         ]
         heads = [(workers[0], number) for number, workers in enumerate(entries)]
         positions = [0] * len(entries)

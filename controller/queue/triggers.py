@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from heapq import merge
 
 from controller.api.dra import DeviceClass, ResourceClaim
 from controller.api.names import FINALIZER
@@ -22,6 +23,7 @@ from controller.cluster.fleet_updater import FleetUpdater
 from controller.observe.gauges import Gauges
 from controller.observe.handoff_latency import HandOffLatency
 from controller.queue.activation import ActivationPlanner
+from controller.queue.refused_groups import POD, RefusedGroups
 from controller.queue.scheduling_queue import SchedulingQueue
 from controller.queue.self_writes import SelfWriteFilter
 from informers.api import ObjectKey
@@ -45,6 +47,7 @@ class QueueTriggers:
         activation_planner: ActivationPlanner,
         requests: PlacementRequests,
         gauges: Gauges,
+        refused_groups: RefusedGroups,
         namespace: str,
     ) -> None:
         self._caches = caches
@@ -53,6 +56,7 @@ class QueueTriggers:
         self._activation_planner = activation_planner
         self._requests = requests
         self._gauges = gauges
+        self._refused_groups = refused_groups
         self._namespace = namespace
         self.hand_offs = HandOffLatency()
         self.self_writes = SelfWriteFilter(self.activate, self._activate_later)
@@ -93,6 +97,9 @@ class QueueTriggers:
         Only waiting workers are reconciled every retry interval. For the others, a late status write by the
         previous leader would otherwise never be corrected, because the Pod's events may have come first.
         """
+        changed = new or old
+        if changed is not None and (new is None or new.terminal or new.deleting):
+            self._refused_groups.forget(ObjectKey.of(changed))
         if new is None:
             if old is not None:
                 self._dequeue(old)
@@ -112,6 +119,8 @@ class QueueTriggers:
 
     def _on_pod(self, old: AnyPod | None, new: AnyPod | None) -> None:
         """Handle a change of the status, spec or deletion of a worker's Pod."""
+        if _ends(old, new, self._namespace):
+            self._refused_groups.freed()
         pod = new or old
         if pod is not None and (old is None or new is None or _differs(old, new)):
             self._activate_owner(pod)
@@ -120,6 +129,9 @@ class QueueTriggers:
         """Handle a managed claim that was allocated, deallocated, given other owners, or deleted."""
         if new is None:
             if old is not None:
+                if old.allocated:
+                    # Others went with a refused attempt of ours.
+                    self._refused_groups.freed()
                 # The worker that would create a claim of this name again.
                 for workload in self._caches.workloads.store.by_index(BY_OWN_CLAIM, old.metadata.name):
                     self.self_writes.notify(ObjectKey.of(workload))
@@ -210,7 +222,7 @@ class QueueTriggers:
 
     def _activate_planned(self) -> None:
         planned = self._activation_planner.plan(self._skipped)
-        keys = list(self._scheduling_queue) if self._all_due else planned
+        keys = self._not_refused() if self._all_due else planned
         if self._unexplained_due:
             keys = [*keys, *self._activation_planner.explainable(self._scheduling_queue.unexplained())]
         self._planned, self._all_due, self._unexplained_due = None, False, False
@@ -218,6 +230,12 @@ class QueueTriggers:
         self.hand_offs.record_activated(planned)
         for key in keys:
             self.activate(key)
+
+    def _not_refused(self) -> list[ObjectKey]:
+        """Return the waiting workers, oldest first, without the classes whose Pods are refused."""
+        classes = self._scheduling_queue.by_equivalence_class().items()
+        open_classes = [entries for key, entries in classes if self._refused_groups.closed(POD, key) is None]
+        return [key for _, key in merge(*open_classes)]
 
     # The scheduling queue.
 
@@ -252,6 +270,13 @@ def _finalizers_matter(old: Workload, new: Workload) -> bool:
 def _claim_facts(claim: ResourceClaim) -> tuple[object, ...]:
     """Return what decides whether a claim can be used: without its owner it is repaired first."""
     return claim.status.allocation, claim.deleting, claim.metadata.owner_references
+
+
+def _ends(old: AnyPod | None, new: AnyPod | None, namespace: str) -> bool:
+    """Return whether a Pod of the workers' namespace has just ended or gone."""
+    if old is None or old.metadata.namespace != namespace:
+        return False
+    return not old.finished and (new is None or new.finished)
 
 
 def _differs(old: AnyPod, new: AnyPod) -> bool:

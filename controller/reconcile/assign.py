@@ -16,6 +16,7 @@ from controller.api.status import Assignment, PlacementDetails, StatusUpdate
 from controller.api.workload import Workload
 from controller.config.flags import PlacementStrategy
 from controller.reconcile import commit, reporting, seat_choice
+from controller.reconcile.admission import refused_workers
 from controller.reconcile.context import ContendedError, ReconcileContext, Scope, own_claim_names
 from informers.api import ObjectKey
 from informers.errors import AlreadyExists, OutcomeUnknown, ServerError
@@ -54,6 +55,12 @@ async def assign(context: ReconcileContext, scope: Scope) -> Result | None:
     booked = await seat_choice.adopt_seat(context, scope.workload)
     if booked is None and seat_first:
         booked = await seat_choice.book_seat(context, scope.workload, request)
+    if booked is None and await refused_workers.report_held(context, scope.workload):
+        if not seat_first and request.shareable:
+            booked = await seat_choice.book_seat(context, scope.workload, request)
+        if booked is None:
+            holds.record_asked(scope.workload.uid)
+            return refused_workers.wait(context, scope.workload) or context.retry
     if booked is None:
         booked = await _create_own_claim(context, scope, request)
     if booked is None:

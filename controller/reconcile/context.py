@@ -23,6 +23,7 @@ from controller.cluster.object_writer import ObjectWriter
 from controller.config.flags import Settings
 from controller.observe.counters import Counters
 from controller.observe.events import WorkloadEvents
+from controller.queue.refused_groups import RefusedGroups
 from controller.queue.scheduling_queue import SchedulingQueue
 from controller.queue.self_writes import SelfWriteFilter
 from controller.reconcile.local_state import LocalState
@@ -77,6 +78,7 @@ class ReconcileContext:
     events: WorkloadEvents
     counters: Counters
     local_state: LocalState
+    refused_groups: RefusedGroups
     now: Callable[[], datetime]
     requeue: Callable[[Workload], None]
     """Enqueue a Workload, behind older ones."""

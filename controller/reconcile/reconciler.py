@@ -11,6 +11,7 @@ from controller.api.reasons import ReasonCode
 from controller.api.requests import InvalidWorkloadError
 from controller.api.status import assignment_of
 from controller.api.workload import Workload
+from controller.cluster.creations import CreationRefused
 from controller.cluster.object_writer import WorkloadGone
 from controller.reconcile import (
     abandon_claim,
@@ -23,6 +24,7 @@ from controller.reconcile import (
     teardown,
     worker_pods,
 )
+from controller.reconcile.admission import refused_workers
 from controller.reconcile.context import ContendedError, ReconcileContext, Scope
 from controller.reconcile.seat_choice import YieldedError
 from controller.reconcile.worker_pods import PodOwnership, ownership_of
@@ -64,6 +66,7 @@ class Reconciler:
             with self._context.self_writes.reconciling(key):
                 return await self._run_steps(before)
         finally:
+            self._context.refused_groups.end_try(key)
             after = self._context.caches.workloads.store.get(key)
             if was_activated:
                 self._pass_on_unused_seat(before, after or before)
@@ -99,6 +102,8 @@ class Reconciler:
             result = await self._place(scope)
         except YieldedError:
             return Result(requeue_after_seconds=YIELD_SECONDS)
+        except CreationRefused as error:
+            result = await refused_workers.refuse(context, scope.workload, error)
         except Forbidden as error:
             result = await self._give_up_for_now(scope.workload, error)
         except (ApiError, ContendedError):
@@ -115,6 +120,7 @@ class Reconciler:
             completion.finish,  # contract §5.12
             repair.repair,  # contract §5.6
             worker_pods.wait_for_pod,
+            refused_workers.hold_back,  # contract §5.10
             abandon_claim.abandon_refusing_claim,  # contract §5.7
             fallback_to_sharing.fall_back,  # contract §5.8
             assign.assign,  # contract §5.9
@@ -127,7 +133,7 @@ class Reconciler:
         return self._context.retry
 
     async def _give_up_for_now(self, workload: Workload, error: Forbidden) -> Result:
-        """Handle a 403 on a claim or ledger: report it, release everything, and back off."""
+        """Handle a 403 on another write: report it, release everything, and back off."""
         delay_seconds = self._context.local_state.rejection_backoff.add(workload.uid)
         current = self._context.caches.workloads.store.get(ObjectKey.of(workload))
         if current is not None and self._context.pod(current) is None:

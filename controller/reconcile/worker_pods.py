@@ -17,7 +17,7 @@ from controller.cluster.caches import controlling_workload
 from controller.reconcile import reporting, teardown
 from controller.reconcile.context import ContendedError, ReconcileContext, Scope, own_claim_names
 from controller.reconcile.local_state import Milestone
-from informers.errors import AlreadyExists, BadRequest, Forbidden, Invalid, OutcomeUnknown, ServerError
+from informers.errors import AlreadyExists, BadRequest, Invalid, OutcomeUnknown, ServerError
 from informers.queue.runner import Result
 from placement.device_request import REQUEST_NAME
 from placement.types import PreferredNode
@@ -191,8 +191,6 @@ async def create(context: ReconcileContext, workload: Workload) -> Result | None
     except (Invalid, BadRequest) as error:
         await teardown.fail(context, workload, ReasonCode.INVALID_TEMPLATE, error.message)
         return Result()
-    except Forbidden as error:
-        return await _reject(context, workload, error.message)
     changed = _changed_by_admission(created, workload)
     if changed:
         # With this admission the worker can never run, and the next Pod would be changed in the same way.

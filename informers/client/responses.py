@@ -53,6 +53,7 @@ class StatusCause(msgspec.Struct, frozen=True):
 
     reason: str = ""
     message: str = ""
+    field: str = ""
 
 
 class StatusDetails(msgspec.Struct, frozen=True, rename="camel"):
@@ -115,8 +116,10 @@ def mapped_errors(request: str, is_unsent: Callable[[], bool] = lambda: False) -
 
 def _error(status: Status, code: int, message: str, retry_after_seconds: float | None) -> ApiError:
     cls = _error_class(status, code)
+    causes = (status.details.causes if status.details else None) or ()
+    fields = tuple(cause.field for cause in causes if cause.field)
     if cls not in {errors.TooManyRequests, errors.ServerError}:
-        return cls(message, status=code, reason=status.reason)
+        return cls(message, status=code, reason=status.reason, fields=fields)
     if retry_after_seconds is None and status.details is not None:
         retry_after_seconds = status.details.retry_after_seconds or None
     return cls(message, status=code, reason=status.reason, retry_after_seconds=retry_after_seconds)

@@ -265,10 +265,10 @@ async def test_a_worker_whose_claim_is_refused_by_a_quota_reports_it_and_times_o
     async with simulated_controller(cluster, MINUTE, interceptor=faults):
         cluster.workloads.submit(workload("worker"))
         await anyio.sleep(10)
-        assert row(cluster, "worker")[3] == "PodRejected: exceeded quota: claims"
+        assert row(cluster, "worker")[3] == "PodRejected: ResourceClaim: exceeded quota: claims"
         assert cluster.workloads.seats() == {}
         await anyio.sleep(60)
-        text = "PlacementTimeout: waited 1m; last: PodRejected: exceeded quota: claims"
+        text = "PlacementTimeout: waited 1m; last: PodRejected: ResourceClaim: exceeded quota: claims"
         assert row(cluster, "worker") == ("Failed", "False", "Unschedulable", text)
         await cluster.settle()
     assert holdings(cluster) == []

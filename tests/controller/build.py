@@ -30,6 +30,7 @@ from controller.config.nondeterminism import Nondeterminism
 from controller.observe.counters import Counters
 from controller.observe.events import WorkloadEvents, make_recorder
 from controller.queue.activation import ActivationPlanner
+from controller.queue.refused_groups import RefusedGroups
 from controller.queue.scheduling_queue import SchedulingQueue
 from controller.queue.self_writes import SelfWriteFilter
 from controller.reconcile.context import ReconcileContext
@@ -255,8 +256,14 @@ class Parts:
         self.fleet_updater = FleetUpdater(self.caches, self.fleet, self.requests, NAMESPACE)
         self.local_state = LocalState.empty(self.caches, NAMESPACE, self.clock, self.clock.monotonic)
         refusals = self.refusals or self.local_state.place_holds.refusals
+        self.refused_groups = RefusedGroups(self.clock.monotonic, lambda _worker: None)
         self.activation_planner = ActivationPlanner(
-            self.caches, self.fleet, self.scheduling_queue, self.requests, refusals
+            self.caches,
+            self.fleet,
+            self.scheduling_queue,
+            self.requests,
+            refusals,
+            refused_groups=self.refused_groups,
         )
         self.fleet_updater.subscribe()
         for informer in self.caches.all():
@@ -321,6 +328,7 @@ def context(parts: Parts, settings: Settings | None = None, **changes: Any) -> R
         "events": WorkloadEvents(make_recorder(parts.api, settings, nondeterminism)),
         "counters": Counters(parts.clock),
         "local_state": parts.local_state,
+        "refused_groups": parts.refused_groups,
         "now": parts.clock,
         "requeue": lambda _: None,
         "activate_next": lambda _: None,

@@ -41,6 +41,7 @@ class Activations:
             activation_planner=parts.activation_planner,
             requests=parts.requests,
             gauges=Gauges(seat_limit=2),
+            refused_groups=parts.refused_groups,
             namespace=NAMESPACE,
         )
         self.triggers.subscribe(parts.fleet_updater)

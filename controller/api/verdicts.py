@@ -1,0 +1,85 @@
+"""Verdicts of failed creations: refused for now, malformed, or without an answer (contract §5.10)."""
+
+from __future__ import annotations
+
+import re
+from enum import Enum, auto
+
+from controller.api.workload import Workload
+from informers.errors import (
+    ApiError,
+    BadRequest,
+    Conflict,
+    Forbidden,
+    Invalid,
+    NotLeading,
+    OutcomeUnknown,
+    ServerError,
+    TooManyRequests,
+    Unauthorized,
+    Undecodable,
+    Unreachable,
+)
+
+_RULE_WORDS = ('admission webhook "', "ValidatingAdmissionPolicy '")
+_OUTAGE_CODES = frozenset({500, 503, 504})
+_OUTAGE_WORDS = ("webhook", "quota")
+_DECODING_WORDS = ("strict decoding error", "cannot be handled as a")
+_NO_DRY_RUN_WORDS = "does not support dry run"
+
+_NO_VERDICT = (NotLeading, OutcomeUnknown, TooManyRequests, Unauthorized, Undecodable, Unreachable)
+"""Errors of the connection, the load or the credentials. They say nothing about the object."""
+
+_FIGURE = re.compile(r"(?<![\w.-])\d+(\.\d+)*[a-zA-Z]{0,2}(?![\w-])")
+_QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'")
+
+
+class Verdict(Enum):
+    """What the answer to a creation says about the object."""
+
+    REFUSED = auto()
+    """The rules of the cluster refuse it now."""
+    MALFORMED = auto()
+    """It can never be created."""
+    SERVER_FAILED = auto()
+    """5xx: the answer is lost; the third in a row counts as a refusal."""
+    UNKNOWN = auto()
+    """No verdict: the creation is retried with back-off."""
+
+
+def verdict_of(error: ApiError) -> Verdict:
+    """Return the verdict of a failed creation, other than `AlreadyExists`.
+
+    An unknown answer counts as a refusal: no worker ends for a rule that may be gone tomorrow.
+    """
+    text = error.message
+    if any(words in text for words in _RULE_WORDS) or isinstance(error, (Forbidden, Conflict)):
+        return Verdict.REFUSED
+    if isinstance(error, ServerError):
+        speaks = error.status in _OUTAGE_CODES and any(words in text for words in _OUTAGE_WORDS)
+        return Verdict.REFUSED if speaks else Verdict.SERVER_FAILED
+    if isinstance(error, _NO_VERDICT):
+        return Verdict.UNKNOWN
+    if isinstance(error, Invalid) and error.fields:
+        return Verdict.MALFORMED
+    is_undecodable = isinstance(error, BadRequest) and any(words in text for words in _DECODING_WORDS)
+    return Verdict.MALFORMED if is_undecodable else Verdict.REFUSED
+
+
+def lacks_dry_run(error: ApiError) -> bool:
+    """Return whether a webhook answers no dry runs, so that only a real creation shows its verdict."""
+    return _NO_DRY_RUN_WORDS in error.message
+
+
+def stable_words(message: str, workload: Workload) -> str:
+    """Return a message without figures and without this worker's own name, for `status.reason`.
+
+    Words without figures stay the same while a quota fills and empties.
+    """
+    own_name = re.compile(rf"(?<![\w.-])(orw-)?{re.escape(workload.name)}(?![\w-])")
+    return _FIGURE.sub("…", own_name.sub("…", message))
+
+
+def group_text(message: str, workload: Workload) -> str:
+    """Return the text by which refusals are alike: without figures and without quoted names."""
+    return _QUOTED.sub("…", stable_words(message, workload))

@@ -1,0 +1,54 @@
+"""Answers to the creation of objects, told apart: refused for now, or no answer (contract §5.10)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from controller.api.verdicts import Verdict, verdict_of
+from informers.errors import AlreadyExists, ApiError
+
+LOST_ANSWERS_MAX = 3
+"""The lost answer in a row that counts as a refusal."""
+
+_NAMES_MAX = 4096
+
+
+class CreationRefused(ApiError):
+    """The rules of the cluster refuse an object for now."""
+
+    def __init__(self, kind: str, cause: ApiError) -> None:
+        super().__init__(cause.message, status=cause.status, reason=cause.reason)
+        self.kind = kind
+
+
+class Creations:
+    """The creations of one process, with the number of lost answers in a row."""
+
+    def __init__(self) -> None:
+        self._lost: Counter[tuple[str, str]] = Counter()
+
+    def __repr__(self) -> str:
+        return f"<Creations lost={len(self._lost)}>"
+
+    @contextmanager
+    def of(self, kind: str, name: str) -> Iterator[None]:
+        """Raise `CreationRefused` for a refusal; other errors of the block propagate."""
+        key = (kind, name)
+        try:
+            yield
+        except AlreadyExists:
+            self._lost.pop(key, None)
+            raise
+        except ApiError as error:
+            verdict = verdict_of(error)
+            lost = self._lost.pop(key, 0) + (verdict is Verdict.SERVER_FAILED)
+            if verdict is Verdict.REFUSED or lost >= LOST_ANSWERS_MAX:
+                raise CreationRefused(kind, error) from error
+            if lost:
+                self._lost[key] = lost
+                if len(self._lost) > _NAMES_MAX:
+                    del self._lost[next(iter(self._lost))]
+            raise
+        self._lost.pop(key, None)

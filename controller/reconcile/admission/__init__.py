@@ -1,0 +1,1 @@
+"""Workers that the API server refuses (contract §5.10)."""

@@ -1,0 +1,1 @@
+"""Contract tests of refusals by the API server."""
