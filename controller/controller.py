@@ -107,18 +107,21 @@ class Controller:
             self_writes=self._triggers.self_writes,
         )
         self.sweep = Sweep(context, context.requeue)
-        self.runner = ReconcileRunner[ObjectKey](
-            self.queue,
-            Reconciler(context),
-            max_concurrent_reconciles=settings.max_concurrent_reconciles,
-            timeout_seconds=RECONCILE_TIMEOUT_SECONDS,
-            quiet=RETRIED_QUIETLY,
-        )
+        self.runner = self._make_runner(context)
         self._waiting_for_caches = anyio.CancelScope()
         # The fleet first: an activated worker must find the change in it.
         self.fleet_updater.subscribe()
         self.gauges.subscribe(self.caches)
         self._triggers.subscribe(self.fleet_updater)
+
+    def _make_runner(self, context: ReconcileContext) -> ReconcileRunner[ObjectKey]:
+        return ReconcileRunner[ObjectKey](
+            self.queue,
+            Reconciler(context),
+            max_concurrent_reconciles=context.settings.max_concurrent_reconciles,
+            timeout_seconds=RECONCILE_TIMEOUT_SECONDS,
+            quiet=RETRIED_QUIETLY,
+        )
 
     def _activate(self, key: ObjectKey) -> None:
         self._triggers.activate(key)

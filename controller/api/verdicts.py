@@ -34,7 +34,7 @@ _FIGURE = re.compile(r"(?<![\w.-])\d+(\.\d+)*[a-zA-Z]{0,2}(?![\w-])")
 _QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'")
 
 
-class Verdict(Enum):
+class CreationVerdict(Enum):
     """What the answer to a creation says about the object."""
 
     REFUSED = auto()
@@ -47,23 +47,23 @@ class Verdict(Enum):
     """No verdict: the creation is retried with back-off."""
 
 
-def verdict_of(error: ApiError) -> Verdict:
+def verdict_of(error: ApiError) -> CreationVerdict:
     """Return the verdict of a failed creation, other than `AlreadyExists`.
 
     An unknown answer counts as a refusal: no worker ends for a rule that may be gone tomorrow.
     """
     text = error.message
     if any(words in text for words in _RULE_WORDS) or isinstance(error, (Forbidden, Conflict)):
-        return Verdict.REFUSED
+        return CreationVerdict.REFUSED
     if isinstance(error, ServerError):
-        speaks = error.status in _OUTAGE_CODES and any(words in text for words in _OUTAGE_WORDS)
-        return Verdict.REFUSED if speaks else Verdict.SERVER_FAILED
+        is_outage = error.status in _OUTAGE_CODES and any(words in text for words in _OUTAGE_WORDS)
+        return CreationVerdict.REFUSED if is_outage else CreationVerdict.SERVER_FAILED
     if isinstance(error, _NO_VERDICT):
-        return Verdict.UNKNOWN
+        return CreationVerdict.UNKNOWN
     if isinstance(error, Invalid) and error.fields:
-        return Verdict.MALFORMED
+        return CreationVerdict.MALFORMED
     is_undecodable = isinstance(error, BadRequest) and any(words in text for words in _DECODING_WORDS)
-    return Verdict.MALFORMED if is_undecodable else Verdict.REFUSED
+    return CreationVerdict.MALFORMED if is_undecodable else CreationVerdict.REFUSED
 
 
 def lacks_dry_run(error: ApiError) -> bool:

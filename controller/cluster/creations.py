@@ -1,4 +1,4 @@
-"""Answers to the creation of objects, told apart: refused for now, or no answer (contract §5.10)."""
+"""Answers to the creation of objects: refused for now, or without an answer (contract §5.10)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from controller.api.verdicts import Verdict, verdict_of
+from controller.api.verdicts import CreationVerdict, verdict_of
 from informers.errors import AlreadyExists, ApiError
 
 LOST_ANSWERS_MAX = 3
@@ -43,8 +43,8 @@ class Creations:
             raise
         except ApiError as error:
             verdict = verdict_of(error)
-            lost = self._lost.pop(key, 0) + (verdict is Verdict.SERVER_FAILED)
-            if verdict is Verdict.REFUSED or lost >= LOST_ANSWERS_MAX:
+            lost = self._lost.pop(key, 0) + (verdict is CreationVerdict.SERVER_FAILED)
+            if verdict is CreationVerdict.REFUSED or lost >= LOST_ANSWERS_MAX:
                 raise CreationRefused(kind, error) from error
             if lost:
                 self._lost[key] = lost

@@ -2,7 +2,7 @@
 
 One member at a time asks for the whole group, by a dry run and each in turn. When a probe passes, the members
 try for themselves, oldest first, until one is refused. The work per event does not grow with the number of
-members or groups: each event wakes one member.
+members or groups: each event activates one member.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class GroupKey(NamedTuple):
 
 
 @dataclass
-class Group:
+class RefusedGroup:
     """Workers that are refused alike."""
 
     key: GroupKey
@@ -71,14 +71,14 @@ class Group:
 class RefusedGroups:
     """All refused workers of one process."""
 
-    def __init__(self, monotonic: Callable[[], float], wake: Callable[[ObjectKey], None]) -> None:
+    def __init__(self, monotonic: Callable[[], float], activate: Callable[[ObjectKey], None]) -> None:
         self._monotonic = monotonic
-        self._wake = wake
-        self._groups: dict[GroupKey, Group] = {}
+        self._activate = activate
+        self._groups: dict[GroupKey, RefusedGroup] = {}
         """In the order of their last probe."""
         self._by_class: dict[tuple[str, Hashable], dict[GroupKey, None]] = {}
-        self._member_of: dict[ObjectKey, Group] = {}
-        self._trying: dict[ObjectKey, Group] = {}
+        self._member_of: dict[ObjectKey, RefusedGroup] = {}
+        self._trying: dict[ObjectKey, RefusedGroup] = {}
         self._known: set[ObjectKey] = set()
         self._freed_seconds = float("-inf")
         self._next_probe_seconds = float("-inf")
@@ -86,11 +86,11 @@ class RefusedGroups:
     def __repr__(self) -> str:
         return f"<RefusedGroups groups={len(self._groups)} members={len(self._member_of)}>"
 
-    def group_of(self, worker: ObjectKey) -> Group | None:
+    def group_of(self, worker: ObjectKey) -> RefusedGroup | None:
         """Return the group of a worker that is held back."""
         return self._member_of.get(worker)
 
-    def closed(self, kind: str, worker_class: Hashable) -> Group | None:
+    def closed(self, kind: str, worker_class: Hashable) -> RefusedGroup | None:
         """Return the group that a new worker of this class joins."""
         keys = self._by_class.get((kind, worker_class))
         return self._groups[next(iter(keys))] if keys else None
@@ -101,26 +101,31 @@ class RefusedGroups:
         self._known.add(worker)
         return is_new
 
-    def refuse(self, worker: ObjectKey, order: Order, key: GroupKey, words: str) -> Group:
+    def refuse(self, worker: ObjectKey, order: Order, key: GroupKey, words: str) -> RefusedGroup:
         """Add a worker that was just refused, or begin a group with it."""
         tried = self._trying.pop(worker, None)
         if tried is not None and tried.key == key and tried.is_open:
             if tried.passed in tried.turns:
                 # The other's probe passed, so only this worker may be at fault.
                 tried.first, tried.passed = tried.passed, None
-                self._wake(tried.next_to_try)
+                self._activate(tried.next_to_try)
                 return self._add(worker, order, key._replace(alone=worker), words)
             tried.is_open, tried.first = False, None
-            self._delay(tried, PROBE_DELAY_RANGE_SECONDS[0])
-        elif tried is not None:
+            self._delay_more(tried)
+            if tried.turns:
+                self._activate(next(iter(tried.turns)))
+            group = self._add(worker, order, key, words)
+            group.delay_seconds, group.due_seconds = tried.delay_seconds, tried.due_seconds
+            return group
+        if tried is not None:
             self._pass_on(tried)
         return self._add(worker, order, key, words)
 
-    def join(self, worker: ObjectKey, order: Order, group: Group) -> None:
+    def join(self, worker: ObjectKey, order: Order, group: RefusedGroup) -> None:
         """Add a worker that is not asked: others of its class are refused."""
         self._add(worker, order, group.key, group.words)
 
-    def turn(self, worker: ObjectKey, group: Group) -> tuple[Turn, float]:
+    def turn(self, worker: ObjectKey, group: RefusedGroup) -> tuple[Turn, float]:
         """Return what a member does, and for its next probe the seconds until then."""
         if group.is_open:
             return (Turn.TRY if group.next_to_try == worker else Turn.WAIT), 0.0
@@ -133,23 +138,21 @@ class RefusedGroups:
         self._next_probe_seconds = now_seconds + PROBE_INTERVAL_SECONDS
         return Turn.PROBE, 0.0
 
-    def probe_failed(self, worker: ObjectKey, group: Group) -> None:
+    def probe_failed(self, worker: ObjectKey, group: RefusedGroup) -> None:
         """Note a refused probe: the next member is next, after twice the time."""
         if worker in group.turns:
             group.turns[worker] = group.turns.pop(worker)
         if group.key in self._groups:
-            was_freed = group.probed_seconds < self._freed_seconds
-            shortest, longest = PROBE_DELAY_RANGE_SECONDS
-            self._delay(group, shortest if was_freed else min(group.delay_seconds * 2, longest))
-            self._wake(next(iter(group.turns)))
+            self._delay_more(group)
+            self._activate(next(iter(group.turns)))
         self._hasten_next()
 
-    def probe_passed(self, worker: ObjectKey, group: Group) -> None:
+    def probe_passed(self, worker: ObjectKey, group: RefusedGroup) -> None:
         """Open the group: its members try for themselves, oldest first."""
         if group.key not in self._groups:
             return
         group.is_open, group.passed = True, worker
-        self._wake(group.next_to_try)
+        self._activate(group.next_to_try)
         self._hasten_next()
 
     def begin_try(self, worker: ObjectKey) -> None:
@@ -175,7 +178,7 @@ class RefusedGroups:
             return
         self._remove(worker)
         if group.turns:
-            self._wake(group.next_to_try if group.is_open else next(iter(group.turns)))
+            self._activate(group.next_to_try if group.is_open else next(iter(group.turns)))
 
     def freed(self) -> None:
         """Note that a Pod or claim has ended or gone: every group probes again from one second on."""
@@ -187,33 +190,38 @@ class RefusedGroups:
             self._hasten_next()
 
     def _hasten_next(self) -> None:
-        """Wake the group that has not probed since the last event; each one wakes the next."""
+        """Activate the group that has not probed since the last event; each one activates the next."""
         oldest = next(iter(self._groups.values()), None)
         if oldest is not None and oldest.probed_seconds < self._freed_seconds and not oldest.is_open:
-            self._wake(next(iter(oldest.turns)))
+            self._activate(next(iter(oldest.turns)))
 
-    def _due(self, group: Group) -> float:
+    def _due(self, group: RefusedGroup) -> float:
         if group.probed_seconds < self._freed_seconds:
             return min(group.due_seconds, self._freed_seconds + PROBE_DELAY_RANGE_SECONDS[0])
         return group.due_seconds
 
-    def _delay(self, group: Group, seconds: float) -> None:
-        now_seconds = self._monotonic()
+    def _delay_more(self, group: RefusedGroup) -> None:
+        was_freed = group.probed_seconds < self._freed_seconds
+        shortest, longest = PROBE_DELAY_RANGE_SECONDS
+        seconds, now_seconds = (
+            shortest if was_freed else min(group.delay_seconds * 2, longest),
+            self._monotonic(),
+        )
         group.delay_seconds, group.probed_seconds = seconds, now_seconds
         group.due_seconds = now_seconds + seconds
         if group.key in self._groups:
             self._groups[group.key] = self._groups.pop(group.key)
 
-    def _pass_on(self, group: Group) -> None:
+    def _pass_on(self, group: RefusedGroup) -> None:
         if group.turns and group.is_open:
-            self._wake(group.next_to_try)
+            self._activate(group.next_to_try)
 
-    def _add(self, worker: ObjectKey, order: Order, key: GroupKey, words: str) -> Group:
+    def _add(self, worker: ObjectKey, order: Order, key: GroupKey, words: str) -> RefusedGroup:
         self._remove(worker)
         group = self._groups.get(key)
         if group is None:
             now_seconds, delay_seconds = self._monotonic(), PROBE_DELAY_RANGE_SECONDS[0]
-            group = self._groups[key] = Group(key, words, now_seconds + delay_seconds, now_seconds)
+            group = self._groups[key] = RefusedGroup(key, words, now_seconds + delay_seconds, now_seconds)
             if key.alone is None:
                 self._by_class.setdefault((key.kind, key.worker_class), {})[key] = None
         group.turns[worker] = order

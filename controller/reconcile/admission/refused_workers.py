@@ -5,11 +5,11 @@ from __future__ import annotations
 from controller.api.claim_document import claim_document
 from controller.api.reasons import ReasonCode, has_code
 from controller.api.status import Assignment
-from controller.api.verdicts import Verdict, group_text, lacks_dry_run, stable_words, verdict_of
+from controller.api.verdicts import CreationVerdict, group_text, lacks_dry_run, stable_words, verdict_of
 from controller.api.worker_pod_document import pod_document
 from controller.api.workload import Workload
 from controller.cluster.creations import CreationRefused
-from controller.queue.refused_groups import POD, Group, GroupKey, Turn
+from controller.queue.refused_groups import POD, GroupKey, RefusedGroup, Turn
 from controller.reconcile import reporting, teardown
 from controller.reconcile.context import ReconcileContext, Scope, own_claim_names
 from informers.api import ObjectKey
@@ -24,7 +24,7 @@ LEDGER = "ClaimLedger"
 async def hold_back(context: ReconcileContext, scope: Scope) -> Result | None:
     """Hold back a refused worker, and ask for its group when it is its turn.
 
-    A worker whose Pod is refused takes nothing. One whose claim or ledger is refused still takes a seat.
+    A worker whose Pod is refused takes nothing. One whose claim or ledger is refused still books a seat.
     """
     workload, key, groups = scope.workload, ObjectKey.of(scope.workload), context.refused_groups
     if scope.pod is not None or workload.status.claim_name:
@@ -85,7 +85,7 @@ async def refuse(context: ReconcileContext, workload: Workload, error: CreationR
     return wait(context, current) or context.retry
 
 
-async def _group(context: ReconcileContext, workload: Workload) -> Group | None:
+async def _group(context: ReconcileContext, workload: Workload) -> RefusedGroup | None:
     """Return the worker's group, after it has joined the group of its class if there is one."""
     key, groups = ObjectKey.of(workload), context.refused_groups
     group, is_new = groups.group_of(key), groups.is_new(key)
@@ -111,7 +111,7 @@ async def _group(context: ReconcileContext, workload: Workload) -> Group | None:
     return None
 
 
-async def _probe(context: ReconcileContext, scope: Scope, group: Group) -> None:
+async def _probe(context: ReconcileContext, scope: Scope, group: RefusedGroup) -> None:
     """Ask for the group by a dry run. Where there is none, the worker makes a real attempt."""
     workload, key = scope.workload, ObjectKey.of(scope.workload)
     name = next(own_claim_names(workload))
@@ -133,7 +133,7 @@ async def _probe(context: ReconcileContext, scope: Scope, group: Group) -> None:
     except AlreadyExists:
         pass
     except ApiError as error:
-        if not lacks_dry_run(error) and verdict_of(error) is not Verdict.MALFORMED:
+        if not lacks_dry_run(error) and verdict_of(error) is not CreationVerdict.MALFORMED:
             context.refused_groups.probe_failed(key, group)
             return
     context.refused_groups.probe_passed(key, group)

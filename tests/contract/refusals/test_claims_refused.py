@@ -1,4 +1,4 @@
-"""ADM-3: not the Pod, but the ResourceClaim or the ClaimLedger is refused."""
+"""not the Pod, but the ResourceClaim or the ClaimLedger is refused."""
 
 from __future__ import annotations
 

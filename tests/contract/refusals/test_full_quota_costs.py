@@ -1,4 +1,4 @@
-"""ADM-7: more Workloads than a ResourceQuota lets be Pods."""
+"""more Workloads than a ResourceQuota lets be Pods."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def looks_in_the_first_minute(waiting: int) -> int:
         ) as process,
     ):
         cluster.fleet.add_nodes(1, NodeShape(host_memory="4Ti", cpu="2000", pods=1000))
-        await submit(cluster, "founder")
+        await submit(cluster, "creator")
         faults.add(Refuse(lambda: Forbidden("exceeded quota: pods")), verb="create", kind=PODS, times=None)
         before = reconciles(process)
         for number in range(waiting):

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import time
-
 import anyio
 import pytest
 
 from informers.errors import ApiError, BadRequest, Conflict, Invalid, NotFound, ServerError, TooManyRequests
-from simulation.apiserver.admission.quotas import Quota
 from simulation.apiserver.admission.denials import DenyingWebhook
+from simulation.apiserver.admission.quotas import Quota
 from simulation.apiserver.kinds import CLAIMS, LEDGERS, PODS, Kind
 from simulation.chaos.scripted import Faults, Refuse
 from simulation.cluster.controller_process import simulated_controller
@@ -62,18 +60,16 @@ async def test_a_full_quota_costs_one_probe_at_a_time_and_the_oldest_goes_first(
     cluster.fleet.add_nodes(1, NodeShape(host_memory="4Ti", cpu="2000", pods=1000))
     cluster.quota_controller.add(Quota(PODS, "openrl-system", hard=1))
     async with simulated_controller(cluster, NO_TIMEOUT, latency_seconds=round_trip_seconds):
-        await submit(cluster, "founder")
+        await submit(cluster, "creator")
         names = [f"worker-{number:02}" for number in range(40)]
-        before = time.process_time()
         for name in names:
             cluster.workloads.submit(workload(name))
         await anyio.sleep(60)
-        print("cpu of the whole simulation", time.process_time() - before)
         assert {row(cluster, name)[2] for name in names} == {"PodRejected"}
         since = len(cluster.calls())
         await anyio.sleep(120)
         assert count_calls(cluster, "create", PODS, since=since) <= 3
-        cluster.kubelet.succeed(cluster.workloads.pod_key("founder"))
+        cluster.kubelet.succeed(cluster.workloads.pod_key("creator"))
         await anyio.sleep(60)
         assert [name for name in names if row(cluster, name)[0] == "Running"] == ["worker-00"]
 

@@ -1,4 +1,4 @@
-"""ADM-1: a policy denies the worker's Pod with 422."""
+"""a policy denies the worker's Pod with 422."""
 
 from __future__ import annotations
 

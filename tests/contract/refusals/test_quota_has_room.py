@@ -1,4 +1,4 @@
-"""ADM-8: a worker that a full ResourceQuota has kept out for long, and then a place becomes free."""
+"""a worker that a full ResourceQuota has kept out for long, and then a place becomes free."""
 
 from __future__ import annotations
 

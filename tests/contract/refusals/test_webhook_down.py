@@ -1,4 +1,4 @@
-"""ADM-2: the webhook that every Pod has to pass is down, so that the API server answers 500."""
+"""the webhook that every Pod has to pass is down, so that the API server answers 500."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def webhook_down() -> Faults:
 
 
 async def test_the_status_says_what_the_server_says(cluster: SimulatedCluster) -> None:
-    """Whoever looks at the Workload after a minute reads why it does not start."""
+    """After a minute the status says why it does not start."""
     async with simulated_controller(cluster, Settings(leader_elect=False), interceptor=webhook_down()):
         cluster.fleet.add_nodes(1)
         cluster.workloads.submit(workload("worker"))

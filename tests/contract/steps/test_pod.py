@@ -157,7 +157,7 @@ async def test_an_invalid_template_fails_and_releases_everything(
     faults.add(Refuse(lambda: error), verb="create", kind=PODS)
     async with simulated_controller(cluster, interceptor=faults):
         await submit(cluster, "worker")
-    text = "InvalidTemplate: spec.containers[0].image: Required value"
+    text = f"InvalidTemplate: {error.message}"
     assert row(cluster, "worker") == ("Failed", "False", "InvalidTemplate", text)
     assert holdings(cluster) == []
 
