@@ -69,7 +69,7 @@ async def test_a_full_quota_costs_one_probe_at_a_time_and_the_oldest_goes_first(
         since = len(cluster.calls())
         await anyio.sleep(120)
         assert count_calls(cluster, "create", PODS, since=since) <= 3
-        cluster.kubelet.succeed(cluster.workloads.pod_key("creator"))
+        cluster.workloads.delete("creator")
         await anyio.sleep(60)
         assert [name for name in names if row(cluster, name)[0] == "Running"] == ["worker-00"]
 
