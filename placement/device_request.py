@@ -38,6 +38,7 @@ MAX_ACCEPTED_VALUES: Final = 8
 _ATTRIBUTE_NAME: Final = re.compile(
     r"(?P<domain>[^/]{1,63})/(?P<identifier>[A-Za-z_][A-Za-z0-9_]{0,31})", re.ASCII
 )
+_UPPER_BOUND: Final = re.compile(r'\.compareTo\(quantity\("(\d+)Gi"\)\) <= 0', re.ASCII)
 _MAX_VALUE_CHARACTERS: Final = 64
 _MAX_INTEGER: Final = (1 << 63) - 1
 
@@ -122,6 +123,16 @@ def selector(shape: DeviceShape, *, memory_bytes: int, driver: str) -> str:
     if not shape.open_upwards:
         terms.append(f'{capacity}.memory.compareTo(quantity("{shape.gib}Gi")) <= 0')
     return " && ".join(terms)
+
+
+def accepts(count: int, expressions: Sequence[str], shape: DeviceShape) -> bool:
+    """Return whether an alternative of a dedicated claim accepts devices of this shape.
+
+    It accepts every size from the memory requested up to its bound, so its bound decides, not its name.
+    """
+    bounds = [int(bound) for expression in expressions for bound in _UPPER_BOUND.findall(expression)]
+    is_bounded_below = bool(bounds) and (shape.open_upwards or min(bounds) < shape.gib)
+    return count == shape.count and not is_bounded_below
 
 
 def attribute_selector(accepted: AcceptedValues) -> str:

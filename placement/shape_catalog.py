@@ -51,6 +51,11 @@ class NodeProfile:
         return sorted(gib for gib, count in counts.items() if count >= request.device_count)
 
 
+def open_shape(request: PlacementRequest) -> DeviceShape:
+    """Return the shape of a claim for which no device exists yet: any that is large enough."""
+    return DeviceShape(request.device_count, gib_ceil(request.memory_bytes), open_upwards=True)
+
+
 class ShapeCatalog:
     """The enabled nodes with devices, by profile.
 

@@ -147,6 +147,15 @@ class PodResourceClaim(ApiStruct, frozen=True):
     resource_claim_name: str | None = None
 
 
+DEFAULT_SCHEDULER = "default-scheduler"
+
+
+class PodSchedulingGate(ApiStruct, frozen=True):
+    """`core/v1 PodSchedulingGate`."""
+
+    name: str = ""
+
+
 class PodSpec(ApiStruct, frozen=True):
     """`Pod.spec`."""
 
@@ -159,6 +168,8 @@ class PodSpec(ApiStruct, frozen=True):
     tolerations: tuple[Toleration, ...] = ()
     node_selector: dict[str, str] = {}
     affinity: Affinity = Affinity()
+    scheduler_name: str = DEFAULT_SCHEDULER
+    scheduling_gates: tuple[PodSchedulingGate, ...] = ()
 
 
 class ContainerStateDetails(ApiStruct, frozen=True):

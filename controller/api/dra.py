@@ -90,10 +90,24 @@ class DeviceClass(Struct, frozen=True):
     metadata: Metadata
 
 
+class CelSelector(ApiStruct, frozen=True):
+    """`resource/v1 CELDeviceSelector`."""
+
+    expression: str = ""
+
+
+class DeviceSelector(ApiStruct, frozen=True):
+    """`resource/v1 DeviceSelector`."""
+
+    cel: CelSelector = CelSelector()
+
+
 class Subrequest(ApiStruct, frozen=True):
     """`resource/v1 DeviceSubRequest`: one alternative of a request."""
 
     name: str
+    count: int = 1
+    selectors: tuple[DeviceSelector, ...] = ()
 
 
 class DeviceRequest(ApiStruct, frozen=True):

@@ -41,6 +41,8 @@ class ReasonCode(Enum):
     NO_CAPACITY = "NoCapacity"
     UNSCHEDULABLE = "Unschedulable"
     SCHEDULER_ERROR = "SchedulerError"
+    WAITING_FOR_SCHEDULER = "WaitingForScheduler"
+    WAITING_FOR_GATE = "WaitingForGate"
     WAITING_FOR_PREDECESSOR_CLAIM = "WaitingForPredecessorClaim"
     WAITING_FOR_PREDECESSOR_POD = "WaitingForPredecessorPod"
     WAITING_FOR_POD_GONE = "WaitingForPodGone"

@@ -97,12 +97,14 @@ EVENT_KINDS: Mapping[str, EventDefinition] = MappingProxyType(
         ReasonCode.WAITING_FOR_PREDECESSOR_CLAIM.value: EventDefinition(_NORMAL, "Seating"),
         ReasonCode.WAITING_FOR_PREDECESSOR_POD.value: EventDefinition(_NORMAL, "CreatingPod", _pod),
         ReasonCode.WAITING_FOR_POD_GONE.value: EventDefinition(_NORMAL, "CreatingPod", _pod),
+        ReasonCode.WAITING_FOR_GATE.value: EventDefinition(_NORMAL, "Scheduling", _pod),
         # Waits for capacity: no device or seat is free, or none can ever fit.
         ReasonCode.WAITING_FOR_CAPACITY.value: EventDefinition(_WARNING, "Placing"),
         ReasonCode.NO_CAPACITY.value: EventDefinition(_WARNING, "Placing"),
         # Problems that need attention.
         ReasonCode.INVALID_CONFIGURATION.value: EventDefinition(_WARNING, "Placing"),
         ReasonCode.SCHEDULER_ERROR.value: EventDefinition(_WARNING, "Scheduling", _pod),
+        ReasonCode.WAITING_FOR_SCHEDULER.value: EventDefinition(_WARNING, "Scheduling", _pod),
         ReasonCode.CONTAINER_WAITING.value: EventDefinition(_WARNING, "Starting", _pod),
         ReasonCode.POD_REJECTED.value: EventDefinition(_WARNING, "CreatingPod"),
         ReasonCode.REPLACING_WEDGED_CLAIM.value: EventDefinition(_WARNING, "Moving", _claim),

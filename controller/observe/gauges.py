@@ -36,6 +36,8 @@ WAITING_CAUSES = (
             ReasonCode.WAITING_FOR_CAPACITY,
             ReasonCode.NO_CAPACITY,
             ReasonCode.SCHEDULER_ERROR,
+            ReasonCode.WAITING_FOR_SCHEDULER,
+            ReasonCode.WAITING_FOR_GATE,
             ReasonCode.INVALID_CONFIGURATION,
             ReasonCode.POD_REJECTED,
             ReasonCode.WAITING_FOR_PREDECESSOR_CLAIM,

@@ -11,14 +11,13 @@ from enum import Enum, auto
 
 from controller.api.claim_document import claim_document, is_own_claim
 from controller.api.dra import ResourceClaim
-from controller.api.reasons import Phase, ReasonCode
+from controller.api.reasons import Phase
 from controller.api.status import Assignment, PlacementDetails, StatusUpdate
 from controller.api.workload import Workload
 from controller.config.flags import PlacementStrategy
 from controller.reconcile import commit, reporting, seat_choice
 from controller.reconcile.admission import refused_workers
 from controller.reconcile.context import ContendedError, ReconcileContext, Scope, own_claim_names
-from informers.api import ObjectKey
 from informers.errors import AlreadyExists, OutcomeUnknown, ServerError
 from informers.queue.runner import Result
 from ledger.booking import Booked, Refused
@@ -26,6 +25,7 @@ from ledger.seat_rules import RefusalReason
 from ledger.state import CLAIM_LEDGERS_KIND, ClaimLedger
 from placement.device_request import device_requests
 from placement.quantity import whole_gib
+from placement.shape_catalog import open_shape
 from placement.types import DeviceShape, PlacementRequest
 
 
@@ -84,15 +84,11 @@ async def _create_own_claim(
 
     Returns `None` if the worker waits, with the reason in its status.
     """
-    device_class = context.settings.device_class
-    if context.caches.device_classes.store.get(ObjectKey("", device_class)) is None:
-        code, detail = ReasonCode.INVALID_CONFIGURATION, f"device class {device_class} does not exist"
-        await reporting.report_pending(context, scope.workload, code, detail)
-        return None
-    shapes = context.fleet.device_shapes(request)
-    if not shapes:
+    if reporting.lacks_device_class(context):
         await reporting.report_no_capacity(context, scope.workload, request)
         return None
+    # A claim that no device can satisfy is the demand that a cluster autoscaler acts on.
+    shapes = context.fleet.device_shapes(request) or (open_shape(request),)
     for name in own_claim_names(scope.workload):
         state = _cached_name_state(context, scope.workload, name)
         if state is ClaimNameState.OPEN:

@@ -61,6 +61,8 @@ class _RefusedWorker:
     nodes: dict[str, _RefusingNode] = field(default_factory=dict)
     asks_first: bool = False
     """Whether its own claim has to ask kube-scheduler before the next seat."""
+    was_silent: bool = False
+    """Whether its last Pod on a claim of others got no result of a scheduler."""
     refusals: int = 0
     pause: _Hold | None = None
     """The pause before its next seat, from the second refusal on."""
@@ -105,6 +107,16 @@ class PlaceHolds:
             hold = _next_hold(before.hold if before else None, PLACE_HOLD_RANGE_SECONDS, now_seconds)
             worker.nodes[name] = _RefusingNode(self._profile(name), self._ended_workers[name], hold)
 
+    def ask_first(self, worker_uid: str) -> None:
+        """Make the worker's own claim next after a Pod without a result. No node has refused it."""
+        worker = self._workers.setdefault(worker_uid, _RefusedWorker())
+        worker.asks_first = worker.was_silent = True
+
+    def was_silent(self, worker_uid: str) -> bool:
+        """Return whether the worker's own claim is next because its last Pod got no result."""
+        worker = self._workers.get(worker_uid)
+        return worker is not None and worker.was_silent
+
     def close_to_all(self, claim: ResourceClaim) -> None:
         """Close a claim to every worker; each time for twice as long, until it is allocated anew."""
         before = self._closed_claims.get(claim.metadata.uid)
@@ -114,7 +126,7 @@ class PlaceHolds:
     def record_asked(self, worker_uid: str) -> None:
         """Record that the worker's own claim got no device, or cannot be created: a seat may be next."""
         if worker_uid in self._workers:
-            self._workers[worker_uid].asks_first = False
+            self._workers[worker_uid].asks_first = self._workers[worker_uid].was_silent = False
 
     def asks_first(self, worker_uid: str) -> bool:
         """Return whether the worker's own claim comes before a seat, whatever the placement strategy."""

@@ -7,6 +7,7 @@ triggers the fallback; there is no timer.
 from __future__ import annotations
 
 from controller.api.core import Pod
+from controller.api.dra import ResourceClaim
 from controller.api.reasons import Phase, ReasonCode, sentence
 from controller.api.status import PlacedUpdate, StatusUpdate, assignment_of
 from controller.api.workload import Workload
@@ -15,7 +16,8 @@ from controller.reconcile.context import ReconcileContext, Scope, own_claim_name
 from informers.errors import Conflict
 from informers.queue.runner import Result
 from ledger.state import SeatRef
-from placement.types import PlacementRequest
+from placement.device_request import accepts
+from placement.types import DeviceShape, PlacementRequest
 
 
 async def fall_back(context: ReconcileContext, scope: Scope) -> Result | None:
@@ -43,10 +45,9 @@ async def fall_back(context: ReconcileContext, scope: Scope) -> Result | None:
     moved = await move_to_seat(context, workload, request, pod)
     if moved is not None:
         return await _start_on_seat(context, moved, name, old_seats)
-    listed = {shape.name for r in claim.spec.devices.requests for shape in r.first_available}
     if name not in own_claim_names(workload):
         detail = f"{name} lost its device"
-    elif any(shape.name not in listed for shape in context.fleet.device_shapes(request)):
+    elif _lacks_shape(claim, context.fleet.device_shapes(request)):
         detail = f"{name} lacks a device size that came since"
     else:
         await reporting.report_no_capacity(context, workload, request, pod)
@@ -55,6 +56,18 @@ async def fall_back(context: ReconcileContext, scope: Scope) -> Result | None:
     scope.workload = await teardown.clear(context, workload, ReasonCode.WAITING_FOR_CAPACITY, detail)
     scope.pod = context.pod(scope.workload)
     return None if scope.pod is None else context.retry
+
+
+def _lacks_shape(claim: ResourceClaim, shapes: tuple[DeviceShape, ...]) -> bool:
+    """Return whether no alternative of the claim accepts one of today's shapes."""
+    alternatives = [
+        (alternative.count, [selector.cel.expression for selector in alternative.selectors])
+        for device_request in claim.spec.devices.requests
+        for alternative in device_request.first_available
+    ]
+    return any(
+        not any(accepts(count, expressions, shape) for count, expressions in alternatives) for shape in shapes
+    )
 
 
 async def _start_on_seat(

@@ -122,6 +122,7 @@ class Reconciler:
             worker_pods.wait_for_pod,
             refused_workers.hold_back,  # contract §5.10
             abandon_claim.abandon_refusing_claim,  # contract §5.7
+            abandon_claim.wait_for_scheduler,  # contract §5.7
             fallback_to_sharing.fall_back,  # contract §5.8
             assign.assign,  # contract §5.9
             worker_pods.create_missing,  # contract §5.10

@@ -10,13 +10,15 @@ from datetime import timedelta
 
 from controller.api import convert
 from controller.api.core import Pod
-from controller.api.reasons import Phase, ReasonCode, sentence
+from controller.api.reasons import Phase, ReasonCode, sentence, truncate
+from controller.api.refusal_kinds import refusal_kinds
 from controller.api.status import PlacedUpdate, PlacementDetails, StatusUpdate
 from controller.api.workload import Workload
 from controller.reconcile.context import ReconcileContext, Scope
 from controller.reconcile.local_state import Milestone
 from informers.api import ObjectKey
 from informers.queue.runner import Result
+from placement.explain import REASON_MAX_CHARACTERS
 from placement.quantity import whole_gib
 from placement.types import PlacementRequest
 
@@ -63,6 +65,17 @@ async def report_pod(context: ReconcileContext, scope: Scope) -> Result | None:
     return context.retry
 
 
+def silence(pod: Pod) -> tuple[ReasonCode, str]:
+    """Return the code and detail for a Pod without a result of a scheduler."""
+    gates = sorted({gate.name for gate in pod.spec.scheduling_gates})
+    if gates:
+        return ReasonCode.WAITING_FOR_GATE, ", ".join(gates)
+    scheduler = pod.spec.scheduler_name
+    name = pod.metadata.name
+    detail = f"no scheduler has looked at Pod {name} (schedulerName {scheduler})"
+    return ReasonCode.WAITING_FOR_SCHEDULER, detail
+
+
 def _waiting_reason(pod: Pod) -> str:
     """Return the first container's reason for not running."""
     statuses = (*pod.status.init_container_statuses, *pod.status.container_statuses)
@@ -90,18 +103,33 @@ async def report_no_capacity(
     context: ReconcileContext, workload: Workload, request: PlacementRequest, refused_pod: Pod | None = None
 ) -> None:
     """Report why nothing fits now. The condition quotes kube-scheduler if it refused the Pod."""
+    words = refused_pod.scheduled.message if refused_pod is not None and refused_pod.scheduled else ""
+    quoted = f"; kube-scheduler: {words}" if words else ""
+    if lacks_device_class(context):
+        detail = f"device class {context.settings.device_class} does not exist"
+        text = sentence(ReasonCode.INVALID_CONFIGURATION, detail)
+        condition = PlacedUpdate(False, ReasonCode.INVALID_CONFIGURATION, text + quoted)
+        await _report_waiting(context, workload, text, condition)
+        return
     refusals = context.local_state.place_holds.refusals(workload.uid)
     refused_devices = _refused_devices(context, request, refused_pod)
     explanation = context.fleet.explain(request, refusals, refused_devices)
     if explanation.lacks_causes:
         # The queue activates the worker once the caches show what is missing now.
         context.scheduling_queue.mark_unexplained(ObjectKey.of(workload))
-    code, message = ReasonCode.WAITING_FOR_CAPACITY, explanation.sentence
-    if refused_pod is not None:
-        code, condition = ReasonCode.UNSCHEDULABLE, refused_pod.scheduled
-        if condition is not None and condition.message:
-            message += f"; kube-scheduler: {condition.message}"
-    await _report_waiting(context, workload, explanation.sentence, PlacedUpdate(False, code, message))
+    code = ReasonCode.WAITING_FOR_CAPACITY if refused_pod is None else ReasonCode.UNSCHEDULABLE
+    kinds = refusal_kinds(words)
+    reason = explanation.sentence
+    if kinds:
+        reason = truncate(f"{reason}; kube-scheduler: {', '.join(kinds)}", REASON_MAX_CHARACTERS)
+    condition = PlacedUpdate(False, code, explanation.sentence + quoted)
+    await _report_waiting(context, workload, reason, condition)
+
+
+def lacks_device_class(context: ReconcileContext) -> bool:
+    """Return whether the DeviceClass of the claims does not exist: kube-scheduler then refuses every Pod."""
+    key = ObjectKey("", context.settings.device_class)
+    return context.caches.device_classes.store.get(key) is None
 
 
 def _refused_devices(context: ReconcileContext, request: PlacementRequest, pod: Pod | None) -> str:

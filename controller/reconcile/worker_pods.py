@@ -77,6 +77,12 @@ def is_unschedulable(pod: Pod) -> bool:
     )
 
 
+def is_silent(pod: Pod) -> bool:
+    """Return whether no scheduler has given this unbound Pod a result: it is gated, or no scheduler runs."""
+    condition = pod.scheduled
+    return not pod.bound and (condition is None or condition.reason == "SchedulingGated")
+
+
 def is_left(pod: Pod, workload: Workload) -> bool:
     """Return whether the worker has left this Pod: it can never run, and has an earlier assignment."""
     return pod.never_runs and assignment_on(pod, workload) != assignment_of(workload)
