@@ -10,7 +10,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from controller.api import convert
-from controller.api.core import Pod
+from controller.api.core import DEFAULT_SCHEDULER, Pod
 from controller.api.dra import ResourceClaim
 from controller.api.reasons import ReasonCode, sentence
 from controller.api.workload import Workload
@@ -71,7 +71,9 @@ async def wait_for_scheduler(context: ReconcileContext, scope: Scope) -> Result 
     if delay_seconds > 0:
         return Result(requeue_after_seconds=min(delay_seconds, context.settings.retry_interval_seconds))
     code, detail = reporting.silence(pod)
-    if workload.status.claim_name in own_claim_names(workload):
+    # An outage of the default scheduler stops everybody: giving up the seats would help nobody.
+    is_outage = code is ReasonCode.WAITING_FOR_SCHEDULER and pod.spec.scheduler_name == DEFAULT_SCHEDULER
+    if is_outage or workload.status.claim_name in own_claim_names(workload):
         await reporting.report_pending(context, workload, code, detail)
         return context.retry
     seat_seconds = (SILENT_SEAT_KEPT - age).total_seconds()
