@@ -50,7 +50,7 @@ class Command:
 
 
 def command(line: str, *, stdin: object = None, compared: bool = True) -> Command:
-    """Return a command as typed in a terminal. Arguments with spaces go into `stdin` as JSON instead."""
+    """Return a command as typed in a terminal. `stdin` is passed as JSON, because it may contain spaces."""
     return Command(tuple(line.split()), "" if stdin is None else json.dumps(stdin), compared)
 
 

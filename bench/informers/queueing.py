@@ -19,7 +19,7 @@ DELAY_SECONDS = 3600.0
 
 
 def cycles(delayed: int, count: int) -> dict[str, float]:
-    """Return the cost of `count` cycles while the queue has `delayed` keys."""
+    """Return the cost of `count` cycles while the queue holds `delayed` other keys."""
     return anyio.run(_cycles, delayed, count, backend_options={"use_uvloop": True})
 
 

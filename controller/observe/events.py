@@ -170,7 +170,7 @@ class WorkloadEvents:
         )
 
     def record_invalid(self, workload: Workload | UnreadableObject, note: str) -> None:
-        """Record that a Workload is invalid and that its status cannot say so. Never raises or waits."""
+        """Record that a Workload is invalid, when its status cannot state it. Never raises or waits."""
         regarding, reason = Reference.of(WORKLOADS, workload), ReasonCode.INVALID_SPEC.value
         action = EVENT_KINDS[reason].action
         self._recorder.record(regarding, type_=EventType.WARNING, reason=reason, action=action, note=note)

@@ -170,7 +170,7 @@ class Script:
     async def watching(
         self, resource: AnyResource, *, sentinel: Document, labels: str = "", fields: str = ""
     ) -> AsyncIterator[None]:
-        """Record at the end what a watch showed of the block.
+        """Watch during the block, and record at its end the events of the watch.
 
         The watch is complete when it shows the deletion of a `sentinel`, an object that the selectors match.
         """

@@ -44,7 +44,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class RecorderLimits:
-    """Rates and bounds; defaults are client-go's where it has one."""
+    """Rates and bounds. The defaults are those of client-go, where it has any."""
 
     finish_seconds: float = 6 * 60.0
     """A series without repeats for this long is finished; the next event begins another."""

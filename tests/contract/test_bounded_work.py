@@ -41,7 +41,7 @@ WINDOW_SECONDS = 10.0
 
 
 def attempts_within(window_seconds: float, first_pause_seconds: float) -> int:
-    """Return the maximum attempts within a window if the pauses double."""
+    """Return the maximum number of attempts within a time window if the pauses double."""
     return 1 + int(math.log2(window_seconds / first_pause_seconds + 1))
 
 
