@@ -124,7 +124,7 @@ class WatchEventType(Enum):
 
 @dataclass(frozen=True)
 class WatchEvent(Generic[T]):
-    """One watch event. Exactly one of `object` and `unreadable` is set, neither for a bookmark."""
+    """One watch event. A bookmark has neither `object` nor `unreadable`, any other event exactly one of them."""
 
     type: WatchEventType
     resource_version: str

@@ -129,7 +129,7 @@ def no_garbage_collection() -> Iterator[None]:
 
 
 def build_fleet(claims: int, rng: Random, *, full: bool) -> Fleet:
-    """Return a fleet of allocated, shared claims, one per device. In a full one no seat is free."""
+    """Return a fleet of allocated, shared claims, one per device. In a full fleet no seat is free."""
     fleet = Fleet(DRIVER)
     for number in range(-(-claims // GPUS_PER_NODE)):
         _add_node(fleet, f"node-{number}", DEVICE_GIB[number % len(DEVICE_GIB)])

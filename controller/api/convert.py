@@ -207,7 +207,7 @@ def claim_node(obj: dra.ResourceClaim) -> str:
 
 
 def seat_info(seat: Seat, host: Amounts | None = None) -> SeatInfo:
-    """Convert a seat. `host` are the requests of its worker, if it is known; an invalid one counts as 0."""
+    """Convert a seat. `host` holds its worker's requests, if known. An invalid host request counts as 0."""
     if host is None:
         host = Amounts(memory_bytes=_or_zero(parse_bytes, seat.host_request), cpu_millis=0)
     return SeatInfo(

@@ -70,7 +70,7 @@ async def test_no_creation_is_retried_without_backoff_while_the_namespace_termin
 
 
 async def test_pods_are_deleted_before_anything_else(cluster: SimulatedCluster) -> None:
-    """What the Pods use is released by its holders before it is deleted."""
+    """Claims, ledgers and Workloads are deleted only after the last Pod."""
     cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster, HOURS):
         await submit(cluster, "first", "second")

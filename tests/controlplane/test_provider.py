@@ -118,7 +118,7 @@ def definition(**conditions: str) -> dict[str, Any]:
 
 @pytest.fixture
 def manifests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a folder whose apply reports a CustomResourceDefinition and another object."""
+    """Return a folder of manifests; applying it reports a CustomResourceDefinition and another object."""
     applied = "customresourcedefinition.apiextensions.k8s.io/workloads.openrl.io\\nnamespace/x"
     with_kubectl(tmp_path, f"print('{applied}')", monkeypatch)
     (tmp_path / "kustomization.yaml").touch()

@@ -1,4 +1,4 @@
-"""Whole runs as tests: without faults, with each fault, with all faults, of regressions, and in a batch."""
+"""Whole runs as tests: no fault, each fault alone, all faults, seeds that once failed, and a batch of seeds."""
 
 from __future__ import annotations
 
