@@ -124,7 +124,7 @@ class WatchEventType(Enum):
 
 @dataclass(frozen=True)
 class WatchEvent(Generic[T]):
-    """One watch event. A bookmark has neither `object` nor `unreadable`, any other event exactly one of them."""
+    """One watch event. A bookmark has neither `object` nor `unreadable`; any other event has one."""
 
     type: WatchEventType
     resource_version: str

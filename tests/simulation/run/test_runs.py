@@ -1,4 +1,4 @@
-"""Whole runs as tests: no fault, each fault alone, all faults, seeds that once failed, and a batch of seeds."""
+"""Whole runs as tests: no fault, each fault alone, all faults, seeds that once failed, and a batch."""
 
 from __future__ import annotations
 
