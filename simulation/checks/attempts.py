@@ -60,6 +60,10 @@ class AttemptChecker:
         writer = self._writer()
         if change.kind is PODS:
             self._on_pod(change, writer)
+        elif change.kind is NODES and (
+            change.before is None or _profile(change.before) != _profile(change.record)
+        ):
+            self._forget_node(change.record.key.name)
         elif change.kind is WORKLOADS and writer:
             self._on_status(change, writer)
 
@@ -73,11 +77,13 @@ class AttemptChecker:
                 self._count_pod(owner, change.record.key.name, writer)
                 self._check_place(owner, pod, writer)
         elif change.type is WatchEventType.DELETED or has_ended(pod):
-            # A worker that ends makes its node's refusals obsolete.
-            node = pod["spec"].get("nodeName")
-            self._left = {key: value for key, value in self._left.items() if key[2] != node}
+            self._forget_node(pod["spec"].get("nodeName", ""))
         elif is_refused(pod):
             self._refused[owner] = next(iter(claim_names(pod)), "")
+
+    def _forget_node(self, name: str) -> None:
+        """Drop the refusals of a node that has changed, or on which a worker has ended."""
+        self._left = {key: value for key, value in self._left.items() if key[2] != name}
 
     def _count_pod(self, owner: str, name: str, writer: str) -> None:
         """Count a Pod that a process creates for a worker (contract §8.13)."""
@@ -96,9 +102,13 @@ class AttemptChecker:
             self._left[(writer, uid, node.key.name)] = (self._now(), _profile(node))
 
     def _check_place(self, owner: str, pod: Document, writer: str) -> None:
-        """Check that the Pod is not on a node that has just refused its worker (contract §8.12)."""
+        """Check that the worker does not share a claim on a node that has just refused it (contract §8.12).
+
+        Its own claim is where kube-scheduler has put it, and may be there again.
+        """
+        stem = f"claim-{pod['metadata']['name'].removeprefix('orw-')}-"
         for claim in claim_names(pod):
-            node = self._node_of(claim)
+            node = None if claim.startswith(stem) else self._node_of(claim)
             if node is None:
                 continue
             left_seconds, profile = self._left.get((writer, owner, node.key.name), (None, {}))
