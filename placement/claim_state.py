@@ -33,6 +33,10 @@ class DerivedState:
     node: str
     check: JoinCheck | None
     rank: ClaimRank
+    smallest_bytes: int | None
+    """Memory of the smallest device. `None` if the memory of any device is not known."""
+    tainted: bool
+    """Whether a device has a taint that the claim does not tolerate."""
     accepted_by: frozenset[AttributeDemand]
     """The demands that accept its device."""
     unbound_requests: HostResources
@@ -137,6 +141,8 @@ class ClaimState:
                 owners=len({occupant.owner_key for occupant in occupants}),
                 seats=len(occupants),
             ),
+            smallest_bytes=_smallest_bytes(claim, held or []),
+            tainted=_is_tainted(claim, held or []),
             accepted_by=held[0].accepted_by(demands) if held else frozenset(),
             unbound_requests=self._unbound_requests(occupants),
         )
@@ -157,9 +163,7 @@ class ClaimState:
             return JoinCheck.NO_SEATS
         if any(occupant.exclusive for occupant in occupants):
             return JoinCheck.EXCLUSIVE
-        # The tolerations that count are those that the allocation copied from the claim.
-        tainted = untolerated(held[0].taints, claim.devices[0].tolerations)
-        return JoinCheck.DEVICE_TAINTED if tainted else None
+        return JoinCheck.DEVICE_TAINTED if _is_tainted(claim, held) else None
 
     def _unbound_requests(self, occupants: list[Occupant]) -> HostResources:
         # What a Pod asks for counts once there is one: admission may have changed its template.
@@ -173,6 +177,17 @@ class ClaimState:
             elif not pod.node:
                 total = total.plus(requested(pod.requests))
         return total
+
+
+def _smallest_bytes(claim: Claim, held: list[Device]) -> int | None:
+    sizes = [device.memory_bytes for device in held if device.memory_bytes is not None]
+    return min(sizes) if sizes and len(sizes) == len(claim.devices) else None
+
+
+def _is_tainted(claim: Claim, held: list[Device]) -> bool:
+    # The tolerations that count are those that the allocation copied from the claim.
+    tolerations = {row.id.device: row.tolerations for row in claim.devices}
+    return any(untolerated(device.taints, tolerations.get(device.name, ())) for device in held)
 
 
 def _allocation_check(claim: Claim) -> JoinCheck | None:

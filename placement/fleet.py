@@ -21,7 +21,7 @@ from placement.inventory import IgnoredPool, Inventory
 from placement.node_class import NodeClass
 from placement.quantity import gib_ceil
 from placement.seat_index import NodeInfo, SeatIndex
-from placement.select import check_claim, select_seat
+from placement.select import check_claim, check_place, check_size, select_seat
 from placement.shape_catalog import ShapeCatalog
 from placement.tolerations import untolerated
 from placement.types import (
@@ -238,6 +238,18 @@ class Fleet:
         if state is None:
             return JoinCheck.UNALLOCATED
         return check_claim(state, self._node_of(state), request, refusals)
+
+    def check_place(self, request: PlacementRequest, claim_name: str) -> JoinCheck | None:
+        """Return why an allocated claim cannot hold a Pod of this worker today, its own seat not counted."""
+        self._index_demand(request)
+        state = self._claims.get(claim_name)
+        return None if state is None else check_place(state, self._node_of(state), request)
+
+    def check_size(self, request: PlacementRequest, claim_name: str) -> JoinCheck | None:
+        """Return why the devices of an allocated claim are not what this worker needs."""
+        self._index_demand(request)
+        state = self._claims.get(claim_name)
+        return None if state is None else check_size(state, request)
 
     def ignored_pools(self) -> tuple[IgnoredPool, ...]:
         """Return the device pools that are ignored now. The caller logs each once."""

@@ -115,3 +115,29 @@ def check_claim(
         or info.free.shortage(minimum_free(request.host))
         or worker_check(state, info, request, refusals)
     )
+
+
+def check_place(state: ClaimState, info: NodeInfo | None, request: PlacementRequest) -> JoinCheck | None:
+    """Return why an allocated claim cannot hold a Pod of this worker today, its own seat not counted.
+
+    The checks cover node and device, and not what is free there.
+    """
+    derived = state.derived
+    if derived is None:
+        return None
+    if info is None or info.node_class is None:
+        return JoinCheck.NODE_UNKNOWN
+    if derived.tainted:
+        return JoinCheck.DEVICE_TAINTED
+    return info.node_class.check(request) or check_size(state, request)
+
+
+def check_size(state: ClaimState, request: PlacementRequest) -> JoinCheck | None:
+    """Return whether the allocation has another number of devices, or smaller ones, than the worker needs."""
+    claim, derived = state.claim, state.derived
+    if claim is None or not claim.allocated or derived is None:
+        return None
+    if len(claim.devices) != request.device_count:
+        return JoinCheck.NOT_ONE_DEVICE
+    is_small = derived.smallest_bytes is not None and derived.smallest_bytes < request.memory_bytes
+    return JoinCheck.DEVICE_TOO_SMALL if is_small else check_attributes(derived.accepted_by, request)

@@ -168,6 +168,7 @@ class PodSpec(ApiStruct, frozen=True):
     tolerations: tuple[Toleration, ...] = ()
     node_selector: dict[str, str] = {}
     affinity: Affinity = Affinity()
+    restart_policy: str = "Always"
     scheduler_name: str = DEFAULT_SCHEDULER
     scheduling_gates: tuple[PodSchedulingGate, ...] = ()
 
@@ -178,12 +179,20 @@ class ContainerStateDetails(ApiStruct, frozen=True):
     exit_code: int = 0
     reason: str = ""
     message: str = ""
+    finished_at: str = ""
+
+
+class ContainerStateRunning(ApiStruct, frozen=True):
+    """`core/v1 ContainerStateRunning`."""
+
+    started_at: str = ""
 
 
 class ContainerState(ApiStruct, frozen=True):
-    """`core/v1 ContainerState`. A running container has neither part."""
+    """`core/v1 ContainerState`."""
 
     waiting: ContainerStateDetails | None = None
+    running: ContainerStateRunning | None = None
     terminated: ContainerStateDetails | None = None
 
 
@@ -284,8 +293,28 @@ class Pod(OwnedObject, frozen=True):
     @property
     def disrupted(self) -> bool:
         """Whether Kubernetes disrupts the Pod, for example by an eviction or because its node was lost."""
-        disruption = self.condition("DisruptionTarget")
-        return disruption is not None and disruption.status == "True"
+        return bool(self.disruption)
+
+    @property
+    def disruption(self) -> str:
+        """The reason of condition `DisruptionTarget`, such as `DeletionByTaintManager`; empty without it."""
+        found = self.condition("DisruptionTarget")
+        return (found.reason or found.type) if found is not None and found.status == "True" else ""
+
+    @property
+    def started(self) -> bool:
+        """Whether any container has run, init containers included."""
+        statuses = (*self.status.init_container_statuses, *self.status.container_statuses)
+        return any(s.state.running is not None or s.state.terminated is not None for s in statuses)
+
+    def container_end(self, name: str) -> ContainerStateDetails | None:
+        """Return how a container ended that will not be restarted, `None` if it has not ended."""
+        found = next((s.state.terminated for s in self.status.container_statuses if s.name == name), None)
+        policy = self.spec.restart_policy
+        restarts = policy == "Always" or (
+            policy == "OnFailure" and found is not None and found.exit_code != 0
+        )
+        return found if self.finished or not restarts else None
 
     def condition(self, type_: str) -> ObjectCondition | None:
         """Return the condition of that type."""

@@ -152,6 +152,7 @@ class Allocation(ApiStruct, frozen=True):
 
     devices: AllocatedDevices = AllocatedDevices()
     node_selector: NodeSelector | None = None
+    allocation_timestamp: str = ""
 
 
 class ResourceClaimStatus(ApiStruct, frozen=True):

@@ -60,6 +60,8 @@ class StatusUpdate:
     condition: PlacedUpdate | None = None
     assignment: Assignment | None = None
     details: PlacementDetails | None = None
+    restarts: int | None = None
+    """Number of Pods that had run and were lost."""
     note: str | None = None
     """A message for the condition `Placed` if nothing else changes. It does not cause a write."""
 
@@ -88,6 +90,8 @@ def status_patch(
         status["nodeName"] = update.details.node_name or None
         status["deviceCount"] = update.details.device_count or None
         status["memoryPerDevice"] = update.details.memory_per_device or None
+    if update.restarts:
+        status["restarts"] = update.restarts
     if update.note is not None and not due:
         status["conditions"] = _conditions(workload, _with_message(workload, update.note, now))
     elif update.condition is not None:
@@ -105,6 +109,8 @@ def _is_due(workload: Workload, update: StatusUpdate) -> bool:
     if update.reason is not None and update.reason != status.reason:
         return True
     if update.assignment is not None and update.assignment != assignment_of(workload):
+        return True
+    if update.restarts is not None and update.restarts != status.restarts:
         return True
     if update.details is not None and status.node_name and not update.details.node_name:
         return True  # Other details can wait for the next write, but a stale node name misleads readers.

@@ -124,6 +124,7 @@ class WorkloadStatus(_Model):
     device_count: int = 0
     memory_per_device: str = ""
     reason: str = ""
+    restarts: int = 0
     observed_generation: int = 0
     conditions: tuple[WorkloadCondition, ...] = ()
 

@@ -95,10 +95,17 @@ def remaining_seconds(context: ReconcileContext, workload: Workload, claim: Reso
 
 
 async def give_up(
-    context: ReconcileContext, workload: Workload, claim: ResourceClaim, why: str, words: str = ""
+    context: ReconcileContext,
+    workload: Workload,
+    claim: ResourceClaim,
+    why: str,
+    words: str = "",
+    *,
+    restarts: int | None = None,
 ) -> Workload:
     """Clear the status of a worker whose Pod never runs or has ended. Release the seat if the Pod is gone."""
     context.local_state.place_holds.add(workload.uid, claim)
     detail = f"{claim.metadata.name} on {convert.claim_node(claim) or 'no node'}: {why}"
     message = sentence(ReasonCode.REPLACING_WEDGED_CLAIM, detail) + words
-    return await teardown.clear(context, workload, ReasonCode.REPLACING_WEDGED_CLAIM, detail, message=message)
+    code = ReasonCode.REPLACING_WEDGED_CLAIM
+    return await teardown.clear(context, workload, code, detail, message=message, restarts=restarts)

@@ -31,7 +31,7 @@ NodeProfile = tuple[Mapping[str, str], NodeSpec, Mapping[str, str | int | float]
 
 
 @dataclass(frozen=True)
-class _Hold:
+class Hold:
     """A pause that lasts twice as long each time."""
 
     count: int
@@ -39,10 +39,11 @@ class _Hold:
     until_seconds: float
 
 
-def _next_hold(before: _Hold | None, range_seconds: tuple[float, float], now_seconds: float) -> _Hold:
+def next_hold(before: Hold | None, range_seconds: tuple[float, float], now_seconds: float) -> Hold:
+    """Return the pause after this one: twice as long, within a range."""
     shortest, longest = range_seconds
     count, seconds = (0, shortest) if before is None else (before.count, min(before.seconds * 2, longest))
-    return _Hold(count + 1, seconds, now_seconds + seconds)
+    return Hold(count + 1, seconds, now_seconds + seconds)
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class _RefusingNode:
 
     profile: NodeProfile | None
     ended_workers: int
-    hold: _Hold
+    hold: Hold
 
 
 @dataclass
@@ -64,7 +65,7 @@ class _RefusedWorker:
     was_silent: bool = False
     """Whether its last Pod on a claim of others got no result of a scheduler."""
     refusals: int = 0
-    pause: _Hold | None = None
+    pause: Hold | None = None
     """The pause before its next seat, from the second refusal on."""
 
 
@@ -81,7 +82,7 @@ class PlaceHolds:
         self._namespace = namespace
         self._monotonic = monotonic
         self._workers: dict[str, _RefusedWorker] = {}
-        self._closed_claims: dict[str, tuple[ResourceClaim, _Hold]] = {}
+        self._closed_claims: dict[str, tuple[ResourceClaim, Hold]] = {}
         """Closed to everybody, by UID: the claim as it was, and the hold."""
         self._ended_workers: Counter[str] = Counter()
         """By node."""
@@ -98,13 +99,13 @@ class PlaceHolds:
         worker = self._workers.setdefault(worker_uid, _RefusedWorker())
         now_seconds = self._monotonic()
         if worker.refusals:
-            worker.pause = _next_hold(worker.pause, SEAT_PAUSE_RANGE_SECONDS, now_seconds)
+            worker.pause = next_hold(worker.pause, SEAT_PAUSE_RANGE_SECONDS, now_seconds)
         worker.refusals += 1
         worker.asks_first = True
         name = convert.claim_node(claim)
         if name:
             before = worker.nodes.get(name)
-            hold = _next_hold(before.hold if before else None, PLACE_HOLD_RANGE_SECONDS, now_seconds)
+            hold = next_hold(before.hold if before else None, PLACE_HOLD_RANGE_SECONDS, now_seconds)
             worker.nodes[name] = _RefusingNode(self._profile(name), self._ended_workers[name], hold)
 
     def ask_first(self, worker_uid: str) -> None:
@@ -120,7 +121,7 @@ class PlaceHolds:
     def close_to_all(self, claim: ResourceClaim) -> None:
         """Close a claim to every worker; each time for twice as long, until it is allocated anew."""
         before = self._closed_claims.get(claim.metadata.uid)
-        hold = _next_hold(before[1] if before else None, PLACE_HOLD_RANGE_SECONDS, self._monotonic())
+        hold = next_hold(before[1] if before else None, PLACE_HOLD_RANGE_SECONDS, self._monotonic())
         self._closed_claims[claim.metadata.uid] = (claim, hold)
 
     def record_asked(self, worker_uid: str) -> None:
@@ -236,14 +237,14 @@ class RejectionBackoff:
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
-        self._holds: dict[str, _Hold] = {}
+        self._holds: dict[str, Hold] = {}
 
     def __repr__(self) -> str:
         return f"<RejectionBackoff held={len(self._holds)}>"
 
     def add(self, worker_uid: str) -> float:
         """Count one more rejection; returns the seconds to wait, twice as many as before."""
-        hold = _next_hold(self._holds.get(worker_uid), REJECTION_HOLD_RANGE_SECONDS, self._monotonic())
+        hold = next_hold(self._holds.get(worker_uid), REJECTION_HOLD_RANGE_SECONDS, self._monotonic())
         self._holds[worker_uid] = hold
         return hold.seconds
 

@@ -23,6 +23,7 @@ from controller.api.status import parse_timestamp, waiting_since
 from controller.api.workload import Workload
 from controller.cluster.caches import Caches
 from controller.reconcile.backoff import PlaceHolds, PodBudget, RefusedDevices, RejectionBackoff
+from controller.reconcile.losses.memory import LostPods
 from informers.errors import ApiError
 from placement.types import SeatInfo
 
@@ -113,6 +114,7 @@ class LocalState:
     place_holds: PlaceHolds
     pod_budget: PodBudget
     rejection_backoff: RejectionBackoff
+    lost_pods: LostPods
     refused_devices: RefusedDevices
     ages: Ages
     nominations: Nominations
@@ -135,6 +137,7 @@ class LocalState:
             PlaceHolds(caches, namespace, monotonic),
             PodBudget(caches, namespace, monotonic),
             RejectionBackoff(monotonic),
+            LostPods(caches, monotonic),
             RefusedDevices(monotonic),
             Ages(now, monotonic),
             Nominations(monotonic),
@@ -177,6 +180,7 @@ class LocalState:
         """Drop everything about a deleted worker."""
         self.settle(worker_uid)
         self.pod_budget.forget(worker_uid)
+        self.lost_pods.forget(worker_uid)
         self.ages.forget(worker_uid)
         self.pending_bookings.unanswered.pop(worker_uid, None)
 
@@ -189,6 +193,8 @@ class Milestone(Enum):
     POD_SCHEDULED_CHANGED = auto()
     """Condition `PodScheduled` changed."""
     POD_DELETION_REQUESTED = auto()
+    WORKER_CONTAINER_ENDED = auto()
+    """The worker's container ended, and other containers of its Pod may still run."""
 
     def time(self, workload: Workload, pod: Pod | None) -> datetime | None:
         """Return the time of its last occurrence (UTC) as recorded in the objects, if any."""
@@ -203,6 +209,9 @@ class Milestone(Enum):
             case Milestone.POD_SCHEDULED_CHANGED:
                 since = None if pod.scheduled is None else pod.scheduled.last_transition_time
                 return max(created, parse_timestamp(since)) if since else None
+            case Milestone.WORKER_CONTAINER_ENDED:
+                end = pod.container_end(workload.spec.worker_container_name)
+                return max(created, parse_timestamp(end.finished_at)) if end and end.finished_at else None
             case Milestone.POD_DELETION_REQUESTED:
                 if meta.deletion_timestamp is None:
                     return None

@@ -26,6 +26,7 @@ from controller.reconcile import (
 )
 from controller.reconcile.admission import refused_workers
 from controller.reconcile.context import ContendedError, ReconcileContext, Scope
+from controller.reconcile.losses import lost_pods, unfit_claims
 from controller.reconcile.seat_choice import YieldedError
 from controller.reconcile.worker_pods import PodOwnership, ownership_of
 from informers.api import ObjectKey
@@ -119,7 +120,9 @@ class Reconciler:
             worker_pods.resolve_ownership,  # contract §5.5
             completion.finish,  # contract §5.12
             repair.repair,  # contract §5.6
+            lost_pods.replace_lost_pod,  # contract §5.12
             worker_pods.wait_for_pod,
+            unfit_claims.leave_unfit_claim,  # contract §5.7
             refused_workers.hold_back,  # contract §5.10
             abandon_claim.abandon_refusing_claim,  # contract §5.7
             abandon_claim.wait_for_scheduler,  # contract §5.7

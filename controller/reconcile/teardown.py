@@ -93,6 +93,7 @@ async def clear(
     detail: str,
     *,
     message: str | None = None,
+    restarts: int | None = None,
 ) -> Workload:
     """Clear the assignment of a worker whose Pod is gone or has ended: first the status, then the seats.
 
@@ -109,6 +110,7 @@ async def clear(
         condition=PlacedUpdate(False, code, text if message is None else message),
         assignment=UNASSIGNED,
         details=PlacementDetails(),
+        restarts=restarts,
     )
     cleared = await context.report(workload, update)
     for claim, refs in held.items():

@@ -161,6 +161,7 @@ async def wait_for_pod(context: ReconcileContext, scope: Scope) -> Result | None
         return await reporting.wait_for_pod_gone(context, workload, pod)
     seconds = max(
         context.local_state.rejection_backoff.remaining_seconds(workload.uid),
+        context.local_state.lost_pods.remaining_seconds(workload.uid),
         context.local_state.pod_budget.wait_seconds(workload.uid),
     )
     return Result(requeue_after_seconds=seconds) if pod is None and seconds > 0 else None

@@ -92,12 +92,16 @@ def test_an_event_after_the_last_observation_is_no_older_than_that() -> None:
     assert clocks.age_seconds(refused(0.5)) == 31
 
 
+ENDED_CONTAINER = {"name": "worker", "state": {"terminated": {"exitCode": 1, "finishedAt": at()}}}
+
+
 def test_an_observation_records_the_age_of_every_milestone() -> None:
     clocks = Clocks()
     ending = pod(
         "w",
-        status=unscheduled(),
+        status=unscheduled() | {"containerStatuses": [ENDED_CONTAINER]},
         meta={"deletionTimestamp": at(seconds=30), "deletionGracePeriodSeconds": 30},
+        restartPolicy="Never",
     )
     clocks.ages.observe(WORKER, ending)
     clocks.set_by = HOURS
@@ -130,6 +134,7 @@ def test_a_milestone_without_a_timestamp_has_no_age() -> None:
         Milestone.POD_CREATED,
         Milestone.POD_SCHEDULED_CHANGED,
         Milestone.POD_DELETION_REQUESTED,
+        Milestone.WORKER_CONTAINER_ENDED,
     }
     undated = pod("w", status={"conditions": [{"type": "PodScheduled", "status": "False"}]})
     assert ages.age(Milestone.POD_SCHEDULED_CHANGED, WORKER, undated) is None

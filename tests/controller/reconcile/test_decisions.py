@@ -9,7 +9,7 @@ import pytest
 from controller.api.core import Pod
 from controller.config.flags import Settings
 from controller.reconcile import abandon_claim, placement_timeout
-from controller.reconcile.completion import failure_message, is_lost
+from controller.reconcile.completion import PodEnd, end_of, failure_message
 from controller.reconcile.context import ReconcileContext, Scope
 from controller.reconcile.reporting import report_pod
 from controller.reconcile.worker_pods import is_unschedulable, verdict_delay_seconds
@@ -70,12 +70,12 @@ ENDED = {
 
 @pytest.mark.parametrize("lost", LOST.values(), ids=LOST)
 def test_a_pod_that_was_removed_is_lost(lost: Pod) -> None:
-    assert is_lost(lost)
+    assert end_of(lost, "worker") in {PodEnd.LOST, PodEnd.REJECTED}
 
 
 @pytest.mark.parametrize("ended", ENDED.values(), ids=ENDED)
 def test_a_pod_that_ended_by_itself_is_not_lost(ended: Pod) -> None:
-    assert not is_lost(ended)
+    assert end_of(ended, "worker") in {PodEnd.SUCCEEDED, PodEnd.FAILED}
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_a_pod_that_ended_by_itself_is_not_lost(ended: Pod) -> None:
     ],
 )
 def test_the_failure_message_comes_from_the_pod(status: Document, message: str) -> None:
-    assert failure_message(pod(status=status)) == message
+    assert failure_message(pod(status=status), "worker") == message
 
 
 def test_only_an_unbound_pod_with_reason_unschedulable_counts_as_unschedulable() -> None:

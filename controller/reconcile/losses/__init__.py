@@ -1,0 +1,1 @@
+"""Pods that were lost, and claims that cannot hold their worker any more."""

@@ -1,0 +1,1 @@
+"""Pods that are lost, and claims that move under their workers."""
