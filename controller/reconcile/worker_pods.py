@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from enum import Enum, auto
 
@@ -10,7 +11,7 @@ from controller.api.core import Pod
 from controller.api.dra import ResourceClaim
 from controller.api.names import ASSIGNMENT_ENV
 from controller.api.reasons import Phase, ReasonCode
-from controller.api.status import Assignment, StatusUpdate, assignment_of
+from controller.api.status import Assignment, PlacedUpdate, StatusUpdate, assignment_of
 from controller.api.worker_pod_document import pod_document
 from controller.api.workload import Workload
 from controller.cluster.caches import controlling_workload
@@ -177,10 +178,21 @@ async def create_missing(context: ReconcileContext, scope: Scope) -> Result | No
     if scope.pod is not None:
         return None
     if not scope.committed:
-        reason = context.booked_reason(scope.workload, scope.workload.status.claim_name)
-        update = StatusUpdate(phase=Phase.PLACING, reason=reason)
+        update = recreation_update(context, scope.workload)
         scope.workload = await context.fencing_write(scope.workload, "the Pod is made again", update)
+        context.local_state.lost_pods.record_reported(scope.workload.uid)
     return await create(context, scope.workload) or context.retry
+
+
+def recreation_update(context: ReconcileContext, workload: Workload) -> StatusUpdate:
+    """Return the status of a worker whose Pod is made again, with the loss that is not reported yet."""
+    lost = context.local_state.lost_pods.unreported(workload.uid)
+    reason = context.booked_reason(workload, workload.status.claim_name)
+    update = StatusUpdate(phase=Phase.PLACING, reason=reason)
+    if lost is None:
+        return update
+    condition = PlacedUpdate(False, ReasonCode.NOT_STARTED, f"The last Pod was lost: {lost.reason}")
+    return replace(update, condition=condition, restarts=workload.status.restarts + lost.had_run)
 
 
 async def create(context: ReconcileContext, workload: Workload) -> Result | None:

@@ -33,6 +33,21 @@ async def submit(cluster: SimulatedCluster, *names: str, **spec: Any) -> None:
         await cluster.settle()
 
 
+async def submit_stuck(cluster: SimulatedCluster, *, spare: bool = False) -> None:
+    """Let `worker` join the claim of `creator` on a node whose disk is too small, which no fleet shows."""
+    cluster.fleet.add_nodes(1)
+    cluster.fleet.set_allocatable("gpu-node-0", ephemeral_storage="1Gi")
+    await submit(cluster, "creator")
+    if spare:
+        cluster.fleet.add_node("spare")
+        await cluster.settle()
+    worker = workload("worker")
+    requests = worker["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]
+    requests["ephemeral-storage"] = "10Gi"
+    cluster.workloads.submit(worker)
+    await cluster.wait_until(lambda: row(cluster, "worker")[2] == "Unschedulable", "no refusal")
+
+
 # Reads.
 
 

@@ -18,11 +18,11 @@ from simulation.cluster.workloads import workload
 from tests.contract.harness import (
     LIMIT_OF_TWO,
     claim_of,
-    delete_pod,
     holdings,
     row,
     settings_with,
     submit,
+    submit_stuck,
 )
 
 QUICK_SECONDS = 10.0
@@ -107,16 +107,8 @@ def nothing_is_left(cluster: SimulatedCluster) -> None:
 
 
 async def a_stuck_pod(cluster: SimulatedCluster) -> None:
-    """Create a seat on a claim whose node accepts no new Pod, and a second node that accepts Pods."""
-    cluster.fleet.add_nodes(1)
-    await submit(cluster, "creator", "worker")
-    cluster.fleet.add_node("spare")
-    cluster.fleet.cordon("gpu-node-0")
-    await cluster.settle()
-    delete_pod(cluster, "worker")
-    await cluster.wait_until(
-        lambda: row(cluster, "worker")[:3] == ("Pending", "False", "Unschedulable"), "no refusal"
-    )
+    """Create a seat on a claim whose node refuses the Pod, and a second node that accepts it."""
+    await submit_stuck(cluster, spare=True)
 
 
 async def wait_for_patience_to_end(_cluster: SimulatedCluster) -> None:

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 
-from controller.reconcile.backoff import REJECTION_HOLD_RANGE_SECONDS
+from controller.reconcile.losses.memory import LOSS_DELAY_RANGE_SECONDS
 from informers.api import ObjectKey
 from informers.errors import Forbidden
 from ledger.claim_names import ledger_name, own_claim_name
@@ -178,14 +178,16 @@ async def test_a_failed_read_after_a_conflict_does_not_count_as_a_rejection(
     cluster.fleet.add_nodes(1)
     faults = Faults()
     faults.add(Refuse(lambda: Forbidden("no right to get workloads")), verb="get", kind=WORKLOADS)
-    async with simulated_controller(cluster, SETTINGS, identity="lagging", interceptor=faults):
+    async with simulated_controller(cluster, SETTINGS, identity="lagging", interceptor=faults) as process:
         await submit(cluster, "worker")
         claim, first = claim_of(cluster, "worker"), pod_uid(cluster, "worker")
         let_lag(cluster, WORKLOADS)
         edit_labels(cluster, WORKLOADS, "worker", {"a": "b"})
         cluster.server.delete(PODS, "orw-worker", NAMESPACE, grace_seconds=0)
-        await anyio.sleep(REJECTION_HOLD_RANGE_SECONDS[0] / 2)
+        await anyio.sleep(LOSS_DELAY_RANGE_SECONDS[0] + 0.5)
         assert pod_uid(cluster, "worker") not in {"", first}
+        uid = cluster.workloads.get("worker")["metadata"]["uid"]  # type: ignore[index]
+        assert process.controller.local_state.rejection_backoff.count(uid) == 0
         assert claim_of(cluster, "worker") == claim
 
 

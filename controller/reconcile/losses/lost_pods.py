@@ -6,13 +6,13 @@ on the claim of others is left, and its node is closed to the worker. On its own
 
 from __future__ import annotations
 
-from controller.api.reasons import Phase, ReasonCode
-from controller.api.status import PlacedUpdate, StatusUpdate, assignment_of
+from controller.api.reasons import Phase
+from controller.api.status import assignment_of
 from controller.api.workload import Workload
 from controller.reconcile import abandon_claim
 from controller.reconcile.context import ReconcileContext, Scope, own_claim_names
 from controller.reconcile.losses.memory import LostPod
-from controller.reconcile.worker_pods import assignment_on
+from controller.reconcile.worker_pods import assignment_on, recreation_update
 from informers.queue.runner import Result
 
 DEVICE_EVICTION = "DeletionByDeviceTaintManager"
@@ -21,8 +21,8 @@ DEVICE_EVICTION = "DeletionByDeviceTaintManager"
 UNKNOWN = "deleted"
 """The reason of a Pod that says no other."""
 
-LONGEST_SEATED_SECONDS = 10.0
-"""A longer wait keeps no seat on a claim of others."""
+REPORTED_SECONDS = 10.0
+"""A longer wait is reported at once, and keeps no seat on a claim of others."""
 
 
 async def replace_lost_pod(context: ReconcileContext, scope: Scope) -> Result | None:
@@ -39,17 +39,14 @@ async def replace_lost_pod(context: ReconcileContext, scope: Scope) -> Result | 
     if claim is not None and claim.allocated and lost.reason == DEVICE_EVICTION:
         context.local_state.place_holds.close_to_all(claim)
     is_own = workload.status.claim_name in own_claim_names(workload)
-    if claim is not None and not is_own and (lost.was_bound or delay_seconds > LONGEST_SEATED_SECONDS):
+    if claim is not None and not is_own and (lost.was_bound or delay_seconds > REPORTED_SECONDS):
         why = f"its Pod was lost ({lost.reason})"
         context.requeue(await abandon_claim.give_up(context, workload, claim, why, restarts=restarts))
         return context.retry
-    update = StatusUpdate(
-        phase=Phase.PLACING,
-        reason=context.booked_reason(workload, workload.status.claim_name),
-        condition=PlacedUpdate(False, ReasonCode.NOT_STARTED, f"The last Pod was lost: {lost.reason}"),
-        restarts=restarts,
-    )
-    scope.workload = await context.report(workload, update)
+    context.local_state.lost_pods.keep_unreported(workload.uid, lost)
+    if delay_seconds > REPORTED_SECONDS:
+        scope.workload = await context.report(workload, recreation_update(context, workload))
+        context.local_state.lost_pods.record_reported(workload.uid)
     return Result(requeue_after_seconds=delay_seconds)
 
 
@@ -59,8 +56,9 @@ def _lost_pod(context: ReconcileContext, workload: Workload) -> LostPod | None:
     was_running = workload.status.phase == Phase.RUNNING.value
     pod = lost_pods.take(workload.uid)
     if pod is None:
+        is_new = was_running and lost_pods.unreported(workload.uid) is None
         # The Pod of a running worker went while no controller watched.
-        return LostPod(had_run=True, was_bound=True, reason=UNKNOWN) if was_running else None
+        return LostPod(had_run=True, was_bound=True, reason=UNKNOWN) if is_new else None
     if assignment_on(pod, workload) != assignment_of(workload):
         return None
     # A kubelet marks every container of a deleted Pod as terminated, so that its last version proves nothing.

@@ -36,6 +36,7 @@ class LostPods:
         """The last version of the last Pod that went, by worker UID."""
         self._running_since: dict[str, float] = {}
         self._holds: dict[str, Hold] = {}
+        self._unreported: dict[str, LostPod] = {}
         caches.pods.on_change(self._pod_changed, inline=True)
 
     def __repr__(self) -> str:
@@ -62,11 +63,24 @@ class LostPods:
         hold = self._holds.get(worker_uid)
         return 0.0 if hold is None else max(0.0, hold.until_seconds - self._monotonic())
 
+    def keep_unreported(self, worker_uid: str, lost: LostPod) -> None:
+        """Keep a loss for the status write that precedes the next Pod."""
+        self._unreported[worker_uid] = lost
+
+    def unreported(self, worker_uid: str) -> LostPod | None:
+        """Return the loss that the next status write has to report."""
+        return self._unreported.get(worker_uid)
+
+    def record_reported(self, worker_uid: str) -> None:
+        """Record that the status reports the loss."""
+        self._unreported.pop(worker_uid, None)
+
     def forget(self, worker_uid: str) -> None:
         """Drop everything about a worker."""
         self._gone.pop(worker_uid, None)
         self._running_since.pop(worker_uid, None)
         self._holds.pop(worker_uid, None)
+        self._unreported.pop(worker_uid, None)
 
     def _pod_changed(self, old: AnyPod | None, new: AnyPod | None) -> None:
         pod = new or old

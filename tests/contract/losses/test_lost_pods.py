@@ -68,7 +68,7 @@ async def test_a_lost_pod_is_counted_once_with_its_reason(cluster: SimulatedClus
     async with simulated_controller(cluster, FOREVER):
         await submit(cluster, "worker")
         disrupt(cluster, "worker", "EvictionByEvictionAPI")
-        await anyio.sleep(0.5)
+        await cluster.wait_until(lambda: restarts(cluster, "worker") == 1, "the loss is not reported")
         assert "EvictionByEvictionAPI" in message(cluster, "worker")
         await cluster.settle()
         assert row(cluster, "worker") == ("Running", "True", "Placed", "")

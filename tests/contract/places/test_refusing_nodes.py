@@ -8,6 +8,7 @@ import anyio
 import pytest
 
 from controller.config.flags import PlacementStrategy, Settings
+from controller.reconcile.losses.memory import LOSS_DELAY_RANGE_SECONDS
 from informers.api import ObjectKey
 from placement.quantity import parse_bytes
 from placement.types import Amounts
@@ -177,5 +178,5 @@ async def test_a_worker_gets_at_most_forty_pods_in_an_hour(cluster: SimulatedClu
         made = count_calls(cluster, "create", PODS, since=mark)
         assert made <= 40
         cluster.scheduler.resume()
-        await anyio.sleep(200)
+        await anyio.sleep(LOSS_DELAY_RANGE_SECONDS[1] + 200)
         assert row(cluster, "worker")[0] == "Running"

@@ -19,12 +19,12 @@ from tests.contract.clocks import BACK_AND_FORWARD, HALF_A_DAY_SECONDS
 from tests.contract.harness import (
     assert_sound,
     claim_of,
-    delete_pod,
     edit_seats,
     pod_uid,
     row,
     settings_with,
     submit,
+    submit_stuck,
     writes_of,
 )
 
@@ -34,22 +34,12 @@ NAMESPACE = "openrl-system"
 PATIENCE_SECONDS = settings_with(placement_timeout_seconds=0.0)
 
 
-async def make_stuck(cluster: SimulatedCluster) -> None:
-    """Let `worker` share the claim of `creator` on a cordoned node, with a new unschedulable Pod."""
-    cluster.fleet.add_nodes(1)
-    await submit(cluster, "creator", "worker")
-    assert claim_of(cluster, "worker") == claim_of(cluster, "creator")
-    cluster.fleet.cordon("gpu-node-0")
-    delete_pod(cluster, "worker")
-    await cluster.wait_until(lambda: row(cluster, "worker")[2] == "Unschedulable", "no refusal")
-
-
 async def test_after_the_schedulers_back_off_the_worker_gives_up_its_seat_and_is_placed_elsewhere(
     cluster: SimulatedCluster,
 ) -> None:
     invariants = InvariantChecker(cluster)
     async with simulated_controller(cluster, PATIENCE_SECONDS):
-        await make_stuck(cluster)
+        await submit_stuck(cluster)
         first = pod_uid(cluster, "worker")
         cluster.fleet.add_node("spare")
         await anyio.sleep(5)
@@ -72,7 +62,7 @@ async def test_setting_the_wall_clock_does_not_change_the_patience(
 ) -> None:
     """A seat that is kept longer would reserve host memory that kube-scheduler regards as free."""
     async with simulated_controller(cluster, PATIENCE_SECONDS):
-        await make_stuck(cluster)
+        await submit_stuck(cluster)
         first = pod_uid(cluster, "worker")
         await anyio.sleep(2)
         cluster.clock.jump(jump_seconds)
@@ -86,7 +76,7 @@ async def test_a_refusal_with_a_timestamp_in_the_future_counts_from_its_observat
     cluster: SimulatedCluster,
 ) -> None:
     async with simulated_controller(cluster, PATIENCE_SECONDS, identity="before"):
-        await make_stuck(cluster)
+        await submit_stuck(cluster)
         first = pod_uid(cluster, "worker")
     cluster.clock.jump(-HALF_A_DAY_SECONDS)
     async with simulated_controller(cluster, PATIENCE_SECONDS):
@@ -105,13 +95,9 @@ async def test_a_nominated_node_delays_the_worker_for_a_bounded_time(
     """kube-scheduler nominates a node before it binds; a nomination without a result holds up no worker."""
     often = settings_with(placement_timeout_seconds=0.0, retry_interval_seconds=5.0)
     async with simulated_controller(cluster, often):
-        cluster.fleet.add_nodes(1)
-        await submit(cluster, "creator", "worker")
+        await submit_stuck(cluster)
         if with_conditions:
             add_binding_conditions(cluster, claim_of(cluster, "creator"))
-        cluster.fleet.cordon("gpu-node-0")
-        delete_pod(cluster, "worker")
-        await cluster.wait_until(lambda: row(cluster, "worker")[2] == "Unschedulable", "no refusal")
         first = pod_uid(cluster, "worker")
         cluster.scheduler.pause()
 
@@ -173,7 +159,7 @@ async def test_a_pod_bound_meanwhile_keeps_its_claim(cluster: SimulatedCluster) 
     """The delete conflicts: kube-scheduler has bound the Pod since the version that the delete names."""
     faults = Faults()
     async with simulated_controller(cluster, PATIENCE_SECONDS, interceptor=faults):
-        await make_stuck(cluster)
+        await submit_stuck(cluster)
         first, claim = pod_uid(cluster, "worker"), claim_of(cluster, "worker")
         bound = faults.add(
             Meanwhile(
@@ -212,7 +198,7 @@ async def test_only_seats_seen_before_the_status_write_are_released(
 
     faults = Faults()
     async with simulated_controller(cluster, PATIENCE_SECONDS, interceptor=faults):
-        await make_stuck(cluster)
+        await submit_stuck(cluster)
         claim = claim_of(cluster, "creator")
         hit = faults.add(
             adopted_meanwhile,

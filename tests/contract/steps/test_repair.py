@@ -157,6 +157,7 @@ async def test_a_seat_under_another_assignment_is_rewritten(cluster: SimulatedCl
 async def test_the_seat_is_checked_without_a_pod_too(cluster: SimulatedCluster) -> None:
     """The process crashed after the commit, and the seat was removed: it is restored before the Pod."""
     cluster.fleet.add_nodes(1)
+    cluster.kubelet.hold(cluster.workloads.pod_key("worker"))
     async with simulated_controller(cluster):
         await submit(cluster, "creator", "worker")
         before = cluster.workloads.status("worker")["assignmentID"]

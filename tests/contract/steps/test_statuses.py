@@ -27,6 +27,7 @@ from tests.contract.harness import (
     row,
     settings_with,
     submit,
+    submit_stuck,
 )
 
 pytestmark = pytest.mark.anyio
@@ -212,12 +213,9 @@ async def test_its_pod_is_being_deleted_and_not_gone_yet(cluster: SimulatedClust
 
 
 async def test_abandoned_claim(cluster: SimulatedCluster) -> None:
-    cluster.fleet.add_nodes(1)
     async with simulated_controller(cluster, NO_TIMEOUT):
-        await submit(cluster, "creator", "worker")
+        await submit_stuck(cluster)
         claim = claim_of(cluster, "creator")
-        cluster.fleet.cordon("gpu-node-0")
-        delete_pod(cluster, "worker")
         await anyio.sleep(130)
     text = f"ReplacingWedgedClaim: {claim} on gpu-node-0: it kept refusing the Pod"
     assert ("Pending", "False", "ReplacingWedgedClaim", text) in rows_of(cluster, "worker")
