@@ -178,7 +178,7 @@ def test_bounds() -> None:
         ".spec.workerContainerName": 63,
         ".status.conditions[].message": MESSAGE_MAX_CHARACTERS,
     }
-    assert paths_where(WORKLOAD, "minimum") == {".spec.accelerator.devices": 2}
+    assert paths_where(WORKLOAD, "minimum") == {".spec.accelerator.devices": 2, ".status.restarts": 0}
 
 
 def test_unknown_fields_are_preserved() -> None:

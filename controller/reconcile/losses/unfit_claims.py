@@ -1,7 +1,7 @@
 """Contract §5.7: leave a claim that cannot hold the worker any more.
 
 A claim may be allocated again, to another node or device. A worker that joined it then has a place that it
-never chose. A Pod is created only on a claim where the worker could take a seat today, its own not counted.
+never chose. A Pod is created only on a claim where the worker could book a seat today, its own not counted.
 A capacity that is merely published anew moves nobody.
 """
 
