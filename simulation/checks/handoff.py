@@ -4,7 +4,8 @@ During faults, a younger worker may legitimately get the seat: the older one may
 may be dead, or its answer may be lost. At rest, none of these apply. The check submits workers until some
 wait, then lets a worker on a full claim succeed. According to the server's objects, the oldest waiting worker
 that fits must get the seat, well before the retry interval. The check passes if that worker was on the claim
-before, because it may be in a back-off for that claim (contract §5.7).
+before, or has left another one since it last ran: nodes may be closed to it, and it may pause before its next
+seat (contract §5.7).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import dataclass, field
 
 import anyio
 
+from controller.api.reasons import Phase, ReasonCode, has_code
 from informers.api import ObjectKey
 from simulation.apiserver.documents import Record
 from simulation.apiserver.kinds import CLAIMS, LEDGERS, PODS, WORKLOADS
@@ -62,6 +64,8 @@ class HandOffCheck:
         self._cluster = cluster
         self._server = cluster.server
         self._past_claims: set[tuple[str, str]] = set()
+        self._refused: set[str] = set()
+        """UIDs of the workers that left a claim since they last ran."""
         self._limit = 0
         self._freed: _FreedSeat | None = None
         self.rounds = 0
@@ -130,8 +134,7 @@ class HandOffCheck:
 
     def _on_change(self, change: Change) -> None:
         if change.kind is WORKLOADS:
-            claim = (change.record.document.get("status") or {}).get("claimName")
-            self._past_claims.add((change.record.uid, str(claim)))
+            self._on_workload(change.record)
         elif self._freed is not None and change.kind is LEDGERS:
             if change.record.key.name == self._freed.ledger:
                 self._on_ledger(self._freed, change.before, change.record)
@@ -140,6 +143,14 @@ class HandOffCheck:
                 self._freed.booked_elsewhere |= self._freed.expected[0] in names - {
                     seat["workload"] for seat in seats_of(change.before)
                 }
+
+    def _on_workload(self, record: Record) -> None:
+        status = record.document.get("status") or {}
+        self._past_claims.add((record.uid, str(status.get("claimName"))))
+        if status.get("phase") == Phase.RUNNING.value:
+            self._refused.discard(record.uid)
+        elif has_code(status.get("reason", ""), ReasonCode.REPLACING_WEDGED_CLAIM):
+            self._refused.add(record.uid)
 
     def _on_ledger(self, freed: _FreedSeat, before: Record | None, after: Record) -> None:
         before_uids = {seat["workloadUID"] for seat in seats_of(before)}
@@ -160,7 +171,7 @@ class HandOffCheck:
                 fitting.append((waiting.metadata["creationTimestamp"], need.name, waiting.uid))
         fitting.sort()
         claim = ledger.document["spec"]["claimName"]
-        if not fitting or (fitting[0][2], claim) in self._past_claims:
+        if not fitting or (fitting[0][2], claim) in self._past_claims or fitting[0][2] in self._refused:
             return []
         return [name for _, name, _ in fitting] if self._waits_for_seat_only(fitting[0][1]) else []
 
