@@ -55,20 +55,20 @@ def test_a_seat_is_handed_over_at_once_although_a_finalizer_keeps_the_old_pod(
     start(LIMIT_OF_TWO)
     openrl.submit(*(queued(workload(name)) for name in ("first", "second")))
     openrl.await_phases(["first", "second"], "Running")
-    openrl.submit(queued(workload("third")))
-    openrl.await_pending("third", "WaitingForCapacity")
-    openrl.submit(queued(workload("fourth")))
-    openrl.await_pending("fourth", "WaitingForCapacity")
+    openrl.submit(queued(workload("waits-1")))
+    openrl.await_pending("waits-1", "WaitingForCapacity")
+    openrl.submit(queued(workload("waits-2")))
+    openrl.await_pending("waits-2", "WaitingForCapacity")
     (shared,) = {openrl.status(name)["claimName"] for name in ("first", "second")}
     mark = cluster.audit.mark()
 
     openrl.delete("first")
     openrl.await_that(lambda: "first" not in openrl.seats().get(shared, []), "the seat is not freed")
     freed = time.monotonic()
-    openrl.await_phase("third", "Running")
+    openrl.await_phase("waits-1", "Running")
 
     assert time.monotonic() - freed < HAND_OFF_SECONDS
-    assert openrl.seats()[shared] == ["second", "third"]
+    assert openrl.seats()[shared] == ["second", "waits-1"]
     created = cluster.audit.count(since=mark, user=CONTROLLER_USER, verb="create", resource="pods")
     assert created <= PODS_MAX
 

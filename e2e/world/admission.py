@@ -33,9 +33,15 @@ class Resource:
 
     group: str
     version: str
+    kind: str
     plural: str
     collection: str
     sample: Object
+
+    @property
+    def api_version(self) -> str:
+        """The group and version, as objects name them."""
+        return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
     def rule(self) -> Object:
@@ -50,18 +56,33 @@ class Resource:
 
 CONTAINERS = [{"name": "main", "image": "main:1"}]
 REQUEST = {"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com"}}
-POD_RESOURCE = Resource("", "v1", "pods", PODS, {"spec": {"containers": CONTAINERS}})
+POD_RESOURCE = Resource("", "v1", "Pod", "pods", PODS, {"spec": {"containers": CONTAINERS}})
 CLAIM_RESOURCE = Resource(
-    "resource.k8s.io", "v1", "resourceclaims", CLAIMS, {"spec": {"devices": {"requests": [REQUEST]}}}
+    "resource.k8s.io",
+    "v1",
+    "ResourceClaim",
+    "resourceclaims",
+    CLAIMS,
+    {"spec": {"devices": {"requests": [REQUEST]}}},
 )
 LEDGER_RESOURCE = Resource(
-    "openrl.io", "v1alpha1", "claimledgers", LEDGERS, {"spec": {"claimName": "claim-probe"}}
+    "openrl.io",
+    "v1alpha1",
+    "ClaimLedger",
+    "claimledgers",
+    LEDGERS,
+    {"spec": {"claimName": "claim-probe"}},
 )
 
 
 def probe(resource: Resource) -> Object:
-    """Return an object for a dry run."""
-    return {"metadata": {"name": "probe"}, **resource.sample}
+    """Return an object for a dry run. Without kind and version, a custom resource is refused anyway."""
+    return {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "metadata": {"name": "probe"},
+        **resource.sample,
+    }
 
 
 def answer_to_probe(api: Api, resource: Resource) -> Object | ApiRefused:

@@ -1,7 +1,6 @@
-"""Gates and finalizers of another queue's admission, replayed by a policy.
+"""The finalizer of another queue's admission, replayed by a policy.
 
-Kueue does this to the Pods that it manages: gates hide them from kube-scheduler until a quota admits them,
-and a finalizer keeps them for some time after their deletion.
+Kueue adds one to the Pods that it manages. It keeps them for some time after their deletion.
 """
 
 from __future__ import annotations
@@ -11,8 +10,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-import pytest
-
 from e2e.conftest import Start
 from e2e.controlplane import CONTROLLER_USER, Api, ApiRefused, Cluster
 from e2e.harness.workloads import PODS, WorkloadClient, one_gpu_nodes, workload
@@ -20,15 +17,12 @@ from e2e.world.admission import changed_pods
 
 pytest_plugins = ("e2e.controlplane.fixtures",)
 
-GATE = "kueue.x-k8s.io/admission"
 FINALIZER = "kueue.x-k8s.io/managed"
-GATED = f'Object{{spec: Object.spec{{schedulingGates: [Object.spec.schedulingGates{{name: "{GATE}"}}]}}}}'
 KEPT = f'Object{{metadata: Object.metadata{{finalizers: ["{FINALIZER}"]}}}}'
 LIMIT_OF_TWO = {"--max-seats-per-claim": "2"}
 POLL_SECONDS = 0.1
 KEPT_SECONDS = 0.5
 HAND_OFF_SECONDS = 5
-SEAT_LESS_SECONDS = 180
 
 
 @contextmanager
@@ -56,31 +50,6 @@ def finalizers_removed(api: Api) -> Iterator[None]:
         thread.join()
 
 
-@pytest.mark.timeout(300)
-def test_a_gated_worker_says_so_keeps_no_seat_and_runs_once_the_gate_is_removed(
-    cluster: Cluster, openrl: WorkloadClient, start: Start
-) -> None:
-    one_gpu_nodes(cluster, 2)
-    start(LIMIT_OF_TWO)
-    openrl.submit(workload("first"))
-    openrl.await_phase("first", "Running")
-    with changed_pods(cluster.api, GATED):
-        openrl.submit(workload("second"))
-        openrl.await_that(
-            lambda: openrl.status("second").get("reason", "") == f"WaitingForGate: {GATE}",
-            "no word of the gate",
-            timeout_seconds=60,
-        )
-        openrl.await_that(
-            lambda: sorted(openrl.seats().values()) == [["first"], ["second"]],
-            "the gated worker keeps a seat on the claim of another",
-            timeout_seconds=SEAT_LESS_SECONDS,
-        )
-
-    cluster.api.patch(f"{PODS}/orw-second", {"spec": {"schedulingGates": None}})
-    openrl.await_phase("second", "Running")
-
-
 def test_a_seat_is_handed_over_with_one_pod_although_a_finalizer_keeps_the_old_one(
     cluster: Cluster, openrl: WorkloadClient, start: Start
 ) -> None:
@@ -89,23 +58,23 @@ def test_a_seat_is_handed_over_with_one_pod_although_a_finalizer_keeps_the_old_o
     with changed_pods(cluster.api, KEPT), finalizers_removed(cluster.api):
         openrl.submit(*(workload(name) for name in ("first", "second")))
         openrl.await_phases(["first", "second"], "Running")
-        openrl.submit(workload("third"))
-        openrl.await_pending("third", "WaitingForCapacity")
-        openrl.submit(workload("fourth"))
-        openrl.await_pending("fourth", "WaitingForCapacity")
+        openrl.submit(workload("waits-1"))
+        openrl.await_pending("waits-1", "WaitingForCapacity")
+        openrl.submit(workload("waits-2"))
+        openrl.await_pending("waits-2", "WaitingForCapacity")
         shared = openrl.status("first")["claimName"]
         mark = cluster.audit.mark()
 
         openrl.delete("first")
         openrl.await_that(
-            lambda: openrl.in_phase("Running") == {"second", "third"},
+            lambda: openrl.in_phase("Running") == {"second", "waits-1"},
             "the seat is not handed over",
             timeout_seconds=HAND_OFF_SECONDS,
         )
 
-        assert openrl.seats()[shared] == ["second", "third"]
+        assert openrl.seats()[shared] == ["second", "waits-1"]
         created = cluster.audit.count(since=mark, user=CONTROLLER_USER, verb="create", resource="pods")
         assert created == 1
-        for name in ("second", "third", "fourth"):
+        for name in ("second", "waits-1", "waits-2"):
             openrl.delete(name)
         openrl.await_gone()

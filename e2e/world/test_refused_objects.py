@@ -40,8 +40,8 @@ RULES = {
     "webhook": Rule(failing_webhook, "failed calling webhook"),
 }
 RESOURCES = {"pod": POD_RESOURCE, "claim": CLAIM_RESOURCE, "ledger": LEDGER_RESOURCE}
-WINDOW_SECONDS = 5
-ATTEMPTS_MAX = 6
+WINDOW_SECONDS = 3
+ATTEMPTS_MAX = 4
 """Attempts and probes of one worker in the first seconds, whose pauses are 1, 2, 4 seconds."""
 RELENTED_SECONDS = 60
 
@@ -80,17 +80,17 @@ def test_workers_over_a_quota_hold_nothing_and_the_oldest_starts_when_a_pod_ends
     with pod_quota(cluster.api, pods=2):
         openrl.submit(workload("first", shared=False), workload("second", shared=False))
         openrl.await_phases(["first", "second"], "Running")
-        openrl.submit(workload("third", shared=False))
-        openrl.await_pending("third", "PodRejected")
-        openrl.submit(workload("fourth", shared=False))
-        status = openrl.await_pending("fourth", "PodRejected")
+        openrl.submit(workload("waits-1", shared=False))
+        openrl.await_pending("waits-1", "PodRejected")
+        openrl.submit(workload("waits-2", shared=False))
+        status = openrl.await_pending("waits-2", "PodRejected")
         assert "exceeded quota" in status["conditions"][0]["message"]
         assert sorted(name for names in openrl.seats().values() for name in names) == ["first", "second"]
 
         openrl.delete("first")
         openrl.await_that(
-            lambda: openrl.in_phase("Running") == {"second", "third"},
+            lambda: openrl.in_phase("Running") == {"second", "waits-1"},
             "the oldest worker over the quota does not start",
             timeout_seconds=RELENTED_SECONDS,
         )
-        openrl.await_pending("fourth", "PodRejected")
+        openrl.await_pending("waits-2", "PodRejected")
