@@ -63,4 +63,5 @@ def _lost_pod(context: ReconcileContext, workload: Workload) -> LostPod | None:
         return None
     # A kubelet marks every container of a deleted Pod as terminated, so that its last version proves nothing.
     had_run = was_running or lost_pods.has_run(workload.uid)
-    return LostPod(had_run, pod.bound, pod.disruption or pod.status.reason or UNKNOWN)
+    reason = lost_pods.take_cause(pod) or pod.disruption or pod.status.reason or UNKNOWN
+    return LostPod(had_run, pod.bound, reason)

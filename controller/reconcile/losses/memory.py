@@ -37,10 +37,20 @@ class LostPods:
         self._running_since: dict[str, float] = {}
         self._holds: dict[str, Hold] = {}
         self._unreported: dict[str, LostPod] = {}
+        self._causes: dict[str, str] = {}
+        """Why this process deleted a worker's Pod, by Pod UID."""
         caches.pods.on_change(self._pod_changed, inline=True)
 
     def __repr__(self) -> str:
         return f"<LostPods gone={len(self._gone)} held={len(self._holds)}>"
+
+    def record_cause(self, pod: Pod, cause: str) -> None:
+        """Record why this process deletes a Pod that runs."""
+        self._causes[pod.metadata.uid] = cause
+
+    def take_cause(self, pod: Pod) -> str:
+        """Return, once, why this process deleted a Pod; empty if others did."""
+        return self._causes.pop(pod.metadata.uid, "")
 
     def take(self, worker_uid: str) -> Pod | None:
         """Return, once, the last Pod of a worker that went."""

@@ -35,6 +35,7 @@ async def leave_unfit_claim(context: ReconcileContext, scope: Scope) -> Result |
     if not why:
         return None
     if pod is not None and pod.bound:
+        context.local_state.lost_pods.record_cause(pod, why)
         await context.writer.delete_pod(pod)
         return await reporting.wait_for_pod_gone(context, workload, pod)
     if pod is not None:

@@ -71,6 +71,10 @@ async def test_a_guest_that_runs_is_moved_off_a_smaller_device(cluster: Simulate
 
         cluster.server.edit(CLAIMS, key, release, subresource="status")
         cluster.server.edit(CLAIMS, key, allocate_anew, subresource="status")
+        await cluster.wait_until(
+            lambda: row(cluster, "guest")[2] == "ReplacingWedgedClaim", "it does not leave the claim"
+        )
+        assert "the device is too small" in row(cluster, "guest")[3]
         await anyio.sleep(120)
         assert row(cluster, "guest")[0] == "Running"
         assert pod_uid(cluster, "guest") != before
