@@ -99,7 +99,7 @@ def device_requests(
     check_demand(attributes)
     common = [attribute_selector(accepted) for accepted in attributes]
     if single_allocation:
-        common.append("!device.allowMultipleAllocations")
+        common.append(SINGLE_ALLOCATION)
     alternatives = [
         {
             "name": shape.name,
@@ -123,6 +123,10 @@ def selector(shape: DeviceShape, *, memory_bytes: int, driver: str) -> str:
     if not shape.open_upwards:
         terms.append(f'{capacity}.memory.compareTo(quantity("{shape.gib}Gi")) <= 0')
     return " && ".join(terms)
+
+
+SINGLE_ALLOCATION = "!device.allowMultipleAllocations"
+"""The CEL expression that leaves out devices which several claims may hold at once."""
 
 
 def accepts(count: int, expressions: Sequence[str], shape: DeviceShape) -> bool:

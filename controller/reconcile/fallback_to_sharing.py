@@ -16,7 +16,7 @@ from controller.reconcile.context import ReconcileContext, Scope, own_claim_name
 from informers.errors import Conflict
 from informers.queue.runner import Result
 from ledger.state import SeatRef
-from placement.device_request import accepts
+from placement.device_request import SINGLE_ALLOCATION, accepts
 from placement.types import DeviceShape, PlacementRequest
 
 
@@ -49,6 +49,8 @@ async def fall_back(context: ReconcileContext, scope: Scope) -> Result | None:
         detail = f"{name} lost its device"
     elif _lacks_shape(claim, context.fleet.device_shapes(request)):
         detail = f"{name} lacks a device size that came since"
+    elif context.fleet.has_multiple_allocations and not _excludes_shared_devices(claim):
+        detail = f"{name} accepts a shared device that came since"
     else:
         await reporting.report_no_capacity(context, workload, request, pod)
         return context.retry
@@ -60,14 +62,24 @@ async def fall_back(context: ReconcileContext, scope: Scope) -> Result | None:
 
 def _lacks_shape(claim: ResourceClaim, shapes: tuple[DeviceShape, ...]) -> bool:
     """Return whether no alternative of the claim accepts one of today's shapes."""
-    alternatives = [
+    alternatives = _alternatives(claim)
+    return any(
+        not any(accepts(count, expressions, shape) for count, expressions in alternatives) for shape in shapes
+    )
+
+
+def _excludes_shared_devices(claim: ResourceClaim) -> bool:
+    """Return whether no alternative accepts a device that several claims may hold at once."""
+    return all(SINGLE_ALLOCATION in expressions for _, expressions in _alternatives(claim))
+
+
+def _alternatives(claim: ResourceClaim) -> list[tuple[int, list[str]]]:
+    """Return the device count and the CEL expressions of each alternative."""
+    return [
         (alternative.count, [selector.cel.expression for selector in alternative.selectors])
         for device_request in claim.spec.devices.requests
         for alternative in device_request.first_available
     ]
-    return any(
-        not any(accepts(count, expressions, shape) for count, expressions in alternatives) for shape in shapes
-    )
 
 
 async def _start_on_seat(

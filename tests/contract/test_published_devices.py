@@ -8,12 +8,12 @@ import anyio
 import pytest
 
 from simulation.apiserver.documents import Document
-from simulation.apiserver.kinds import DEVICE_CLASSES, SLICES
+from simulation.apiserver.kinds import CLAIMS, DEVICE_CLASSES, SLICES
 from simulation.cluster.controller_process import simulated_controller
 from simulation.cluster.nodes import DRIVER, NodeShape
 from simulation.cluster.simulated_cluster import SimulatedCluster
 from simulation.cluster.workloads import workload
-from tests.contract.harness import row, settings_with
+from tests.contract.harness import claim_of, row, settings_with, submit
 
 pytestmark = pytest.mark.anyio
 
@@ -209,6 +209,20 @@ async def test_claims_name_multiple_allocations_only_where_the_fleet_has_them(
         cluster.workloads.submit(workload("worker"))
         await cluster.settle()
         assert "allowMultipleAllocations" not in str(cluster.workloads.claims())
+
+
+async def test_a_pending_claim_is_made_again_when_the_first_shared_device_appears(
+    cluster: SimulatedCluster,
+) -> None:
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(cluster, settings_with(retry_interval_seconds=5.0)):
+        await submit(cluster, "holder", "waiter", shared=False)
+        assert row(cluster, "waiter")[0] == "Pending"
+        publish(cluster, "shared-node", device("gpu-0", allowMultipleAllocations=True))
+        await anyio.sleep(30)
+        assert row(cluster, "waiter")[0] == "Pending", "it does not get the shared device"
+        pending = cluster.server.get(CLAIMS, claim_of(cluster, "waiter"), "openrl-system")
+        assert "!device.allowMultipleAllocations" in str(pending.document)
 
 
 # Node selection
