@@ -40,7 +40,7 @@ def await_reason(openrl: WorkloadClient, name: str, reason: str) -> None:
 
 
 @pytest.mark.timeout(300)
-def test_silent_workers_say_so_keep_no_seat_and_make_no_further_pods(
+def test_silent_workers_report_it_keep_no_seat_and_create_no_further_pods(
     cluster: Cluster, openrl: WorkloadClient, start: Start
 ) -> None:
     one_gpu_nodes(cluster, 2)
