@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from enum import Enum, auto
 
-from controller.api.claim_document import claim_document, is_own_claim
+from controller.api.claim_document import is_own_claim
 from controller.api.dra import ResourceClaim
 from controller.api.reasons import Phase
 from controller.api.status import Assignment, PlacementDetails, StatusUpdate
@@ -17,16 +17,15 @@ from controller.api.workload import Workload
 from controller.config.flags import PlacementStrategy
 from controller.reconcile import commit, reporting, seat_choice
 from controller.reconcile.admission import refused_workers
+from controller.reconcile.admission.own_claim import own_claim_document
 from controller.reconcile.context import ContendedError, ReconcileContext, Scope, own_claim_names
 from informers.errors import AlreadyExists, OutcomeUnknown, ServerError
 from informers.queue.runner import Result
 from ledger.booking import Booked, Refused
 from ledger.seat_rules import RefusalReason
 from ledger.state import CLAIM_LEDGERS_KIND, ClaimLedger
-from placement.device_request import device_requests
 from placement.quantity import whole_gib
-from placement.shape_catalog import open_shape
-from placement.types import DeviceShape, PlacementRequest
+from placement.types import PlacementRequest
 
 
 class ClaimNameState(Enum):
@@ -87,8 +86,6 @@ async def _create_own_claim(
     if reporting.lacks_device_class(context):
         await reporting.report_no_capacity(context, scope.workload, request)
         return None
-    # A claim that no device can satisfy is the demand that a cluster autoscaler acts on.
-    shapes = context.fleet.device_shapes(request) or (open_shape(request),)
     for name in own_claim_names(scope.workload):
         state = _cached_name_state(context, scope.workload, name)
         if state is ClaimNameState.OPEN:
@@ -98,7 +95,7 @@ async def _create_own_claim(
             if not isinstance(answer, Booked):
                 raise ContendedError(name)
             booked = Assignment(name, answer.seat.assignment_id)
-            state = await _create_claim(context, name, answer.ledger, shapes, request)
+            state = await _create_claim(context, name, answer.ledger, request)
             if state is ClaimNameState.OPEN:
                 return booked
             scope.workload = await commit.undo_booking(context, scope.workload, booked)
@@ -125,23 +122,10 @@ def _cached_name_state(context: ReconcileContext, workload: Workload, name: str)
 
 
 async def _create_claim(
-    context: ReconcileContext,
-    name: str,
-    ledger: ClaimLedger,
-    shapes: tuple[DeviceShape, ...],
-    request: PlacementRequest,
+    context: ReconcileContext, name: str, ledger: ClaimLedger, request: PlacementRequest
 ) -> ClaimNameState:
     """Create the ledger's claim; returns `OPEN` if the claim now exists, else the state of its name."""
-    settings = context.settings
-    requests = device_requests(
-        shapes,
-        memory_bytes=request.memory_bytes,
-        device_class=settings.device_class,
-        driver=settings.device_driver,
-        attributes=request.attributes,
-        single_allocation=context.fleet.has_multiple_allocations,
-    )
-    document = claim_document(name, settings.namespace, ledger.metadata.uid, requests)
+    document = own_claim_document(context, name, ledger.metadata.uid, request)
     try:
         await context.writer.create_claim(document)
     except (AlreadyExists, OutcomeUnknown, ServerError) as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from controller.api.claim_document import claim_document
 from controller.api.reasons import ReasonCode, has_code
 from controller.api.status import Assignment
 from controller.api.verdicts import CreationVerdict, group_text, lacks_dry_run, stable_words, verdict_of
@@ -11,11 +10,11 @@ from controller.api.workload import Workload
 from controller.cluster.creations import CreationRefused
 from controller.queue.refused_groups import POD, GroupKey, RefusedGroup, Turn
 from controller.reconcile import reporting, teardown
+from controller.reconcile.admission.own_claim import own_claim_document
 from controller.reconcile.context import ReconcileContext, Scope, own_claim_names
 from informers.api import ObjectKey
 from informers.errors import AlreadyExists, ApiError
 from informers.queue.runner import Result
-from placement.device_request import device_requests
 
 CLAIM = "ResourceClaim"
 LEDGER = "ClaimLedger"
@@ -120,16 +119,8 @@ async def _probe(context: ReconcileContext, scope: Scope, group: RefusedGroup) -
             assignment = Assignment(name, f"probe-{workload.uid}")
             await context.writer.probe_pod(pod_document(workload, assignment, ()))
         elif group.key.kind == CLAIM and scope.request is not None:
-            settings, request = context.settings, scope.request
-            requests = device_requests(
-                context.fleet.device_shapes(request),
-                memory_bytes=request.memory_bytes,
-                device_class=settings.device_class,
-                driver=settings.device_driver,
-                attributes=request.attributes,
-                single_allocation=context.fleet.has_multiple_allocations,
-            )
-            await context.writer.probe_claim(claim_document(name, settings.namespace, workload.uid, requests))
+            document = own_claim_document(context, name, workload.uid, scope.request)
+            await context.writer.probe_claim(document)
     except AlreadyExists:
         pass
     except ApiError as error:
