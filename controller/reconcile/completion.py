@@ -45,7 +45,9 @@ def end_of(pod: Pod, worker_container: str) -> PodEnd | None:
         return None
     if pod.deleting or (pod.disrupted and pod.status.phase == "Failed"):
         return PodEnd.LOST
-    if pod.status.phase == "Succeeded" or (own is not None and own.exit_code == 0):
+    # A container that its kubelet stops may still exit with 0. The kubelet then states a reason for the Pod.
+    stopped = pod.finished and bool(pod.status.reason)
+    if pod.status.phase == "Succeeded" or (own is not None and own.exit_code == 0 and not stopped):
         return PodEnd.SUCCEEDED
     if not pod.finished or pod.started or pod.status.reason == "DeadlineExceeded":
         return PodEnd.FAILED

@@ -23,7 +23,7 @@ from controller.api.status import parse_timestamp, waiting_since
 from controller.api.workload import Workload
 from controller.cluster.caches import Caches
 from controller.reconcile.backoff import PlaceHolds, PodBudget, RefusedDevices, RejectionBackoff
-from controller.reconcile.losses.memory import LostPods
+from controller.reconcile.losses.memory import FirstDevices, LostPods
 from informers.errors import ApiError
 from placement.types import SeatInfo
 
@@ -115,6 +115,7 @@ class LocalState:
     pod_budget: PodBudget
     rejection_backoff: RejectionBackoff
     lost_pods: LostPods
+    first_devices: FirstDevices
     refused_devices: RefusedDevices
     ages: Ages
     nominations: Nominations
@@ -138,6 +139,7 @@ class LocalState:
             PodBudget(caches, namespace, monotonic),
             RejectionBackoff(monotonic),
             LostPods(caches, monotonic),
+            FirstDevices(),
             RefusedDevices(monotonic),
             Ages(now, monotonic),
             Nominations(monotonic),
@@ -181,6 +183,7 @@ class LocalState:
         self.settle(worker_uid)
         self.pod_budget.forget(worker_uid)
         self.lost_pods.forget(worker_uid)
+        self.first_devices.forget(worker_uid)
         self.ages.forget(worker_uid)
         self.pending_bookings.unanswered.pop(worker_uid, None)
 

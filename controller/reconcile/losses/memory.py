@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from controller.api.core import Pod
+from controller.api.dra import AllocatedDevices, ResourceClaim
 from controller.api.pods import AnyPod
 from controller.cluster.caches import Caches, controlling_workload
 from controller.reconcile.backoff import Hold, next_hold
@@ -101,3 +102,26 @@ class LostPods:
             self._gone[owner.uid] = pod
         elif pod.status.phase == "Running":
             self._running_since.setdefault(owner.uid, self._monotonic())
+
+
+class FirstDevices:
+    """The devices of its claim with which this process first saw each worker's Pod."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, tuple[str, AllocatedDevices | None]] = {}
+
+    def __repr__(self) -> str:
+        return f"<FirstDevices seen={len(self._seen)}>"
+
+    def have_changed(self, worker_uid: str, pod: Pod, claim: ResourceClaim) -> bool:
+        """Return whether the claim now has other devices than when this Pod was first seen."""
+        allocation = claim.status.allocation
+        devices = None if allocation is None else allocation.devices
+        seen = self._seen.get(worker_uid)
+        if seen is None or seen[0] != pod.metadata.uid:
+            seen = self._seen[worker_uid] = (pod.metadata.uid, devices)
+        return seen[1] != devices
+
+    def forget(self, worker_uid: str) -> None:
+        """Drop the Pod of a worker."""
+        self._seen.pop(worker_uid, None)

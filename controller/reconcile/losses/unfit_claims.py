@@ -10,6 +10,7 @@ from __future__ import annotations
 from controller.api.core import Pod
 from controller.api.dra import ResourceClaim
 from controller.api.status import parse_timestamp
+from controller.api.workload import Workload
 from controller.reconcile import abandon_claim, reporting
 from controller.reconcile.context import ReconcileContext, Scope, own_claim_names
 from informers.queue.runner import Result
@@ -31,7 +32,7 @@ async def leave_unfit_claim(context: ReconcileContext, scope: Scope) -> Result |
     elif is_own or pod.deleting:
         return None
     else:
-        why = _why_not_there(context, request, claim, pod)
+        why = _why_not_there(context, workload, request, claim, pod)
     if not why:
         return None
     if pod is not None and pod.bound:
@@ -56,15 +57,22 @@ def _why_not_here(
 
 
 def _why_not_there(
-    context: ReconcileContext, request: PlacementRequest, claim: ResourceClaim, pod: Pod
+    context: ReconcileContext,
+    workload: Workload,
+    request: PlacementRequest,
+    claim: ResourceClaim,
+    pod: Pod,
 ) -> str:
     """Return why a Pod leaves the claim of others, empty if it stays."""
+    has_other_devices = context.local_state.first_devices.have_changed(workload.uid, pod, claim)
     if not claim.allocated:
         return "" if pod.bound else "it lost its device"
     allocation = claim.status.allocation
     allocated_at = "" if allocation is None else allocation.allocation_timestamp
     created_at = parse_timestamp(pod.metadata.creation_timestamp)
-    if not allocated_at or parse_timestamp(allocated_at) < created_at:
+    # A cluster may publish no time of allocation. Then only a change that this process saw counts.
+    is_later = bool(allocated_at) and parse_timestamp(allocated_at) >= created_at
+    if not (is_later or has_other_devices):
         return ""
     check = context.fleet.check_size(request, claim.metadata.name)
     return "" if check is None else check.value

@@ -93,6 +93,21 @@ async def test_a_pod_that_failed_on_its_own_account_is_not_made_again(
         assert pod_uid(cluster, "worker") == before
 
 
+@pytest.mark.parametrize("reason", ["DeadlineExceeded", "Evicted"])
+async def test_a_worker_that_its_kubelet_stopped_has_failed_although_it_exits_with_0(
+    cluster: SimulatedCluster, reason: str
+) -> None:
+    cluster.fleet.add_nodes(1)
+    async with simulated_controller(cluster, FOREVER):
+        await submit(cluster, "worker")
+        now = format_time(cluster.clock())
+        ended = {"phase": "Failed", "reason": reason, "message": WORDS}
+        set_containers(cluster, {"terminated": {"exitCode": 0, "finishedAt": now}}, **ended)
+        await anyio.sleep(60)
+        assert row(cluster, "worker")[0] == "Failed"
+        assert WORDS in row(cluster, "worker")[3]
+
+
 async def test_a_pod_evicted_before_any_container_ran_is_rejected(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
     cluster.kubelet.hold(cluster.workloads.pod_key("worker"))

@@ -45,7 +45,10 @@ async def test_a_guest_never_runs_on_a_smaller_device_that_its_claim_got(drained
         assert cluster.workloads.status("guest")["nodeName"] != "small"
 
 
-async def test_a_guest_that_runs_is_moved_off_a_smaller_device(cluster: SimulatedCluster) -> None:
+@pytest.mark.parametrize("timestamp", ["2031-01-01T00:00:00Z", ""], ids=["with a time", "without a time"])
+async def test_a_guest_that_runs_is_moved_off_a_smaller_device(
+    cluster: SimulatedCluster, timestamp: str
+) -> None:
     cluster.fleet.add_nodes(1, LARGE)
     async with simulated_controller(cluster, FOREVER):
         await submit(cluster, "owner", memory="20Gi")
@@ -64,7 +67,8 @@ async def test_a_guest_that_runs_is_moved_off_a_smaller_device(cluster: Simulate
         def allocate_anew(document: Document) -> None:
             document["status"] = deepcopy(status)
             allocation = document["status"]["allocation"]
-            allocation["allocationTimestamp"] = "2031-01-01T00:00:00Z"
+            allocation.pop("allocationTimestamp", None)
+            allocation |= {"allocationTimestamp": timestamp} if timestamp else {}
             allocation["devices"]["results"][0]["pool"] = "small"
             (term,) = allocation["nodeSelector"]["nodeSelectorTerms"]
             term["matchFields"][0]["values"] = ["small"]
