@@ -1,4 +1,4 @@
-"""Verdicts of failed creations: refused for now, malformed, or without an answer (contract §5.10)."""
+"""Verdicts of failed writes: refused for now, malformed, or without an answer (contract §5.10)."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from enum import Enum, auto
 
 from controller.api.workload import Workload
 from informers.errors import (
+    AlreadyExists,
     ApiError,
     BadRequest,
     Conflict,
     Forbidden,
     Invalid,
+    NotFound,
     NotLeading,
     OutcomeUnknown,
     ServerError,
@@ -66,6 +68,18 @@ def verdict_of(error: ApiError) -> CreationVerdict:
     return CreationVerdict.MALFORMED if is_undecodable else CreationVerdict.REFUSED
 
 
+def is_refused_write(error: ApiError) -> bool:
+    """Return whether the rules of the cluster refuse a patch or a deletion now, so that it had no effect.
+
+    Without the words of a rule, 404 and 409 say that the object has gone or changed.
+    """
+    if any(words in error.message for words in _RULE_WORDS):
+        return True
+    if isinstance(error, (AlreadyExists, Conflict, NotFound)):
+        return False
+    return verdict_of(error) is CreationVerdict.REFUSED
+
+
 def lacks_dry_run(error: ApiError) -> bool:
     """Return whether a webhook answers no dry runs, so that only a real creation shows its verdict."""
     return _NO_DRY_RUN_WORDS in error.message
@@ -76,7 +90,10 @@ def stable_words(message: str, workload: Workload) -> str:
 
     Words without figures stay the same while a quota fills and empties.
     """
-    own_name = re.compile(rf"(?<![\w.-])(orw-)?{re.escape(workload.name)}(?![\w-])")
+    name = re.escape(workload.name)
+    # A name of letters only may be an ordinary word of the message.
+    anywhere = f"(orw-)?{name}" if not workload.name.isalpha() else f"orw-{name}"
+    own_name = re.compile(rf"(?<![\w.-]){anywhere}(?![\w-])|(?<=[\"']){name}(?=[\"'])")
     return _FIGURE.sub("…", own_name.sub("…", message))
 
 

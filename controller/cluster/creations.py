@@ -1,4 +1,4 @@
-"""Answers to the creation of objects: refused for now, or without an answer (contract §5.10)."""
+"""Answers to writes: refused for now, or without an answer (contract §5.10)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from controller.api.verdicts import CreationVerdict, verdict_of
+from controller.api.verdicts import CreationVerdict, is_refused_write, verdict_of
 from informers.errors import AlreadyExists, ApiError
 
 LOST_ANSWERS_MAX = 3
@@ -15,12 +15,34 @@ LOST_ANSWERS_MAX = 3
 _NAMES_MAX = 4096
 
 
-class CreationRefused(ApiError):
-    """The rules of the cluster refuse an object for now."""
+class WriteRefused(ApiError):
+    """The rules of the cluster refuse a write for now; it had no effect, whatever the code of the answer."""
+
+    def __init__(self, cause: ApiError) -> None:
+        super().__init__(cause.message, status=cause.status, reason=cause.reason)
+
+
+class CreationRefused(WriteRefused):
+    """The rules of the cluster refuse to create an object for now."""
 
     def __init__(self, kind: str, cause: ApiError) -> None:
-        super().__init__(cause.message, status=cause.status, reason=cause.reason)
+        super().__init__(cause)
         self.kind = kind
+
+
+@contextmanager
+def refusable() -> Iterator[None]:
+    """Raise `WriteRefused` if the patch or deletion of the block is refused; other errors propagate.
+
+    A webhook answers with any code. Its 404, 409 or 500 must not look like an object that has gone or
+    changed, or like a lost answer.
+    """
+    try:
+        yield
+    except ApiError as error:
+        if is_refused_write(error):
+            raise WriteRefused(error) from error
+        raise
 
 
 class Creations:
@@ -44,7 +66,11 @@ class Creations:
         except ApiError as error:
             verdict = verdict_of(error)
             lost = self._lost.pop(key, 0) + (verdict is CreationVerdict.SERVER_FAILED)
-            if verdict is CreationVerdict.REFUSED or lost >= LOST_ANSWERS_MAX:
+            # Claims and ledgers are this controller's own documents: no worker ends for a fault in them.
+            is_refused = verdict is CreationVerdict.REFUSED or (
+                verdict is CreationVerdict.MALFORMED and kind != "Pod"
+            )
+            if is_refused or lost >= LOST_ANSWERS_MAX:
                 raise CreationRefused(kind, error) from error
             if lost:
                 self._lost[key] = lost

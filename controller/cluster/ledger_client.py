@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from controller.api.core import Pod
 from controller.api.dra import CLAIMS
 from controller.cluster.caches import CLAIM_LEDGERS, Caches, controlling_workload
-from controller.cluster.creations import Creations
+from controller.cluster.creations import Creations, refusable
 from controller.cluster.live_reader import LiveReader
 from informers.api import Api, ObjectKey, Preconditions
 from informers.errors import AlreadyExists, Conflict, NotFound, OutcomeUnknown, ServerError
@@ -78,18 +78,18 @@ class LedgerClient:
         return created
 
     async def write_seats(self, ledger: ClaimLedger, seats: Sequence[Seat]) -> ClaimLedger:
-        """Write the seats on exactly this version of the ledger."""
+        """Write the seats on exactly this version of the ledger. Raises `WriteRefused`."""
         patch = seats_patch(ledger, seats)
-        with _as_ledger_errors():
+        with _as_ledger_errors(), refusable():
             written = await self._api.patch(CLAIM_LEDGERS, ledger.metadata.name, patch, self._namespace)
         self._caches.ledgers.store.apply_write(written)
         return written
 
     async def delete(self, ledger: ClaimLedger) -> None:
-        """Delete exactly this version of exactly this ledger."""
+        """Delete exactly this version of exactly this ledger. Raises `WriteRefused`."""
         meta = ledger.metadata
         preconditions = Preconditions(meta.uid, meta.resource_version)
-        with _as_ledger_errors():
+        with _as_ledger_errors(), refusable():
             left = await self._api.delete(
                 CLAIM_LEDGERS, meta.name, self._namespace, preconditions=preconditions
             )
@@ -106,10 +106,16 @@ class LedgerClient:
         return found.metadata.uid if found is not None and found.owned_by(ledger_uid) else None
 
     async def delete_claim(self, claim: str, uid: str) -> None:
-        """Delete the claim with exactly this UID. It is no error if that claim does not exist."""
+        """Delete the claim with exactly this UID. It is no error if that claim does not exist.
+
+        Raises `WriteRefused`.
+        """
         cached = self._caches.claims.store.get(ObjectKey(self._namespace, claim))
         try:
-            left = await self._api.delete(CLAIMS, claim, self._namespace, preconditions=Preconditions(uid))
+            with refusable():
+                left = await self._api.delete(
+                    CLAIMS, claim, self._namespace, preconditions=Preconditions(uid)
+                )
         except (NotFound, Conflict):
             left = None
         except (OutcomeUnknown, ServerError) as error:

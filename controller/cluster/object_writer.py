@@ -18,7 +18,7 @@ from controller.api.dra import CLAIMS, ResourceClaim
 from controller.api.pods import PODS, full_pod
 from controller.api.workload import WORKLOADS, Workload, WorkloadMetadata
 from controller.cluster.caches import Caches
-from controller.cluster.creations import Creations
+from controller.cluster.creations import Creations, refusable
 from controller.cluster.live_reader import LiveReader
 from informers.api import Api, Json, Preconditions
 from informers.client.decoding import Metadata
@@ -32,7 +32,10 @@ class WorkloadGone(NotFound):
 
 
 class ObjectWriter:
-    """Conditional writes of Workloads, Pods and ResourceClaims."""
+    """Conditional writes of Workloads, Pods and ResourceClaims.
+
+    Every patch and deletion may raise `WriteRefused`.
+    """
 
     def __init__(self, api: Api, caches: Caches, live: LiveReader) -> None:
         self._api = api
@@ -60,7 +63,10 @@ class ObjectWriter:
     async def _patch_workload(self, workload: Workload, patch: Json, *, subresource: str = "") -> Workload:
         meta = workload.metadata
         try:
-            return await self._api.patch(WORKLOADS, meta.name, patch, meta.namespace, subresource=subresource)
+            with refusable():
+                return await self._api.patch(
+                    WORKLOADS, meta.name, patch, meta.namespace, subresource=subresource
+                )
         except Conflict:
             # A failed read is ignored: the retry would conflict on the cached version and read again.
             with suppress(ApiError):
@@ -98,7 +104,9 @@ class ObjectWriter:
 
     async def _patch_claim(self, claim: ResourceClaim, **fields: object) -> ResourceClaim:
         meta = claim.metadata
-        written = await self._api.patch(CLAIMS, meta.name, _metadata_patch(meta, **fields), meta.namespace)
+        patch = _metadata_patch(meta, **fields)
+        with refusable():
+            written = await self._api.patch(CLAIMS, meta.name, patch, meta.namespace)
         self._caches.claims.store.apply_write(written)
         return written
 
@@ -135,7 +143,8 @@ class ObjectWriter:
         preconditions = Preconditions(meta.uid, meta.resource_version if on_version else None)
         left: Pod | None = None
         try:
-            answer = await self._api.delete(PODS, meta.name, meta.namespace, preconditions=preconditions)
+            with refusable():
+                answer = await self._api.delete(PODS, meta.name, meta.namespace, preconditions=preconditions)
             left = full_pod(answer)
         except NotFound:
             pass

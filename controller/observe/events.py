@@ -2,7 +2,8 @@
 
 An Event follows from a status write that succeeded. It reports a change, never an intention, and never that a
 state continues. Everything an Event reports is therefore also in the status, which does not expire. The one
-exception is an invalid Workload whose status cannot be decoded or written. Event
+exceptions are an invalid Workload whose status cannot be decoded or written, and a refused write that the
+status cannot report. Event
 reasons are the codes of `status.reason`. A repeated Event shows the note of the first one
 (`informers.events.recorder`); `distinct` separates Events that must not be merged.
 """
@@ -171,7 +172,14 @@ class WorkloadEvents:
 
     def record_invalid(self, workload: Workload | UnreadableObject, note: str) -> None:
         """Record that a Workload is invalid, when its status cannot state it. Never raises or waits."""
-        regarding, reason = Reference.of(WORKLOADS, workload), ReasonCode.INVALID_SPEC.value
+        self._record_warning(workload, ReasonCode.INVALID_SPEC.value, note)
+
+    def record_refused_write(self, workload: Workload, note: str) -> None:
+        """Record that a write was refused, when the status cannot state it. Never raises or waits."""
+        self._record_warning(workload, ReasonCode.POD_REJECTED.value, note)
+
+    def _record_warning(self, workload: Workload | UnreadableObject, reason: str, note: str) -> None:
+        regarding = Reference.of(WORKLOADS, workload)
         action = EVENT_KINDS[reason].action
         self._recorder.record(regarding, type_=EventType.WARNING, reason=reason, action=action, note=note)
 

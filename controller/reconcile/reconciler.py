@@ -7,7 +7,6 @@ step that cannot continue ends the reconcile; a later event or the retry interva
 from __future__ import annotations
 
 from controller.api.names import FINALIZER
-from controller.api.reasons import ReasonCode
 from controller.api.requests import InvalidWorkloadError
 from controller.api.status import assignment_of
 from controller.api.workload import Workload
@@ -24,7 +23,7 @@ from controller.reconcile import (
     teardown,
     worker_pods,
 )
-from controller.reconcile.admission import refused_workers
+from controller.reconcile.admission import refused_workers, refused_writes
 from controller.reconcile.context import ContendedError, ReconcileContext, Scope
 from controller.reconcile.losses import lost_pods, unfit_claims
 from controller.reconcile.seat_choice import YieldedError
@@ -33,7 +32,6 @@ from informers.api import ObjectKey
 from informers.errors import (
     ApiError,
     Conflict,
-    Forbidden,
     Invalid,
     NotLeading,
     OutcomeUnknown,
@@ -66,6 +64,11 @@ class Reconciler:
         try:
             with self._context.self_writes.reconciling(key):
                 return await self._run_steps(before)
+        except refused_writes.REFUSALS as error:
+            return await refused_writes.report(self._context, before, error)
+        except Invalid as error:  # by today's schema, although it is stored
+            self._context.events.record_invalid(before, error.message)
+            raise
         finally:
             self._context.refused_groups.end_try(key)
             after = self._context.caches.workloads.store.get(key)
@@ -105,8 +108,8 @@ class Reconciler:
             return Result(requeue_after_seconds=YIELD_SECONDS)
         except CreationRefused as error:
             result = await refused_workers.refuse(context, scope.workload, error)
-        except Forbidden as error:
-            result = await self._give_up_for_now(scope.workload, error)
+        except refused_writes.REFUSALS as error:
+            result = await refused_writes.report(context, scope.workload, error)
         except (ApiError, ContendedError):
             # Repeated errors must not keep a worker from its placement timeout.
             if await placement_timeout.enforce(context, key, Result(0.0)) is placement_timeout.EXPIRED:
@@ -136,25 +139,12 @@ class Reconciler:
                 return result
         return self._context.retry
 
-    async def _give_up_for_now(self, workload: Workload, error: Forbidden) -> Result:
-        """Handle a 403 on another write: report it, release everything, and back off."""
-        delay_seconds = self._context.local_state.rejection_backoff.add(workload.uid)
-        current = self._context.caches.workloads.store.get(ObjectKey.of(workload))
-        if current is not None and self._context.pod(current) is None:
-            code, message = ReasonCode.POD_REJECTED, error.message
-            await teardown.clear(self._context, current, code, message, message=message)
-        return Result(requeue_after_seconds=delay_seconds)
-
 
 async def add_finalizer(context: ReconcileContext, scope: Scope) -> Result | None:
     """Add the finalizer before anything is booked."""
     finalizers = scope.workload.metadata.finalizers
     if FINALIZER not in finalizers:
-        try:
-            scope.workload = await context.writer.set_finalizers(scope.workload, (*finalizers, FINALIZER))
-        except Invalid as error:  # by today's schema, although it is stored
-            context.events.record_invalid(scope.workload, error.message)
-            raise
+        scope.workload = await context.writer.set_finalizers(scope.workload, (*finalizers, FINALIZER))
         scope.pod = context.pod(scope.workload)
     return None
 

@@ -124,7 +124,8 @@ async def _probe(context: ReconcileContext, scope: Scope, group: RefusedGroup) -
     except AlreadyExists:
         pass
     except ApiError as error:
-        if not lacks_dry_run(error) and verdict_of(error) is not CreationVerdict.MALFORMED:
+        is_malformed = verdict_of(error) is CreationVerdict.MALFORMED and group.key.kind == POD
+        if not lacks_dry_run(error) and not is_malformed:
             context.refused_groups.probe_failed(key, group)
             return
     context.refused_groups.probe_passed(key, group)

@@ -57,7 +57,8 @@ async def test_nothing_is_booked_while_the_finalizer_is_refused(cluster: Simulat
     async with simulated_controller(cluster, interceptor=faults):
         cluster.workloads.submit(workload("worker"))
         await cluster.wait_until(lambda: bool(cluster.workloads.in_phase("Running")), "no worker runs")
-        assert writes_of(cluster)[0] == "patch workloads"
+        written = writes_of(cluster)
+        assert written.index("patch workloads") < written.index("create claimledgers")
 
 
 async def test_others_finalizers_are_kept(cluster: SimulatedCluster) -> None:
