@@ -183,7 +183,7 @@ class Placement:
                 "name": self.pod,
                 "namespace": WORKER_NAMESPACE,
                 "labels": self._pod_labels(),
-                "annotations": {},
+                "annotations": {"openrl.io/workload": f"{self.name}/{self.uid}"},
                 "ownerReferences": [owner],
             },
             "spec": {
