@@ -136,7 +136,7 @@ def now() -> float:
 
 @asynccontextmanager
 async def observing(client: Client) -> AsyncIterator[Observer]:
-    """Watch during the block, from an empty workers' namespace on."""
+    """Watch during the block. The workers' namespace must be empty at the start."""
     observer = Observer()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(observer.watch_workers, client, await client.version(WORKLOADS))

@@ -20,7 +20,7 @@ INFORMERS_END = "<!-- end of the results of the informers -->"
 
 
 def with_results(document: str, results: Results) -> str:
-    """Return the document with the results of this run. Parts that it did not measure stay.
+    """Return the document with the results of this run. Parts that the run did not measure are unchanged.
 
     Raises `BenchError` if the document has no markers.
     """

@@ -96,7 +96,7 @@ class Measured:
         return Series(tuple(sorted(found, key=lambda sample: sample.round))) if found else None
 
     def workers(self, scenario: str) -> list[int]:
-        """Return the concurrencies of a scenario's contenders, ascending."""
+        """Return the numbers of concurrent reconciles or writers in a scenario, ascending."""
         return sorted({sample.workers for sample in self.samples if sample.scenario == scenario})
 
     def all_series(self) -> list[tuple[str, str, Series]]:

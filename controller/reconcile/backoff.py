@@ -63,7 +63,7 @@ class _RefusedWorker:
     asks_first: bool = False
     """Whether its own claim has to ask kube-scheduler before the next seat."""
     was_silent: bool = False
-    """Whether its last Pod on a claim of others got no result of a scheduler."""
+    """Whether its last Pod on a claim of others got no result from a scheduler."""
     refusals: int = 0
     pause: Hold | None = None
     """The pause before its next seat, from the second refusal on."""

@@ -174,7 +174,10 @@ class ApiServer:
         return self._write(kind, old, document, subresource, strict=strict)
 
     def bind(self, key: ObjectKey, uid: str, node: str, conditions: Sequence[Document]) -> Record:
-        """Bind a Pod to a node (`binding` subresource). Raises 409 if it is replaced, bound or deleting."""
+        """Bind a Pod to a node (`binding` subresource).
+
+        Raises 409 if the Pod was replaced, is bound already, or is being deleted.
+        """
         old = self.get(PODS, key.name, key.namespace)
         if old.uid != uid or old.deleting or old.document["spec"].get("nodeName"):
             raise refusals.conflict(PODS, key.name, f"pod {key.name} cannot be assigned to a node")

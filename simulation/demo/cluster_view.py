@@ -113,7 +113,7 @@ def read_view(
 
 
 def group_by_reason(reasons: Iterable[tuple[str, str]]) -> tuple[WaitingRow, ...]:
-    """Group workers by reason, in order of the first one. Workers without a reason are left out."""
+    """Group workers by reason, in the order in which reasons first occur. Leave out workers without one."""
     groups: dict[str, list[str]] = {}
     for name, reason in reasons:
         if reason:

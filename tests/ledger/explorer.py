@@ -92,7 +92,7 @@ class Run:
 def explore(
     make: Callable[[], tuple[World, list[Process]]], *, faults: int = 0, every_step: Callable[[World], None]
 ) -> Iterator[Run]:
-    """Yield every reachable end. `every_step` checks the world in every state."""
+    """Yield one run for each reachable final state. `every_step` checks the world in every state."""
     prefixes: list[list[Move]] = [[]]
     reached: set[str] = set()
     while prefixes:

@@ -73,7 +73,7 @@ class PodStrategy(Strategy):
         spec.setdefault("terminationGracePeriodSeconds", DEFAULT_GRACE_SECONDS)
 
     def validate(self, document: Document) -> Iterator[str]:
-        """Require containers with names, images, valid resources, and claims that the Pod lists."""
+        """Require containers, each with a name, an image and valid resources, whose claims the Pod lists."""
         spec = document["spec"]
         if not spec.get("containers"):
             yield "spec.containers: Required value"

@@ -92,7 +92,7 @@ _MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86400, 365 * 86400
 
 
 def age(timestamp: str | None, now: datetime) -> str:
-    """Return the time since an RFC 3339 timestamp, or unknown without a valid one."""
+    """Return the time since an RFC 3339 timestamp, or `UNKNOWN` if it is missing or invalid."""
     try:
         return human_duration(now - datetime.fromisoformat(timestamp or ""))
     except ValueError:
