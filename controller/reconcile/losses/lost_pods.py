@@ -1,7 +1,8 @@
 """Contract §5.12: replace a lost Pod, with a back-off.
 
-A Pod is lost if anybody but this controller deleted it. The next Pod may meet the same fate, so that a seat
-on the claim of others is left, and its node is closed to the worker. On its own claim the worker waits.
+A Pod is lost if it was deleted while its assignment was valid, by anybody: this controller too moves guests
+that run. The next Pod may be lost in the same way. So the worker leaves a seat on a claim of others, whose
+node is closed to it, and waits on its own claim.
 """
 
 from __future__ import annotations

@@ -269,7 +269,8 @@ async def test_invalid_template(cluster: SimulatedCluster) -> None:
 async def test_invalid_pod(cluster: SimulatedCluster) -> None:
     cluster.fleet.add_nodes(1)
     faults = Faults()
-    faults.add(Refuse(lambda: Invalid("spec.x: Invalid value", status=422)), verb="create", kind=PODS)
+    error = Invalid("spec.x: Invalid value", status=422, fields=("spec.x",))
+    faults.add(Refuse(lambda: error), verb="create", kind=PODS)
     async with simulated_controller(cluster, interceptor=faults):
         await submit(cluster, "worker")
     text = "InvalidTemplate: spec.x: Invalid value"
