@@ -60,7 +60,8 @@ class RefusedGroup:
     passed: ObjectKey | None = None
     """The member whose probe opened the group, until a first member was admitted."""
     first: ObjectKey | None = None
-    """A member that tries before older ones: its probe passed, and an older one was refused."""
+    """A member that tries before older ones: it had no dry run, or its probe passed and an older one was
+    refused."""
 
     @property
     def next_to_try(self) -> ObjectKey:
@@ -153,6 +154,14 @@ class RefusedGroups:
             return
         group.is_open, group.passed = True, worker
         self._activate(group.next_to_try)
+        self._hasten_next()
+
+    def probe_unanswered(self, worker: ObjectKey, group: RefusedGroup) -> None:
+        """Open the group for this member's real attempt, where no dry run says anything about the others."""
+        if group.key not in self._groups:
+            return
+        group.is_open, group.first, group.passed = True, worker, None
+        self._activate(worker)
         self._hasten_next()
 
     def begin_try(self, worker: ObjectKey) -> None:

@@ -125,7 +125,12 @@ async def _probe(context: ReconcileContext, scope: Scope, group: RefusedGroup) -
         pass
     except ApiError as error:
         is_malformed = verdict_of(error) is CreationVerdict.MALFORMED and group.key.kind == POD
-        if not lacks_dry_run(error) and not is_malformed:
+        if lacks_dry_run(error) or is_malformed:
+            context.refused_groups.probe_unanswered(key, group)
+        else:
             context.refused_groups.probe_failed(key, group)
-            return
-    context.refused_groups.probe_passed(key, group)
+        return
+    if group.key.kind == LEDGER:
+        context.refused_groups.probe_unanswered(key, group)
+    else:
+        context.refused_groups.probe_passed(key, group)

@@ -6,9 +6,9 @@ import anyio
 import pytest
 
 from simulation.apiserver.admission.chain import AdmissionRequest
-from simulation.apiserver.admission.denials import DenyingPolicy, MissingReference
+from simulation.apiserver.admission.denials import DenyingPolicy, DenyingWebhook, MissingReference
 from simulation.apiserver.admission.quotas import Quota
-from simulation.apiserver.kinds import PODS, WORKLOADS
+from simulation.apiserver.kinds import LEDGERS, PODS, WORKLOADS, Kind
 from simulation.cluster.controller_process import simulated_controller
 from simulation.cluster.nodes import NodeShape
 from simulation.cluster.simulated_cluster import SimulatedCluster
@@ -134,3 +134,19 @@ async def test_workers_that_cannot_share_are_a_group_as_well(cluster: SimulatedC
             first_attempts = 4  # by the workers of the queue at once
             assert count_calls(cluster, "create", PODS, since=since) <= PROBES_IN_A_MINUTE + first_attempts
             assert holdings(cluster) == []
+
+
+@pytest.mark.parametrize("kind", [PODS, LEDGERS], ids=["pods", "ledgers"])
+async def test_members_stay_one_group_where_there_is_no_dry_run(
+    cluster: SimulatedCluster, kind: Kind
+) -> None:
+    """A real attempt takes the place of the dry run: no other member is suspected for its result."""
+    cluster.fleet.add_nodes(1, LARGE)
+    async with simulated_controller(cluster, FOREVER):
+        webhook = DenyingWebhook(kind, supports_dry_run=False)
+        with cluster.server.admission.applied(webhook):
+            await submit(cluster, *[f"worker-{number}" for number in range(6)])
+            await anyio.sleep(300)
+            since = len(cluster.audit)
+            await anyio.sleep(600)
+            assert count_calls(cluster, "create", kind, since=since) <= 2 * 11
