@@ -34,20 +34,23 @@ class Rule(NamedTuple):
     words: str
 
 
-RULES = {
-    "403": Rule(partial(denying_policy, reason="Forbidden"), WORDS),
-    "422": Rule(denying_policy, WORDS),
-    "webhook": Rule(failing_webhook, "failed calling webhook"),
+FORBIDDEN = Rule(partial(denying_policy, reason="Forbidden"), WORDS)
+INVALID = Rule(denying_policy, WORDS)
+WEBHOOK = Rule(failing_webhook, "failed calling webhook")
+CASES = {
+    "403-pod": (FORBIDDEN, POD_RESOURCE),
+    "422-pod": (INVALID, POD_RESOURCE),
+    "webhook-pod": (WEBHOOK, POD_RESOURCE),
+    "422-claim": (INVALID, CLAIM_RESOURCE),
+    "403-ledger": (FORBIDDEN, LEDGER_RESOURCE),
 }
-RESOURCES = {"pod": POD_RESOURCE, "claim": CLAIM_RESOURCE, "ledger": LEDGER_RESOURCE}
 WINDOW_SECONDS = 3
 ATTEMPTS_MAX = 4
 """Attempts and probes of one worker in the first seconds, whose pauses are 1, 2, 4 seconds."""
 RELENTED_SECONDS = 60
 
 
-@pytest.mark.parametrize("resource", RESOURCES.values(), ids=list(RESOURCES))
-@pytest.mark.parametrize("rule", RULES.values(), ids=list(RULES))
+@pytest.mark.parametrize(("rule", "resource"), CASES.values(), ids=list(CASES))
 def test_a_worker_says_what_is_refused_and_runs_once_it_is_permitted(
     cluster: Cluster, openrl: WorkloadClient, start: Start, rule: Rule, resource: Resource
 ) -> None:
