@@ -156,12 +156,16 @@ class PlaceHolds:
         )
 
     def observe_status(self, before: Workload, after: Workload) -> None:
-        """Close a node that another process left; otherwise two replicas keep moving the worker."""
+        """Close a node that another process left; otherwise two replicas keep moving the worker.
+
+        A claim without a device closes nothing: this process may have counted the refusal while it had one.
+        """
         name, status = before.status.claim_name, after.status
         if not name or status.claim_name or not has_code(status.reason, ReasonCode.REPLACING_WEDGED_CLAIM):
             return
         claim = self._caches.claims.store.get(ObjectKey(self._namespace, name))
-        if claim is not None and convert.claim_node(claim) not in self.refusals(after.uid).nodes:
+        node = convert.claim_node(claim) if claim is not None else None
+        if claim is not None and node and node not in self.refusals(after.uid).nodes:
             self.add(after.uid, claim)
 
     def record_ended(self, node: str) -> None:

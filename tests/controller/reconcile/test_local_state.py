@@ -80,6 +80,21 @@ def test_a_node_left_by_another_process_is_held_too(parts: Parts, reason: str, i
     assert closed_nodes(parts, after.uid) == set(), "two events of one abandonment are one refusal"
 
 
+def test_a_refusal_counts_once_although_the_claim_lost_its_device_before_the_status_was_written(
+    parts: Parts,
+) -> None:
+    """The second refusal would keep the worker from every seat for two minutes."""
+    before = workload("w", status={"claimName": "claim-a", "assignmentID": "x"})
+    after = workload("w", status={"reason": "ReplacingWedgedClaim: claim-a on node: its Pod was lost"})
+    refuse(parts, after.uid)
+    parts.caches.claims.store.apply_write(claim("claim-a"))
+    parts.local_state.place_holds.record_asked(after.uid)
+
+    parts.local_state.place_holds.observe_status(before, after)
+
+    assert parts.local_state.place_holds.refusals(after.uid).may_join
+
+
 def test_each_node_has_its_own_hold(parts: Parts) -> None:
     parts.host("other")
     refuse(parts)
