@@ -1,4 +1,4 @@
-"""DEV-8: the DeviceClass is deleted while a worker waits with a claim of its own."""
+"""The DeviceClass is deleted while a worker waits with a claim of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DEV-6: a worker of two devices waits while eight shapes are taken; a node of a ninth, larger one comes."""
+"""A worker of two devices waits while eight shapes are taken; a node of a ninth, larger one comes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DEV-2: the pool of GPU nodes is at zero: a DeviceClass, and no node and no device yet."""
+"""The pool of GPU nodes is at zero: a DeviceClass, and no node and no device yet."""
 
 from __future__ import annotations
 
