@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 
+from controller.api.reasons import TERMINAL_PHASES, Phase
 from informers.api import ObjectKey, WatchEventType
 from placement.quantity import parse_bytes
 from simulation.actors.devices import allocation_results, read_inventory
@@ -64,8 +65,15 @@ class AttemptChecker:
             change.before is None or _profile(change.before) != _profile(change.record)
         ):
             self._forget_node(change.record.key.name)
-        elif change.kind is WORKLOADS and writer:
-            self._on_status(change, writer)
+        elif change.kind is WORKLOADS:
+            status = change.record.document.get("status") or {}
+            if change.type is WatchEventType.DELETED or status.get("phase") in TERMINAL_PHASES:
+                self._forget_node(status.get("nodeName", ""))
+            elif status.get("phase") == Phase.RUNNING.value:
+                # A worker that runs starts again without refusals.
+                self._left = {key: value for key, value in self._left.items() if key[1] != change.record.uid}
+            elif writer:
+                self._on_status(change, writer)
 
     def _on_pod(self, change: Change, writer: str) -> None:
         pod, owner = change.record.document, owner_uid(change.record.document)

@@ -38,7 +38,9 @@ POINTS: Mapping[str, str] = {
     "crash between seat and status": "a controller was killed while a seat existed that no status named",
     "crash between status and Pod": "a controller was killed while a status named a seat without a Pod",
     "lease lost": "a leader lost its lease",
-    "two leaders": "two processes with leader election believed that they led at once, and one of them wrote",
+    "two leaders": (
+        "two processes with leader election believed at the same time that they led, and one of them wrote"
+    ),
     "graceful stop": "a controller was asked to stop and stopped",
     "rival": "a controller without leader election wrote",
     "paused past the lease": "a frozen leader was thawed after its lease had expired",

@@ -17,12 +17,18 @@ from controller.api.refusal_kinds import refusal_kinds
                 "0/3 nodes are available: 1 Insufficient memory, 2 node(s) didn't have free ports for the "
                 "requested pod ports. preemption: 0/3 nodes are available: 3 No preemption victims found."
             ),
-            ("ports", "memory"),
+            ("ports",),
         ),
         ("0/1 nodes are available: 1 node(s) had volume node affinity conflict.", ("volume",)),
         ("0/1 nodes are available: 1 Insufficient ephemeral-storage.", ("disk",)),
         ("0/1 nodes are available: 1 node(s) didn't match pod topology spread constraints.", ("spread",)),
-        ("0/1 nodes are available: 1 node(s) had untolerated taint {gpu: true}.", ("taint",)),
+        ("0/1 nodes are available: 1 node(s) had untolerated taint {gpu: true}.", ()),
+        ("0/2 nodes are available: 1 Insufficient cpu, 1 Too many pods.", ()),
+        ("0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector.", ()),
+        (
+            "0/1 nodes are available: 1 node(s) didn't satisfy existing pods anti-affinity rules.",
+            ("affinity",),
+        ),
         ("words of another version", ("other",)),
     ],
 )

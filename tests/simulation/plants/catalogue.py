@@ -83,7 +83,7 @@ PLANTS: Sequence[Plant] = (
         "The seat stays booked while the Pod terminates",
         statuses.seat_freed_while_pod_ends,
         seed=0,
-        failure_pattern=r"lost its seat on .* while its Pod may still run",
+        failure_pattern=r"lost its seat on .* while its Pod may still run|was deleted and left a seat",
     ),
     Plant(
         "timeout-forgets-the-pod",

@@ -13,6 +13,7 @@ from controller.api.reasons import Phase, ReasonCode, sentence
 from controller.api.status import Assignment, PlacedUpdate, PlacementDetails, StatusUpdate, status_patch
 from controller.api.workload import Workload
 from controller.reconcile import commit, completion, context, placement_timeout, seat_choice, sweep, teardown
+from controller.reconcile.completion import PodEnd
 from controller.reconcile.context import ContendedError, ReconcileContext, Scope
 from informers.errors import ApiError
 from informers.queue.runner import Result
@@ -133,10 +134,13 @@ def seat_freed_while_pod_ends() -> Iterator[None]:
 def lost_pod_taken_as_outcome() -> AbstractContextManager[None]:
     """A Pod in a final phase has ended, even if it was removed."""
 
-    def is_lost(_pod: Pod) -> bool:
-        return False
+    inner = completion.end_of
 
-    return replaced(completion, "is_lost", is_lost)
+    def end_of(pod: Pod, worker_container: str) -> PodEnd | None:
+        end = inner(pod, worker_container)
+        return PodEnd.FAILED if end is PodEnd.LOST else end
+
+    return replaced(completion, "end_of", end_of)
 
 
 def swept_at_first_sight() -> AbstractContextManager[None]:
