@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from informers.api import WatchEventType
 from ledger.claim_names import own_claim_name
 from placement.quantity import parse_bytes
+from simulation.actors.fitting import request_of
 from simulation.apiserver.documents import Document, Record
 from simulation.apiserver.kinds import CLAIMS, LEDGERS, NODES, PODS, WORKLOADS
 from simulation.apiserver.server import ApiServer
@@ -303,13 +304,23 @@ def _claim_violations(ledgers: list[Document], claims: list[Document], pods: lis
 def _host_memory_violations(
     cluster: SimulatedCluster, ledgers: list[Document], claims: list[Document]
 ) -> Iterator[str]:
-    """Check the memory requests of seats against each node (contract §8.7); foreign Pods do not count."""
+    """Check the memory requests of seats against each node (contract §8.7); foreign Pods do not count.
+
+    A worker's Pod counts in place of its seat: admission may have changed what an earlier Pod requested.
+    """
     nodes = {claim["metadata"]["name"]: node_of(claim) for claim in claims}
+    requests = {
+        owner_uid(pod.document): request_of(pod).memory_bytes or 0
+        for pod in cluster.server.store.all(PODS, cluster.workloads.namespace)
+        if not has_ended(pod.document)
+    }
     booked: Counter[str] = Counter()
     for ledger in ledgers:
         node = nodes.get(ledger["spec"]["claimName"], "")
         seats = ledger["spec"].get("seats") or ()
-        booked[node] += sum(parse_bytes(seat.get("hostRequest") or "0") for seat in seats)
+        booked[node] += sum(
+            requests.get(seat["workloadUID"], parse_bytes(seat.get("hostRequest") or "0")) for seat in seats
+        )
     for record in cluster.server.store.all(NODES):
         allocatable = parse_bytes(_status(record.document).get("allocatable", {}).get("memory", "0"))
         if booked[record.key.name] > allocatable:
