@@ -131,7 +131,7 @@ PLANTS: Sequence[Plant] = (
         "swept-at-first-sight",
         "The sweep waits two minutes and confirms an orphan by live reads",
         statuses.swept_at_first_sight,
-        seed=122,
+        seed=33,
         failure_pattern=r"lost its seat|lost the seat|deleted before its ledger|deleted with ",
     ),
     Plant(
