@@ -26,7 +26,7 @@ PLANTS: Sequence[Plant] = (
         "seats-written-without-version",
         "Ledger writes are conditional on the version that was read",
         seats.seats_written_without_version,
-        seed=27,
+        seed=11,
         failure_pattern=r"lost its seat|has no seat|left a seat|seats; the limit",
     ),
     Plant(
