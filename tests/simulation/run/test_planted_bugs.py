@@ -22,12 +22,8 @@ def failures_without_plants(seed: int) -> tuple[str, ...]:
     return simulate(seed).failures
 
 
-UNPINNED = frozenset({"release-by-name"})
-"""Plants without a pinned seed since the faults changed. The long tests search for them."""
-
-
 @pytest.mark.timeout(300)  # a run that never comes to rest takes longest
-@pytest.mark.parametrize("plant", [plant for plant in PLANTS if plant.name not in UNPINNED], ids=str)
+@pytest.mark.parametrize("plant", PLANTS, ids=str)
 def test_a_planted_bug_is_found_by_its_pinned_seed(plant: Plant) -> None:
     assert failures_without_plants(plant.seed) == (), "the seed fails without the plant"
     failures = simulate(plant.seed, around=plant.switch()).failures
