@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from controller.api.pods import PODS
 from controller.api.verdicts import CreationVerdict, is_refused_write, verdict_of
 from informers.errors import AlreadyExists, ApiError
 
@@ -68,7 +69,7 @@ class Creations:
             lost = self._lost.pop(key, 0) + (verdict is CreationVerdict.SERVER_FAILED)
             # Claims and ledgers are this controller's own documents: no worker ends for a fault in them.
             is_refused = verdict is CreationVerdict.REFUSED or (
-                verdict is CreationVerdict.MALFORMED and kind != "Pod"
+                verdict is CreationVerdict.MALFORMED and kind != PODS.kind
             )
             if is_refused or lost >= LOST_ANSWERS_MAX:
                 raise CreationRefused(kind, error) from error

@@ -72,7 +72,7 @@ class LedgerClient:
     async def create(self, claim: str, seats: Sequence[Seat]) -> ClaimLedger:
         """Create a claim's ledger. Raises `CreationRefused`."""
         document = ledger_document(claim, self._namespace, seats)
-        with _as_ledger_errors(), self._creations.of("ClaimLedger", claim):
+        with _as_ledger_errors(), self._creations.of(CLAIM_LEDGERS.kind, claim):
             created = await self._api.create(CLAIM_LEDGERS, document, self._namespace)
         self._caches.ledgers.store.apply_write(created)
         return created

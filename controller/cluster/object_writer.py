@@ -79,7 +79,7 @@ class ObjectWriter:
     async def create_claim(self, document: dict[str, Any]) -> ResourceClaim:
         """Create a ResourceClaim. Raises `AlreadyExists`, `CreationRefused`."""
         meta = document["metadata"]
-        with self._creations.of("ResourceClaim", meta["name"]):
+        with self._creations.of(CLAIMS.kind, meta["name"]):
             created = await self._api.create(CLAIMS, document, meta["namespace"])
         self._caches.claims.store.apply_write(created)
         return created
@@ -117,7 +117,7 @@ class ObjectWriter:
         `BadRequest` if it is malformed, and other API errors.
         """
         meta = document["metadata"]
-        with self._creations.of("Pod", meta["name"]):
+        with self._creations.of(PODS.kind, meta["name"]):
             created = await self._api.create(PODS, document, meta["namespace"], strict=True)
         self._caches.pods.store.apply_write(created)
         pod = full_pod(created)

@@ -15,7 +15,7 @@ from heapq import heapify, heappop, heappush
 from controller.api.requests import EquivalenceClass, PlacementRequests
 from controller.api.workload import Workload
 from controller.cluster.caches import Caches
-from controller.queue.refused_groups import POD, RefusedGroups
+from controller.queue.refused_groups import RefusedGroups
 from controller.queue.scheduling_queue import SchedulingQueue
 from informers.api import ObjectKey
 from placement.fleet import Fleet
@@ -65,7 +65,7 @@ class ActivationPlanner:
             for key, workers in classes.items()
             if isinstance(key, EquivalenceClass)
             and key.template.shareable
-            and self._refused_groups.closed(POD, key) is None
+            and not self._refused_groups.holds_pods(key)
         ]
         heads = [(workers[0], number) for number, workers in enumerate(entries)]
         positions = [0] * len(entries)

@@ -13,9 +13,8 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import NamedTuple
 
+from controller.api.pods import PODS
 from informers.api import ObjectKey
-
-POD = "Pod"
 
 PROBE_DELAY_RANGE_SECONDS = (1.0, 60.0)
 PROBE_INTERVAL_SECONDS = 0.1
@@ -95,6 +94,10 @@ class RefusedGroups:
         """Return the group that a new worker of this class joins."""
         keys = self._by_class.get((kind, worker_class))
         return self._groups[next(iter(keys))] if keys else None
+
+    def holds_pods(self, worker_class: Hashable) -> bool:
+        """Return whether Pods of this class are refused, so that its workers take nothing."""
+        return self.closed(PODS.kind, worker_class) is not None
 
     def is_new(self, worker: ObjectKey) -> bool:
         """Return whether this process meets the worker for the first time, as after a restart."""

@@ -23,7 +23,7 @@ from controller.cluster.fleet_updater import FleetUpdater
 from controller.observe.gauges import Gauges
 from controller.observe.handoff_latency import HandOffLatency
 from controller.queue.activation import ActivationPlanner
-from controller.queue.refused_groups import POD, RefusedGroups
+from controller.queue.refused_groups import RefusedGroups
 from controller.queue.scheduling_queue import SchedulingQueue
 from controller.queue.self_writes import SelfWriteFilter
 from informers.api import ObjectKey
@@ -234,7 +234,7 @@ class QueueTriggers:
     def _not_refused(self) -> list[ObjectKey]:
         """Return the waiting workers, oldest first, without the classes whose Pods are refused."""
         classes = self._scheduling_queue.by_equivalence_class().items()
-        open_classes = [entries for key, entries in classes if self._refused_groups.closed(POD, key) is None]
+        open_classes = [entries for key, entries in classes if not self._refused_groups.holds_pods(key)]
         return [key for _, key in merge(*open_classes)]
 
     # The scheduling queue.

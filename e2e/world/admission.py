@@ -106,22 +106,17 @@ def await_probe(api: Api, resource: Resource, *, refused: bool) -> None:
 def denying_policy(api: Api, resource: Resource, *, reason: str | None = None) -> Iterator[None]:
     """Deny the creation of a kind. The reason selects the code: 422 without one, 403 with `Forbidden`."""
     validation = {"expression": "false", "message": WORDS, **({"reason": reason} if reason else {})}
-    policy = {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "ValidatingAdmissionPolicy",
-        "metadata": {"name": NAME},
-        "spec": {
+    policy = _rule(
+        "ValidatingAdmissionPolicy",
+        spec={
             "failurePolicy": "Fail",
             "matchConstraints": {"resourceRules": [resource.rule]},
             "validations": [validation],
         },
-    }
-    binding = {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "ValidatingAdmissionPolicyBinding",
-        "metadata": {"name": NAME},
-        "spec": {"policyName": NAME, "validationActions": ["Deny"]},
-    }
+    )
+    binding = _rule(
+        "ValidatingAdmissionPolicyBinding", spec={"policyName": NAME, "validationActions": ["Deny"]}
+    )
     with _created(api, POLICIES, policy), _created(api, BINDINGS, binding):
         await_probe(api, resource, refused=True)
         yield
@@ -140,12 +135,7 @@ def failing_webhook(api: Api, resource: Resource) -> Iterator[None]:
         "clientConfig": {"url": "https://127.0.0.1:1/none"},
         "rules": [resource.rule],
     }
-    body = {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "ValidatingWebhookConfiguration",
-        "metadata": {"name": NAME},
-        "webhooks": [webhook],
-    }
+    body = _rule("ValidatingWebhookConfiguration", webhooks=[webhook])
     with _created(api, WEBHOOKS, body):
         await_probe(api, resource, refused=True)
         yield
@@ -155,26 +145,17 @@ def failing_webhook(api: Api, resource: Resource) -> Iterator[None]:
 @contextmanager
 def changed_pods(api: Api, expression: str) -> Iterator[None]:
     """Change each new worker Pod by an `Object{…}` expression of CEL."""
-    rules = {"resourceRules": [POD_RESOURCE.rule]}
-    policy = {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "MutatingAdmissionPolicy",
-        "metadata": {"name": NAME},
-        "spec": {
+    mutation = {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": expression}}
+    policy = _rule(
+        "MutatingAdmissionPolicy",
+        spec={
             "failurePolicy": "Fail",
             "reinvocationPolicy": "Never",
-            "matchConstraints": rules,
-            "mutations": [
-                {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": expression}}
-            ],
+            "matchConstraints": {"resourceRules": [POD_RESOURCE.rule]},
+            "mutations": [mutation],
         },
-    }
-    binding = {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "MutatingAdmissionPolicyBinding",
-        "metadata": {"name": NAME},
-        "spec": {"policyName": NAME},
-    }
+    )
+    binding = _rule("MutatingAdmissionPolicyBinding", spec={"policyName": NAME})
 
     def is_changed() -> bool:
         answer = answer_to_probe(api, POD_RESOURCE)
@@ -207,6 +188,11 @@ def pod_quota(api: Api, pods: int) -> Iterator[None]:
             timeout_seconds=APPLIED_SECONDS,
         )
         yield
+
+
+def _rule(kind: str, **content: object) -> Object:
+    meta = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": NAME}}
+    return {**meta, **content}
 
 
 @contextmanager

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+from controller.api.dra import CLAIMS
+from controller.api.pods import PODS
 from controller.api.reasons import ReasonCode, has_code
 from controller.api.status import Assignment
 from controller.api.verdicts import CreationVerdict, group_text, lacks_dry_run, stable_words, verdict_of
 from controller.api.worker_pod_document import pod_document
 from controller.api.workload import Workload
 from controller.cluster.creations import CreationRefused
-from controller.queue.refused_groups import POD, GroupKey, RefusedGroup, Turn
+from controller.queue.refused_groups import GroupKey, RefusedGroup, Turn
 from controller.reconcile import reporting, teardown
 from controller.reconcile.admission.own_claim import own_claim_document
 from controller.reconcile.context import ReconcileContext, Scope, own_claim_names
 from informers.api import ObjectKey
 from informers.errors import AlreadyExists, ApiError
 from informers.queue.runner import Result
-
-CLAIM = "ResourceClaim"
-LEDGER = "ClaimLedger"
+from ledger.state import CLAIM_LEDGERS_KIND
 
 
 async def hold_back(context: ReconcileContext, scope: Scope) -> Result | None:
@@ -42,7 +42,7 @@ async def hold_back(context: ReconcileContext, scope: Scope) -> Result | None:
     if turn is Turn.TRY:
         groups.begin_try(key)
         return None
-    if group.key.kind != POD:
+    if group.key.kind != PODS.kind:
         return None
     return Result(requeue_after_seconds=seconds) if turn is Turn.PROBE else Result()
 
@@ -55,7 +55,7 @@ def wait(context: ReconcileContext, workload: Workload) -> Result | None:
         return None
     turn, seconds = context.refused_groups.turn(key, group)
     if turn is Turn.WAIT:
-        return context.retry if group.key.kind != POD else Result()
+        return context.retry if group.key.kind != PODS.kind else Result()
     return Result(requeue_after_seconds=seconds)
 
 
@@ -74,7 +74,7 @@ async def refuse(context: ReconcileContext, workload: Workload, error: CreationR
     current = context.caches.workloads.store.get(ObjectKey.of(workload))
     if current is None or current.uid != workload.uid or context.pod(current) is not None:
         return context.retry
-    prefix = "" if error.kind == POD else f"{error.kind}: "
+    prefix = "" if error.kind == PODS.kind else f"{error.kind}: "
     words = prefix + stable_words(error.message, current)
     key = GroupKey(
         error.kind, context.requests.equivalence_class(current), group_text(error.message, current)
@@ -95,16 +95,20 @@ async def _group(context: ReconcileContext, workload: Workload) -> RefusedGroup 
         # This process has just started: the status says what an earlier one learned.
         words = workload.status.reason.partition(": ")[2]
         kind, text = next(
-            ((k, words.removeprefix(f"{k}: ")) for k in (CLAIM, LEDGER) if words.startswith(f"{k}: ")),
-            (POD, words),
+            (
+                (kind, words.removeprefix(f"{kind}: "))
+                for kind in (CLAIMS.kind, CLAIM_LEDGERS_KIND)
+                if words.startswith(f"{kind}: ")
+            ),
+            (PODS.kind, words),
         )
         group_key = GroupKey(kind, worker_class, group_text(text, workload))
         return groups.refuse(key, workload.creation_order, group_key, words)
-    for kind in (POD, CLAIM, LEDGER):
+    for kind in (PODS.kind, CLAIMS.kind, CLAIM_LEDGERS_KIND):
         group = groups.closed(kind, worker_class)
         if group is not None:
             groups.join(key, workload.creation_order, group)
-            if kind == POD:
+            if kind == PODS.kind:
                 await reporting.report_pending(context, workload, ReasonCode.POD_REJECTED, group.words)
             return group
     return None
@@ -115,22 +119,22 @@ async def _probe(context: ReconcileContext, scope: Scope, group: RefusedGroup) -
     workload, key = scope.workload, ObjectKey.of(scope.workload)
     name = next(own_claim_names(workload))
     try:
-        if group.key.kind == POD:
+        if group.key.kind == PODS.kind:
             assignment = Assignment(name, f"probe-{workload.uid}")
             await context.writer.probe_pod(pod_document(workload, assignment, ()))
-        elif group.key.kind == CLAIM and scope.request is not None:
+        elif group.key.kind == CLAIMS.kind and scope.request is not None:
             document = own_claim_document(context, name, workload.uid, scope.request)
             await context.writer.probe_claim(document)
     except AlreadyExists:
         pass
     except ApiError as error:
-        is_malformed = verdict_of(error) is CreationVerdict.MALFORMED and group.key.kind == POD
+        is_malformed = verdict_of(error) is CreationVerdict.MALFORMED and group.key.kind == PODS.kind
         if lacks_dry_run(error) or is_malformed:
             context.refused_groups.probe_unanswered(key, group)
         else:
             context.refused_groups.probe_failed(key, group)
         return
-    if group.key.kind == LEDGER:
+    if group.key.kind == CLAIM_LEDGERS_KIND:
         context.refused_groups.probe_unanswered(key, group)
     else:
         context.refused_groups.probe_passed(key, group)
